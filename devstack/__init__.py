@@ -1,0 +1,1 @@
+"""A real Pulsar and a real Kubernetes on one machine, for the demo and the tests of pulsar-readonly."""

@@ -1,0 +1,42 @@
+"""`python -m devstack`: one tool for the Pulsar, the Kubernetes and the images that demo and tests run on."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from devstack.errors import DevstackError
+
+# Each names a module with `add_commands(parser)`, which sets the default `run` to a function of the parsed arguments.
+_GROUPS = {
+    "pulsar": ("devstack.pulsar.command", "a real Pulsar as processes: ZooKeeper, bookies, brokers"),
+    "kube": ("devstack.kube.command", "a real Kubernetes: kind where Docker runs, else a local node"),
+    "image": ("devstack.images", "build container images and load them into the Kubernetes"),
+    "writer": ("devstack.writer", "the writable Pulsar cluster inside that Kubernetes"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 1 failed, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m devstack", description=__doc__)
+    groups = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, (module, summary) in _GROUPS.items():
+        group = groups.add_parser(name, help=summary, description=summary)
+        importlib.import_module(module).add_commands(group)
+    args = parser.parse_args(argv)
+    try:
+        status = args.run(args)
+    except DevstackError as error:
+        print(f"devstack: {error}", file=sys.stderr)
+        if error.hint:
+            print(f"  {error.hint}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("devstack: interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    return int(status or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

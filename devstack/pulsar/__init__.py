@@ -1,0 +1,1 @@
+"""A real Apache Pulsar as processes of this machine."""
