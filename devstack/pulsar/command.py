@@ -1,0 +1,126 @@
+"""`python -m devstack pulsar`: up, down, status, fetch."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.cluster import PulsarCluster, StackStatus, stored_spec
+from devstack.pulsar.distribution import ensure_distribution
+from devstack.pulsar.spec import DEFAULT_BASE_PORT, DEFAULT_VERSION, PulsarSpec, Setting, default_state
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands; each sets `run`, a function of the parsed arguments."""
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    spec = PulsarSpec()
+
+    up = commands.add_parser("up", help="start what does not run; an option left out keeps the stack's value")
+    _add_stack(up)
+    up.add_argument("--version", help=f"Pulsar release (default {DEFAULT_VERSION})")
+    up.add_argument("--bookies", type=int, help=f"how many bookies (default {spec.bookies})")
+    up.add_argument("--brokers", type=int, help=f"how many brokers (default {spec.brokers})")
+    up.add_argument("--base-port", type=int, help=f"first of the stack's ports (default {DEFAULT_BASE_PORT})")
+    up.add_argument(
+        "--explicit-lac-ms",
+        type=int,
+        help=f"the brokers' bookkeeperExplicitLacIntervalInMills, 0 for off (default {spec.explicit_lac_ms})",
+    )
+    up.add_argument("--transactions", action="store_const", const=True, help="run the transaction coordinator")
+    up.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        metavar="ROLE.KEY=VALUE",
+        help="set a key of broker.conf or bookkeeper.conf, e.g. broker.managedLedgerMaxEntriesPerLedger=500; repeatable",
+    )
+    up.add_argument("--json", action="store_true", help="print the status as JSON")
+    up.set_defaults(run=_up)
+
+    down = commands.add_parser("down", help="stop everything")
+    _add_stack(down)
+    down.add_argument("--purge", action="store_true", help="forget the data, logs and configuration too")
+    down.set_defaults(run=_down)
+
+    status = commands.add_parser("status", help="how every server is; exit status 1 unless all are well")
+    _add_stack(status)
+    status.add_argument("--json", action="store_true", help="print it as JSON")
+    status.set_defaults(run=_status)
+
+    fetch = commands.add_parser("fetch", help="fetch, verify and unpack a distribution; print its folder")
+    fetch.add_argument("--version", default=DEFAULT_VERSION, help="Pulsar release (default %(default)s)")
+    fetch.set_defaults(run=_fetch)
+
+
+def _add_stack(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", default="default", help="which stack (default %(default)s)")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="its folder (default: one in the cache)")
+
+
+def _stack(args: argparse.Namespace) -> PulsarCluster:
+    """The stack that the arguments name: what it was made with, changed by the options that were given."""
+    state = args.state or default_state(args.name)
+    given: dict[str, Any] = {
+        field.name: value
+        for field in dataclasses.fields(PulsarSpec)
+        if (value := getattr(args, field.name, None)) is not None
+    }
+    if "settings" in given:
+        given["settings"] = tuple(Setting.parse(text) for text in given["settings"])
+    stored = stored_spec(state)
+    return PulsarCluster(dataclasses.replace(stored, **given) if stored else PulsarSpec(**given), state)
+
+
+def _up(args: argparse.Namespace) -> int:
+    stack = _stack(args)
+    stack.up()
+    status = stack.status()
+    say(f"Pulsar {status.version} is up: {status.endpoints.writer_url}, {status.endpoints.admin_url}")
+    _show(status, as_json=args.json)
+    return 0
+
+
+def _down(args: argparse.Namespace) -> int:
+    stack = _stack(args)
+    stack.down(purge=args.purge)
+    say(f"stack {args.name} is down{' and forgotten' if args.purge else ''}")
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    state = args.state or default_state(args.name)
+    if stored_spec(state) is None:
+        raise DevstackError(
+            f"there is no stack in {state}", f"make it: python -m devstack pulsar up --name {args.name}"
+        )
+    status = _stack(args).status()
+    _show(status, as_json=args.json)
+    return 0 if status.healthy else 1
+
+
+def _fetch(args: argparse.Namespace) -> int:
+    print(ensure_distribution(args.version))
+    return 0
+
+
+def _show(status: StackStatus, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(dataclasses.asdict(status), indent=1))
+        return
+    print(f"{'SERVER':<12}{'PID':>8}{'PORT':>7}  {'STATE':<14}{'MEMORY':>8}  LOG")
+    for server in status.servers:
+        state = "not running" if server.pid is None else "ok" if server.answers else "no answer"
+        print(
+            f"{server.name:<12}{server.pid or '-':>8}{server.port:>7}  {state:<14}{server.resident_mib:>5} MB  {server.log}"
+        )
+    print(f"metadata store {status.endpoints.metadata_store}")
+    print(f"brokers        {' '.join(status.endpoints.brokers)}")
+    print(f"admin          {' '.join(status.endpoints.admin_urls)}")
+    print(f"bookies        {' '.join(status.endpoints.bookies)}")

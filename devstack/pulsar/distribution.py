@@ -1,0 +1,149 @@
+"""The stock server distribution: fetched by its Maven coordinates, verified, unpacked once."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from devstack.cache import cache_root
+from devstack.console import say, step
+from devstack.errors import DevstackError
+
+_COPY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+_ATTEMPTS: Final = 3
+_FETCH_SECONDS: Final = 1800.0
+_PROGRESS_SECONDS: Final = 10.0
+
+
+def checksums() -> dict[str, str]:
+    """The pinned SHA-512 of each version's archive, as lower-case hexadecimal text by version."""
+    lines = (Path(__file__).parent / "checksums.txt").read_text().splitlines()
+    pairs = (line.split() for line in lines if line.strip() and not line.startswith("#"))
+    return {version: digest for digest, version in pairs}
+
+
+def ensure_tarball(version: str) -> Path:
+    """The archive of one Pulsar version, in the cache; fetched when it is missing or not what the checksum says.
+
+    Returns:
+        The path of a file whose SHA-512 is the pinned one.
+
+    Raises:
+        DevstackError: the version has no pinned checksum, Maven is missing, or the archive cannot be had.
+    """
+    pinned = checksums()
+    if version not in pinned:
+        raise DevstackError(
+            f"--version {version}: no checksum is pinned for this Pulsar release", f"known: {', '.join(sorted(pinned))}"
+        )
+    target = cache_root() / "downloads" / f"pulsar-server-distribution-{version}-bin.tar.gz"
+    if target.exists():
+        if _sha512(target) == pinned[version]:
+            return target
+        say(f"{target.name} in the cache is damaged: fetching it again")
+        target.unlink()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with step(f"fetching Pulsar {version} (about 250 MB) through Maven"):
+        # The second place is for a local repository that holds a damaged archive: Maven trusts what it has.
+        for private in (False, True):
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
+                repository = Path(folder) / "repository" if private else None
+                fetched = _fetch(version, Path(folder), repository)
+                if _sha512(fetched) == pinned[version]:
+                    fetched.replace(target)
+                    return target
+            say("the archive that Maven gave is not what its checksum says")
+    raise DevstackError(
+        f"the archive of Pulsar {version} does not have its pinned SHA-512, twice",
+        "the Maven repository in use serves another file; see devstack/pulsar/checksums.txt",
+    )
+
+
+def ensure_distribution(version: str) -> Path:
+    """The unpacked distribution (the folder with bin/, conf/ and lib/) of one Pulsar version.
+
+    Raises:
+        DevstackError: as `ensure_tarball`.
+    """
+    home = cache_root() / "pulsar" / f"apache-pulsar-{version}"
+    if home.is_dir():
+        return home
+    tarball = ensure_tarball(version)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        step(f"unpacking Pulsar {version}"),
+        tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpack-") as folder,
+        tarfile.open(tarball) as archive,
+    ):
+        archive.extractall(folder, filter="data")
+        try:
+            (Path(folder) / home.name).rename(home)
+        except OSError:
+            if not home.is_dir():  # else another process was quicker
+                raise
+    return home
+
+
+def _fetch(version: str, folder: Path, repository: Path | None) -> Path:
+    """Copy the archive out of Maven into `folder`; a broken download is resumed by trying again."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise DevstackError(
+            "mvn is missing: Pulsar's distribution is fetched with Apache Maven", "install Maven 3.8 or newer"
+        )
+    command = [
+        maven,
+        "--batch-mode",
+        "--no-transfer-progress",
+        _COPY_PLUGIN,
+        f"-Dartifact=org.apache.pulsar:pulsar-server-distribution:{version}:tar.gz:bin",
+        f"-DoutputDirectory={folder}",
+    ]
+    if repository is not None:
+        command.append(f"-Dmaven.repo.local={repository}")
+    watched = (
+        (repository or Path.home() / ".m2" / "repository") / "org/apache/pulsar/pulsar-server-distribution" / version
+    )
+    log = folder / "mvn.log"
+    deadline = time.monotonic() + _FETCH_SECONDS
+    for attempt in range(1, _ATTEMPTS + 1):
+        with log.open("w") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            _follow(process, watched, deadline)
+        found = sorted(folder.glob("*.tar.gz"))
+        if process.returncode == 0 and found:
+            return found[0]
+        say(f"Maven failed (attempt {attempt} of {_ATTEMPTS}); it goes on from where it stopped")
+    errors = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line][:3]
+    raise DevstackError(
+        f"Maven cannot fetch Pulsar {version}: {' '.join(errors)}", "check Maven's network and settings"
+    )
+
+
+def _follow(process: subprocess.Popen[bytes], watched: Path, deadline: float) -> None:
+    """Wait for Maven, and say how far it is."""
+    while True:
+        try:
+            process.wait(timeout=_PROGRESS_SECONDS)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                process.kill()
+                process.wait()
+                raise DevstackError(
+                    f"Maven took more than {_FETCH_SECONDS / 60:.0f} minutes", "check the network"
+                ) from None
+            sizes = [file.stat().st_size for file in watched.glob("*.tar.gz*") if file.is_file()]
+            say(f"  {max(sizes, default=0) / 1e6:.0f} MB so far")
+        else:
+            return
+
+
+def _sha512(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha512").hexdigest()

@@ -1,0 +1,95 @@
+"""What a stack needs of the machine, checked before anything is started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from devstack.errors import DevstackError
+from devstack.pulsar.spec import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_JAVA_MAJOR: Final = 17
+_FREE_DISK: Final = 3 << 30
+_FULLEST: Final = 0.97
+"""Bookies turn read-only above this share of a disk (diskUsageWarnThreshold)."""
+
+
+def check_java() -> None:
+    """Raise unless the Java that Pulsar's scripts will use is there and new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    where = f"JAVA_HOME={home}" if home else "PATH"
+    if shutil.which(java) is None:
+        raise DevstackError(f"java is missing ({where})", f"install a Java runtime, {_JAVA_MAJOR} or newer")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    major = java_major(told.stderr)
+    if major is None or major < _JAVA_MAJOR:
+        first = (told.stderr.splitlines() or ["no version"])[0]
+        raise DevstackError(
+            f"java is too old ({where}): {first}", f"Pulsar needs Java {_JAVA_MAJOR} or newer; set JAVA_HOME to one"
+        )
+
+
+def java_major(told: str) -> int | None:
+    """The major version in what `java -version` prints; None when there is none."""
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    if match is None:
+        return None
+    first, second = match.groups()
+    return int(second) if first == "1" and second else int(first)
+
+
+def check_memory(needed: int) -> None:
+    """Raise unless `needed` bytes are available, by the kernel's estimate and by the memory limit of this cgroup."""
+    available = available_memory(Path("/proc/meminfo").read_text())
+    if available < needed:
+        raise DevstackError(
+            f"too little memory: {needed >> 20} MiB are needed, {available >> 20} MiB are available",
+            "end something else, or start fewer servers: --bookies 2 --brokers 1",
+        )
+
+
+def available_memory(meminfo: str) -> int:
+    """MemAvailable of /proc/meminfo, in bytes."""
+    match = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
+    if match is None:
+        raise DevstackError("/proc/meminfo has no MemAvailable", "Linux 3.14 or newer is needed")
+    return int(match[1]) * 1024
+
+
+def check_disk(folder: Path) -> None:
+    """Raise unless the disk below `folder` has room, in bytes and in the share that bookies insist on."""
+    usage = shutil.disk_usage(folder)
+    if usage.free < _FREE_DISK or usage.used / usage.total > _FULLEST:
+        raise DevstackError(
+            f"too little disk at {folder}: {usage.free / 2**30:.1f} GiB free, {usage.used / usage.total:.0%} used",
+            f"{_FREE_DISK >> 30} GiB free and less than {_FULLEST:.0%} used are needed; --state chooses another place",
+        )
+
+
+def check_ports(ports: Iterable[tuple[str, int]]) -> None:
+    """Raise when somebody listens on a port that a server is about to take.
+
+    Args:
+        ports: what the port is for, and its number.
+    """
+    for purpose, port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                raise DevstackError(
+                    f"port {port} for {purpose} is in use by another program", "choose other ports with --base-port"
+                ) from None

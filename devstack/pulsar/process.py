@@ -1,0 +1,234 @@
+"""One server process that outlives the command that started it, found again by its pid and start time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.spec import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LAUNCH: Final = 'log=$1; shift; "$@" >"$log" 2>&1 </dev/null & echo $!'
+_KILL_SECONDS: Final = 10.0
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_TAIL_LINES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A live process.
+
+    Attributes:
+        pid: its process id.
+        start_ticks: when it started, in clock ticks since boot; with the boot id this makes a reused pid recognisable.
+        fingerprint: what it was started with.
+    """
+
+    pid: int
+    start_ticks: int
+    fingerprint: str
+
+    def resident_bytes(self) -> int:
+        """Resident memory; 0 when the process is gone."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
+        except (OSError, IndexError):
+            return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What to run, and where its pid file and log are.
+
+    Attributes:
+        name: `zookeeper`, `bookie-0`, `broker-1`.
+        port: the port that answers once the server is up.
+        argv: the command line; it must end up as the process itself (exec), not as its parent.
+        env: variables set besides the caller's own.
+        record: the pid file.
+        log: standard output and error of the latest start; the one before is kept beside it as `.1`.
+        config: the text of its configuration file, part of the fingerprint.
+    """
+
+    name: str
+    port: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(hash=False)
+    record: Path
+    log: Path
+    config: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when a restart would run something else."""
+        text = json.dumps([self.argv, sorted(self.env.items()), self.config])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def running(self) -> Running | None:
+        """The live process that the pid file tells of, if it is still the same one."""
+        return running(self.record)
+
+    def start(self) -> Running:
+        """Start it in a session of its own and record it.
+
+        Raises:
+            DevstackError: the process cannot be started or ended at once.
+        """
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.record.parent.mkdir(parents=True, exist_ok=True)
+        if self.log.exists():
+            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        # A shell in between makes the server a child of init: nobody has to reap it.
+        launched = subprocess.run(
+            ["sh", "-c", _LAUNCH, "sh", str(self.log), *self.argv],
+            env={**os.environ, **self.env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+            start_new_session=True,
+        )
+        pid = int(launched.stdout)
+        ticks = _start_ticks(pid)
+        if ticks is None:
+            raise self.died()
+        process = Running(pid, ticks, self.fingerprint)
+        record = {"pid": pid, "start_ticks": ticks, "boot": _boot_id(), "fingerprint": process.fingerprint}
+        partial = self.record.with_suffix(".new")
+        partial.write_text(json.dumps(record))
+        partial.replace(self.record)
+        return process
+
+    def answers(self, timeout: float = 1.0) -> bool:
+        """Whether its port accepts a connection."""
+        return port_answers(self.port, timeout)
+
+    def died(self) -> DevstackError:
+        """The error that says how the server ended: its last log lines."""
+        try:
+            lines = self.log.read_text(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        tail = "\n    ".join(line[:300] for line in lines[-_TAIL_LINES:])
+        return DevstackError(
+            f"{self.name} ended while it started; the last lines of its log:\n    {tail}", f"log: {self.log}"
+        )
+
+
+def port_answers(port: int, timeout: float = 1.0) -> bool:
+    """Whether somebody accepts connections on a port of the stack's address."""
+    try:
+        with socket.create_connection((HOST, port), timeout=timeout):
+            return True
+    except OSError:
+        return False
+
+
+def running(record: Path) -> Running | None:
+    """The live process that a pid file tells of: same boot, same pid, same start time, and not a zombie."""
+    try:
+        told = json.loads(record.read_text())
+        process = Running(int(told["pid"]), int(told["start_ticks"]), str(told["fingerprint"]))
+        boot = told["boot"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if boot != _boot_id() or _start_ticks(process.pid) != process.start_ticks:
+        return None
+    return process
+
+
+def stop(records: Sequence[Path], seconds: float, sent: signal.Signals = signal.SIGTERM) -> None:
+    """End processes together: a signal to each, then SIGKILL to those that are left after `seconds`.
+
+    Args:
+        records: their pid files; one without a live process is only tidied up.
+        seconds: how long they have to end by themselves.
+        sent: the first signal.
+
+    Raises:
+        DevstackError: a process survives SIGKILL.
+    """
+    handles: dict[Path, int] = {}
+    try:
+        for record in records:
+            handle = _open(record)
+            if handle is None:
+                record.unlink(missing_ok=True)
+                continue
+            handles[record] = handle
+            _signal(handle, sent)
+        _wait(handles, seconds)
+        for record, handle in handles.items():
+            if not _ended(handle):
+                say(f"{record.stem} did not stop in {seconds:.0f} s: killing it")
+                _signal(handle, signal.SIGKILL)
+        _wait(handles, _KILL_SECONDS)
+        for record, handle in handles.items():
+            if not _ended(handle):
+                raise DevstackError(f"{record.stem} does not end, not even by SIGKILL", f"its pid is in {record}")
+            record.unlink(missing_ok=True)
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+
+
+def _open(record: Path) -> int | None:
+    """A pidfd of the recorded process: from here on the pid cannot be reused under us."""
+    process = running(record)
+    if process is None:
+        return None
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if _start_ticks(process.pid) != process.start_ticks:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _signal(handle: int, sent: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(handle, sent)
+    except ProcessLookupError:
+        return
+
+
+def _ended(handle: int) -> bool:
+    return bool(select.select([handle], [], [], 0)[0])
+
+
+def _wait(handles: Mapping[Path, int], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    left = [handle for handle in handles.values() if not _ended(handle)]
+    while left and (rest := deadline - time.monotonic()) > 0:
+        select.select(left, [], [], rest)
+        left = [handle for handle in left if not _ended(handle)]
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Field 22 of /proc/PID/stat; None when there is no such process or it is a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # the program's name, in parentheses, may hold anything
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,0 +1,139 @@
+"""What a Pulsar stack is made of: its name, version, size, ports and settings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from devstack.cache import cache_root
+from devstack.errors import DevstackError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER_NAME: Final = "pulsar-readonly"
+"""The Pulsar cluster's name, in topic policies and in the metadata."""
+
+HOST: Final = "127.0.0.1"
+"""Everything listens here and nowhere else."""
+
+DEFAULT_VERSION: Final = "4.0.8"
+DEFAULT_BASE_PORT: Final = 16650
+PORT_SPAN: Final = 50
+"""A stack's ports lie in [base_port, base_port + PORT_SPAN)."""
+
+_MOST_OF_A_KIND: Final = 10
+_BROKER_HTTP: Final = 10
+_ZOOKEEPER: Final = 20
+_BOOKIE: Final = 30
+_BOOKIE_METRICS: Final = 40
+_LOWEST_PORT: Final = 1024
+_HIGHEST_PORT: Final = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of a server's own configuration file, set by `--set ROLE.KEY=VALUE`.
+
+    Attributes:
+        role: `broker` or `bookie`.
+        key: the key as broker.conf or bookkeeper.conf spells it.
+        value: its text; may be empty.
+    """
+
+    role: str
+    key: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> Setting:
+        """Read `broker.KEY=VALUE` or `bookie.KEY=VALUE`.
+
+        Raises:
+            DevstackError: the text has another shape.
+        """
+        match = re.fullmatch(r"(broker|bookie)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
+        if match is None:
+            raise DevstackError(
+                f"--set {text}: not a setting",
+                "give broker.KEY=VALUE or bookie.KEY=VALUE, for example broker.managedLedgerMaxEntriesPerLedger=500",
+            )
+        return cls(*match.groups())
+
+    def __str__(self) -> str:
+        return f"{self.role}.{self.key}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class PulsarSpec:
+    """One stack.
+
+    Attributes:
+        name: what the stack is called; its state folder is named after it.
+        version: a Pulsar release whose checksum is pinned.
+        bookies: how many bookies, 1 to 10; write quorum and ack quorum are 2 (1 with a single bookie).
+        brokers: how many brokers, 1 to 10.
+        base_port: first of the PORT_SPAN ports that the stack uses.
+        explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
+        transactions: whether brokers run the transaction coordinator.
+        settings: what else to set in the servers' files; the last of a key wins.
+    """
+
+    name: str = "default"
+    version: str = DEFAULT_VERSION
+    bookies: int = 3
+    brokers: int = 2
+    base_port: int = DEFAULT_BASE_PORT
+    explicit_lac_ms: int = 100
+    transactions: bool = False
+    settings: tuple[Setting, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", self.name):
+            raise DevstackError(
+                f"--name {self.name}: not a stack's name", "use 1 to 40 lower-case letters, digits and inner hyphens"
+            )
+        if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
+            raise DevstackError(f"--version {self.version}: not a Pulsar release", "give one such as 4.0.8")
+        for option, count in (("--bookies", self.bookies), ("--brokers", self.brokers)):
+            if not 1 <= count <= _MOST_OF_A_KIND:
+                raise DevstackError(f"{option} {count}: out of range", f"give 1 to {_MOST_OF_A_KIND}")
+        if not _LOWEST_PORT <= self.base_port <= _HIGHEST_PORT + 1 - PORT_SPAN:
+            raise DevstackError(
+                f"--base-port {self.base_port}: out of range",
+                f"{PORT_SPAN} ports are used from it on: give {_LOWEST_PORT} to {_HIGHEST_PORT + 1 - PORT_SPAN}",
+            )
+        if self.explicit_lac_ms < 0:
+            raise DevstackError(f"--explicit-lac-ms {self.explicit_lac_ms}: negative", "give 0 (off) or milliseconds")
+
+    @property
+    def quorum(self) -> int:
+        """Ensemble size, write quorum and ack quorum."""
+        return min(2, self.bookies)
+
+    @property
+    def zookeeper_port(self) -> int:
+        """ZooKeeper's client port."""
+        return self.base_port + _ZOOKEEPER
+
+    def broker_port(self, index: int) -> int:
+        """A broker's port of the binary protocol."""
+        return self.base_port + index
+
+    def broker_http_port(self, index: int) -> int:
+        """A broker's port of the admin API."""
+        return self.base_port + _BROKER_HTTP + index
+
+    def bookie_port(self, index: int) -> int:
+        """A bookie's port."""
+        return self.base_port + _BOOKIE + index
+
+    def bookie_metrics_port(self, index: int) -> int:
+        """The port where a bookie shows its Prometheus metrics."""
+        return self.base_port + _BOOKIE_METRICS + index
+
+
+def default_state(name: str) -> Path:
+    """Where a stack keeps its configuration, data and logs unless `--state` says otherwise."""
+    return cache_root() / "pulsar" / "stacks" / name
