@@ -24,3 +24,8 @@ lint: $(STAMP) ## ruff: rules and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 types: $(STAMP) ## mypy, strict
 	@$(PY) -m mypy
+
+WIRE := engine/readonly_engine/wire
+.PHONY: proto
+proto: $(STAMP) ## the protobuf modules, made again from their .proto files
+	@$(PY) -m grpc_tools.protoc -I $(WIRE) --python_out=$(WIRE) --pyi_out=$(WIRE) $(notdir $(wildcard $(WIRE)/*.proto))

@@ -1,0 +1,1 @@
+"""An asyncio client that reads from bookies: never fences, never writes."""

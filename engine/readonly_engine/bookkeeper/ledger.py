@@ -1,0 +1,166 @@
+"""Reading one ledger: replica after replica, every entry verified."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.bookkeeper.errors import (
+    BookieUnavailableError,
+    BookKeeperError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+    ReadFailedError,
+)
+from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK
+from readonly_engine.wire.digest import digest_for
+from readonly_engine.wire.entry import decode_entry, decode_lac
+from readonly_engine.wire.errors import DigestMismatchError
+
+if TYPE_CHECKING:
+    from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.wire.bookie import ReadReply
+    from readonly_engine.wire.entry import Entry
+    from readonly_engine.wire.ledgers import LedgerMetadata
+
+log = logging.getLogger(__name__)
+
+NO_LAC = -1
+
+
+class LedgerReader:
+    """Reads entries of a ledger and learns its LAC.
+
+    Args:
+        ledger_id: the ledger.
+        metadata: its metadata; `update` it when it changes.
+        pool: connections to the bookies.
+    """
+
+    def __init__(self, ledger_id: int, metadata: LedgerMetadata, pool: BookiePool) -> None:
+        self.ledger_id = ledger_id
+        self.metadata = metadata
+        self._pool = pool
+        self._digest = digest_for(metadata.digest_type, metadata.password)
+
+    def update(self, metadata: LedgerMetadata) -> None:
+        """Go on with newer metadata: another ensemble, or closed."""
+        self.metadata = metadata
+
+    async def read(self, first: int, last: int) -> list[Entry]:
+        """The entries from `first` to `last`, both included, in order. The caller keeps to what is confirmed.
+
+        All are asked for at once, each from its first replica; one that fails there is asked for from the others.
+
+        Raises:
+            NoSuchLedgerError: the ledger was deleted.
+            NoSuchEntryError: no replica has one of them.
+            ReadFailedError: all replicas of one of them failed.
+        """
+        requests: list[asyncio.Future[ReadReply] | None] = []
+        for entry_id in range(first, last + 1):
+            connection = self._pool.ready(self.metadata.replicas_of(entry_id)[0])
+            requests.append(None if connection is None else connection.read_entry(self.ledger_id, entry_id))
+        entries = []
+        try:
+            for entry_id, request in enumerate(requests, first):
+                entry = None if request is None else await self._accept(request, entry_id)
+                entries.append(entry if entry is not None else await self._read_any(entry_id))
+        finally:
+            for request in requests[len(entries) :]:
+                if request is not None:
+                    request.cancel()
+        return entries
+
+    async def read_lac(self) -> int:
+        """The highest LAC that a bookie of the last ensemble can prove; NO_LAC for a ledger with no confirmed entry.
+
+        Any single digest-valid LAC is safe: it is never ahead of the writer (PendingReadLacOp takes the maximum too).
+
+        Raises:
+            ReadFailedError: no bookie answered.
+        """
+        results = await asyncio.gather(*map(self._read_lac_of, self._last_ensemble()), return_exceptions=True)
+        lacs = [result for result in results if isinstance(result, int)]
+        if not lacs:
+            reasons = "; ".join(sorted({str(result) for result in results}))
+            raise ReadFailedError(f"no bookie told the LAC of ledger {self.ledger_id}: {reasons}")
+        return max(lacs)
+
+    async def long_poll(self, bookie_id: str, previous_lac: int, timeout_s: float) -> tuple[int, Entry | None]:
+        """Wait at one bookie for a LAC above `previous_lac`.
+
+        Returns:
+            The bookie's LAC (NO_LAC where it does not know), and entry previous_lac + 1 where the bookie sent it along.
+
+        Raises:
+            BookieUnavailableError: no answer.
+            NoSuchLedgerError: the bookie holds nothing of this ledger (yet).
+        """
+        connection = await self._pool.for_polls(bookie_id)
+        reply = await connection.long_poll(self.ledger_id, previous_lac, timeout_s)
+        if reply.status in {ENOLEDGER, ENOENTRY}:
+            raise NoSuchLedgerError(f"bookie {bookie_id} holds nothing of ledger {self.ledger_id}")
+        if not reply.ok:
+            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a long poll")
+        entry = None
+        if reply.body:
+            try:
+                entry = decode_entry(reply.body, self._digest, self.ledger_id, previous_lac + 1)
+            except DigestMismatchError as error:
+                log.warning("bookie %s: %s", bookie_id, error)
+        return reply.max_lac, entry
+
+    def _last_ensemble(self) -> tuple[str, ...]:
+        return self.metadata.ensembles[-1][1]
+
+    async def _read_lac_of(self, bookie_id: str) -> int:
+        connection = await self._pool.for_reads(bookie_id)
+        reply = await connection.read_lac(self.ledger_id)
+        if reply.status in {ENOLEDGER, ENOENTRY}:
+            return NO_LAC
+        if reply.status != EOK:
+            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to READ_LAC")
+        lac = NO_LAC
+        if reply.lac_body:
+            lac = decode_lac(reply.lac_body, self._digest, self.ledger_id)
+        if reply.body:
+            lac = max(lac, decode_entry(reply.body, self._digest, self.ledger_id).last_add_confirmed)
+        return lac
+
+    async def _accept(self, request: asyncio.Future[ReadReply], entry_id: int) -> Entry | None:
+        """The entry of a first request, None where another replica must be asked."""
+        try:
+            reply = await request
+        except BookieUnavailableError as error:
+            log.info("entry %d:%d: %s; asking another replica", self.ledger_id, entry_id, error)
+            return None
+        if not reply.ok:
+            return None
+        try:
+            return decode_entry(reply.body, self._digest, self.ledger_id, entry_id)
+        except DigestMismatchError as error:
+            log.warning("%s; asking another replica", error)
+            return None
+
+    async def _read_any(self, entry_id: int) -> Entry:
+        failures: list[str] = []
+        statuses: set[int | None] = set()
+        for bookie_id in self.metadata.replicas_of(entry_id):
+            try:
+                connection = await self._pool.for_reads(bookie_id)
+                reply = await connection.read_entry(self.ledger_id, entry_id)
+                statuses.add(reply.status)
+                if reply.ok:
+                    return decode_entry(reply.body, self._digest, self.ledger_id, entry_id)
+                failures.append(f"{bookie_id} answered {reply.status}")
+            except (BookKeeperError, DigestMismatchError) as error:
+                statuses.add(None)
+                failures.append(f"{bookie_id}: {error}")
+        what = f"entry {self.ledger_id}:{entry_id} ({'; '.join(failures)})"
+        if statuses == {ENOLEDGER}:
+            raise NoSuchLedgerError(what)
+        if statuses <= {ENOENTRY, ENOLEDGER}:
+            raise NoSuchEntryError(what)
+        raise ReadFailedError(what)

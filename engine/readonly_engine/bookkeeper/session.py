@@ -1,0 +1,68 @@
+"""One connection to a bookie as a pure state machine: requests out, replies in, deadlines by the caller's clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine.wire import bookie
+from readonly_engine.wire.framing import FrameSplitter
+
+if TYPE_CHECKING:
+    from readonly_engine.wire.bookie import ReadReply
+
+
+class BookieSession:
+    """Numbers requests, matches replies, and knows which requests have waited too long.
+
+    Every request method returns the request's id and the bytes to send. Times are seconds of any monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self._splitter = FrameSplitter()
+        self._last_id = 0
+        self._deadlines: dict[int, float] = {}
+
+    def read_entry(self, ledger_id: int, entry_id: int, deadline: float) -> tuple[int, bytes]:
+        """Ask for one entry."""
+        request_id = self._next(deadline)
+        return request_id, bookie.encode_read(request_id, ledger_id, entry_id)
+
+    def long_poll(self, ledger_id: int, previous_lac: int, timeout_ms: int, deadline: float) -> tuple[int, bytes]:
+        """Ask to be told when the LAC is above `previous_lac`; the deadline must be later than the bookie's timeout."""
+        request_id = self._next(deadline)
+        return request_id, bookie.encode_long_poll(request_id, ledger_id, previous_lac, timeout_ms)
+
+    def read_lac(self, ledger_id: int, deadline: float) -> tuple[int, bytes]:
+        """Ask for the explicit LAC and the last entry."""
+        request_id = self._next(deadline)
+        return request_id, bookie.encode_read_lac(request_id, ledger_id)
+
+    def receive_data(self, data: bytes) -> list[tuple[int, ReadReply]]:
+        """Take what arrived; return the replies in it to requests that still wait.
+
+        Raises:
+            WireError: the peer does not speak the protocol; the connection cannot go on.
+        """
+        replies = []
+        for frame in self._splitter.receive_data(data):
+            request_id, reply = bookie.decode_reply(frame)
+            if self._deadlines.pop(request_id, None) is not None:
+                replies.append((request_id, reply))
+        return replies
+
+    def expire(self, now: float) -> list[int]:
+        """Forget the requests whose deadline has passed, and name them."""
+        late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
+        for request_id in late:
+            del self._deadlines[request_id]
+        return late
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have no reply yet."""
+        return len(self._deadlines)
+
+    def _next(self, deadline: float) -> int:
+        self._last_id += 1
+        self._deadlines[self._last_id] = deadline
+        return self._last_id

@@ -1,0 +1,20 @@
+"""Errors of the metadata store.
+
+MetadataError
+├── MetadataUnavailableError   the store cannot be reached; try again
+└── TopicNameError             a name that is no topic's
+"""
+
+from __future__ import annotations
+
+
+class MetadataError(Exception):
+    """Base of all that this package can raise."""
+
+
+class MetadataUnavailableError(MetadataError):
+    """The store cannot be reached now; what was read before stays valid."""
+
+
+class TopicNameError(MetadataError):
+    """A text that is not the name of a topic."""

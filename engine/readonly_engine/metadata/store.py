@@ -1,0 +1,60 @@
+"""What the engine needs of a metadata store; ZooKeeper is the one that there is (zookeeper.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Versioned(NamedTuple):
+    """A node's value and its version, which grows with every change."""
+
+    value: bytes
+    version: int
+
+
+class Watch(Protocol):
+    """A running watch."""
+
+    def stop(self) -> None:
+        """Call back no more."""
+
+
+class MetadataStore(Protocol):
+    """A tree of small values with watches.
+
+    All callbacks come on the event loop. A watch calls back once with what is there when it starts and again after every change,
+    survives the loss of the session, and may leave out values that were replaced quickly.
+    """
+
+    @property
+    def connected(self) -> bool:
+        """Whether the store answers now."""
+
+    async def get(self, path: str) -> Versioned | None:
+        """A node's value, None where there is no such node.
+
+        Raises:
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
+    def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> Watch:
+        """Follow a node's value; None while there is no such node."""
+
+    def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> Watch:
+        """Follow the names of a node's children. The node is made if it is missing: for our own nodes only."""
+
+    async def register(self, path: str, value: bytes) -> None:
+        """Keep an ephemeral node with this value, through losses of the session, until `unregister`.
+
+        Raises:
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
+    async def unregister(self, path: str) -> None:
+        """Remove a node made by `register`; no error where it is gone already."""
+
+    async def close(self) -> None:
+        """End the session: ephemeral nodes go at once."""

@@ -1,0 +1,77 @@
+"""Names of topics, as Pulsar's TopicName writes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import quote_plus
+
+from readonly_engine.metadata.errors import TopicNameError
+
+_PARTITION_SUFFIX = "-partition-"
+_TENANT_OR_NAMESPACE = re.compile(r"[-=:.\w]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicName:
+    """A topic, or one partition of a partitioned topic.
+
+    Attributes:
+        domain: persistent or non-persistent.
+        tenant: the tenant.
+        namespace: the namespace within the tenant.
+        local_name: the rest, with the partition's suffix where it has one.
+    """
+
+    domain: str
+    tenant: str
+    namespace: str
+    local_name: str
+
+    def __str__(self) -> str:
+        return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
+
+    @property
+    def partition(self) -> int:
+        """The partition's index, -1 for a topic that is no partition."""
+        _, found, index = self.local_name.rpartition(_PARTITION_SUFFIX)
+        return int(index) if found and index.isascii() and index.isdigit() else -1
+
+    @property
+    def base(self) -> TopicName:
+        """The partitioned topic that this is a partition of; the topic itself where it is none."""
+        if self.partition < 0:
+            return self
+        return TopicName(self.domain, self.tenant, self.namespace, self.local_name.rpartition(_PARTITION_SUFFIX)[0])
+
+    @property
+    def managed_ledger_path(self) -> str:
+        """The topic's znode (TopicName.getPersistenceNamingEncoding; Java's URLEncoder keeps `.-*_` and makes a space `+`)."""
+        local = quote_plus(self.local_name, safe="*").replace("~", "%7E")
+        return f"/managed-ledgers/{self.tenant}/{self.namespace}/{self.domain}/{local}"
+
+    @property
+    def rest_path(self) -> str:
+        """The topic in paths of the admin API."""
+        return f"{self.domain}/{self.tenant}/{self.namespace}/{quote_plus(self.local_name)}"
+
+
+@lru_cache(maxsize=65536)
+def parse_topic_name(text: str) -> TopicName:
+    """A topic's name, in full or as short as Pulsar's clients allow: `orders`, `tenant/namespace/orders`.
+
+    Raises:
+        TopicNameError: no topic can have this name.
+    """
+    domain, found, rest = text.partition("://")
+    if not found:
+        domain, rest = "persistent", text
+        if "/" not in rest:
+            rest = f"public/default/{rest}"
+    parts = rest.split("/", 2)
+    if domain not in {"persistent", "non-persistent"}:
+        raise TopicNameError(f"topic {text!r} starts with {domain}://; it would be persistent:// or non-persistent://")
+    if len(parts) != 3 or not parts[2] or not all(_TENANT_OR_NAMESPACE.fullmatch(part) for part in parts[:2]):
+        raise TopicNameError(f"{text!r} is not a topic name; write persistent://TENANT/NAMESPACE/TOPIC")
+    return TopicName(domain, *parts)

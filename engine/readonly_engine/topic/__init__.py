@@ -1,0 +1,1 @@
+"""One topic as one ordered log of entries, whatever ledgers it lies in."""

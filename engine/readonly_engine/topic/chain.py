@@ -1,0 +1,137 @@
+"""The ledgers of a topic in order, and how far each can be read: a pure state machine fed by metadata and LACs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from readonly_engine.topic.position import Position
+
+if TYPE_CHECKING:
+    from readonly_engine.wire.ledgers import LedgerMetadata
+    from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+
+NONE_READABLE = -1
+
+
+@dataclass(slots=True)
+class ChainedLedger:
+    """One ledger of the topic.
+
+    Attributes:
+        ledger_id: its id.
+        last_readable: the last entry that may be read; NONE_READABLE where there is none yet.
+        closed: whether `last_readable` is final.
+    """
+
+    ledger_id: int
+    last_readable: int = NONE_READABLE
+    closed: bool = False
+
+
+class LedgerChain:
+    """What a reader may read of a topic, and in which order.
+
+    A ledger that the topic's list calls finished has its size there. The last ledger of the list may be open, closed without the
+    list saying so (a roll or an unload under way, ManagedLedgerImpl), or in recovery: its own metadata and its LAC decide.
+    """
+
+    def __init__(self) -> None:
+        self._ledgers: dict[int, ChainedLedger] = {}
+        self._order: list[int] = []
+        self.exists = False
+        self.terminated = False
+
+    # What is learned
+
+    def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        """Take the topic's list of ledgers; None where the topic does not exist (any more)."""
+        self.exists = info is not None
+        known, self._ledgers, self._order = self._ledgers, {}, []
+        if info is None:
+            return
+        self.terminated = info.HasField("terminated_position")
+        for ledger in info.ledger_info:
+            chained = known.get(ledger.ledger_id) or ChainedLedger(ledger.ledger_id)
+            if ledger.timestamp and not chained.closed:
+                # The list has a time for a ledger only once it has its size.
+                chained.last_readable, chained.closed = ledger.entries - 1, True
+            self._ledgers[ledger.ledger_id] = chained
+            self._order.append(ledger.ledger_id)
+
+    def ledger_changed(self, ledger_id: int, metadata: LedgerMetadata) -> None:
+        """Take a ledger's own metadata."""
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is not None and metadata.closed and not ledger.closed:
+            ledger.last_readable, ledger.closed = metadata.last_entry_id, True
+
+    def lac_advanced(self, ledger_id: int, lac: int) -> None:
+        """Take a LAC of an open ledger; a lower one than before is ignored, so is one of a closed ledger."""
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is not None and not ledger.closed:
+            ledger.last_readable = max(ledger.last_readable, lac)
+
+    # What follows from it
+
+    @property
+    def open_ledgers(self) -> list[int]:
+        """The ledgers whose end is not known yet: usually the last one, or none."""
+        return [ledger_id for ledger_id in self._order if not self._ledgers[ledger_id].closed]
+
+    @property
+    def ledger_ids(self) -> list[int]:
+        """All ledgers, in order."""
+        return list(self._order)
+
+    def ledger(self, ledger_id: int) -> ChainedLedger | None:
+        """What is known of a ledger; None where the topic has it no more."""
+        return self._ledgers.get(ledger_id)
+
+    @property
+    def limit(self) -> Position | None:
+        """The last entry that may be read; None where there is none."""
+        for ledger_id in reversed(self._order):
+            ledger = self._ledgers[ledger_id]
+            if ledger.last_readable > NONE_READABLE and self._reachable(ledger_id):
+                return Position(ledger_id, ledger.last_readable)
+        return None
+
+    def _reachable(self, ledger_id: int) -> bool:
+        """Whether every ledger before this one is known to its end: an entry must not be read before an earlier one."""
+        for earlier in self._order:
+            if earlier == ledger_id:
+                return True
+            if not self._ledgers[earlier].closed:
+                return False
+        return False
+
+    def after(self, position: Position) -> Position:
+        """The position that follows: the next readable entry if there is one, else where the next entry may come to be.
+
+        A position in a ledger that was trimmed is followed by the first entry that is left.
+        """
+        ledger = self._ledgers.get(position.ledger_id)
+        if ledger is not None and (position.entry_id < ledger.last_readable or not ledger.closed):
+            return Position(position.ledger_id, position.entry_id + 1)
+        for ledger_id in self._order:
+            if ledger_id > position.ledger_id:
+                candidate = self._ledgers[ledger_id]
+                if candidate.last_readable > NONE_READABLE or not candidate.closed:
+                    return Position(ledger_id, 0)
+        return Position(position.ledger_id, position.entry_id + 1)
+
+    def readable(self, position: Position) -> bool:
+        """Whether this very entry may be read now."""
+        ledger = self._ledgers.get(position.ledger_id)
+        return (
+            ledger is not None
+            and 0 <= position.entry_id <= ledger.last_readable
+            and self._reachable(position.ledger_id)
+        )
+
+    def run(self, first: Position, count: int) -> tuple[int, int] | None:
+        """The entries from `first` on that lie in one ledger and may be read: first and last entry id, at most `count`."""
+        if count <= 0 or not self.readable(first):
+            return None
+        last = self._ledgers[first.ledger_id].last_readable
+        return first.entry_id, min(last, first.entry_id + count - 1)

@@ -1,0 +1,59 @@
+"""Entries as dispatchers use them: verified once, looked into once, framed once for all consumers that share an id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
+from readonly_engine.wire.message import decode_stored
+
+if TYPE_CHECKING:
+    from readonly_engine.wire.entry import Entry
+
+_FRAMES_KEPT = 4
+"""Frames for this many (consumer id, epoch) pairs are kept: most connections have one consumer, and it has id 0."""
+
+
+class TopicEntry:
+    """One entry of a topic.
+
+    Attributes:
+        position: where it stands.
+        payload: the bytes for a MESSAGE frame.
+        messages: how many messages it holds, which is what it costs in permits.
+        marker: whether no consumer may see it.
+    """
+
+    __slots__ = ("_frames", "marker", "messages", "payload", "position")
+
+    def __init__(self, entry: Entry) -> None:
+        stored = decode_stored(entry.payload)
+        self.position = Position(entry.ledger_id, entry.entry_id)
+        self.payload = stored.payload
+        self.messages = stored.messages
+        self.marker = stored.marker
+        self._frames: dict[tuple[int, int], bytes] = {}
+
+    @property
+    def size(self) -> int:
+        """Bytes, as the cache counts them."""
+        return len(self.payload)
+
+    def frame(self, consumer_id: int, partition: int, epoch: int = NO_EPOCH, redelivery_count: int = 0) -> bytes:
+        """The MESSAGE frame for a consumer; the same bytes object for every consumer with the same id and epoch."""
+        if redelivery_count:
+            return self._encode(consumer_id, partition, epoch, redelivery_count)
+        key = (consumer_id, epoch)
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._encode(consumer_id, partition, epoch, 0)
+            if len(self._frames) < _FRAMES_KEPT:
+                self._frames[key] = frame
+        return frame
+
+    def _encode(self, consumer_id: int, partition: int, epoch: int, redelivery_count: int) -> bytes:
+        ledger_id, entry_id = self.position
+        return encode_message_frame(
+            consumer_id, ledger_id, entry_id, partition, self.payload, redelivery_count, consumer_epoch=epoch
+        )

@@ -1,0 +1,232 @@
+"""TopicLog: one topic as one ordered log that grows at its tail."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from readonly_engine.bookkeeper.ledger import LedgerReader
+from readonly_engine.bookkeeper.tail import LacTail
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.metadata.cluster import ClusterMetadata
+    from readonly_engine.metadata.store import Watch
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.topic.cache import EntryCache
+    from readonly_engine.wire.entry import Entry
+    from readonly_engine.wire.ledgers import LedgerMetadata
+    from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+
+log = logging.getLogger(__name__)
+
+PREFETCH_ENTRIES = 100
+"""So many new entries at the tail are read before those who wait for them are told: they then find them in the cache."""
+
+OPEN_TIMEOUT_S = 10.0
+
+
+class TopicLog:
+    """Reads a topic from its first entry to its tail, and tells when the tail moves.
+
+    Args:
+        topic: the topic, or the partition.
+        cluster: the metadata.
+        pool: connections to the bookies.
+        cache: where entries are kept.
+    """
+
+    def __init__(self, topic: TopicName, cluster: ClusterMetadata, pool: BookiePool, cache: EntryCache) -> None:
+        self.topic = topic
+        self.chain = LedgerChain()
+        self._cluster = cluster
+        self._pool = pool
+        self._cache = cache
+        self._readers: dict[int, LedgerReader] = {}
+        self._tails: dict[int, LacTail] = {}
+        self._ledger_watches: dict[int, Watch] = {}
+        self._reads: dict[Position, asyncio.Task[list[TopicEntry]]] = {}
+        self._listeners: set[Callable[[], None]] = set()
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._moved = asyncio.Event()
+        self._told: Position | None = None
+        self._announcer = asyncio.create_task(self._announce())
+        self._watch = cluster.watch_topic(topic, self._topic_changed)
+
+    # Following the topic
+
+    async def opened(self) -> None:
+        """Wait until the topic's ledgers are known.
+
+        Raises:
+            MetadataError: the metadata store did not tell in time.
+        """
+        try:
+            await asyncio.wait_for(asyncio.shield(self._opened), OPEN_TIMEOUT_S)
+        except TimeoutError as error:
+            raise MetadataError(f"the ledgers of {self.topic} are not known after {OPEN_TIMEOUT_S:g} s") from error
+
+    def close(self) -> None:
+        """Follow the topic no more."""
+        self._watch.stop()
+        self._announcer.cancel()
+        for tail in self._tails.values():
+            tail.stop()
+        for watch in self._ledger_watches.values():
+            watch.stop()
+        for read in self._reads.values():
+            read.cancel()
+        self._listeners.clear()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call when there may be more to read, or when ledgers went away."""
+        self._listeners.add(listener)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Call no more."""
+        self._listeners.discard(listener)
+
+    @property
+    def limit(self) -> Position | None:
+        """The last entry that may be read."""
+        return self.chain.limit
+
+    def confirm(self, position: Position) -> None:
+        """Take the owner's word that an entry is confirmed; it may know before the bookies do."""
+        tail = self._tails.get(position.ledger_id)
+        if tail is not None:
+            tail.confirm(position.entry_id)
+
+    def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        self.chain.topic_changed(info)
+        known = set(self.chain.ledger_ids)
+        for ledger_id in [ledger_id for ledger_id in self._readers if ledger_id not in known]:
+            del self._readers[ledger_id]
+        for ledger_id in [ledger_id for ledger_id in self._ledger_watches if ledger_id not in known]:
+            self._forget_tail(ledger_id)
+        for ledger_id in self.chain.open_ledgers:
+            if ledger_id not in self._ledger_watches:
+                self._ledger_watches[ledger_id] = self._cluster.watch_ledger(
+                    ledger_id, lambda metadata, ledger_id=ledger_id: self._ledger_changed(ledger_id, metadata)
+                )
+        if not self._opened.done() and not self.chain.open_ledgers:
+            self._opened.set_result(None)
+        self._moved.set()
+
+    def _ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
+        if metadata is None or ledger_id not in self._ledger_watches:
+            # Deleted: the topic's own list will say so.
+            return
+        reader = self._readers.get(ledger_id)
+        if reader is None:
+            reader = self._readers[ledger_id] = LedgerReader(ledger_id, metadata, self._pool)
+        else:
+            reader.update(metadata)
+        self.chain.ledger_changed(ledger_id, metadata)
+        if metadata.closed:
+            self._forget_tail(ledger_id)
+        elif ledger_id in self._tails:
+            self._tails[ledger_id].update()
+        else:
+            self._tails[ledger_id] = LacTail(reader, lambda lac, entry: self._lac_advanced(ledger_id, lac, entry))
+        if not self._opened.done():
+            self._opened.set_result(None)
+        self._moved.set()
+
+    def _lac_advanced(self, ledger_id: int, lac: int, entry: Entry | None) -> None:
+        self.chain.lac_advanced(ledger_id, lac)
+        if entry is not None:
+            self._keep(entry)
+        self._moved.set()
+
+    def _forget_tail(self, ledger_id: int) -> None:
+        tail = self._tails.pop(ledger_id, None)
+        if tail is not None:
+            tail.stop()
+        watch = self._ledger_watches.pop(ledger_id, None)
+        if watch is not None:
+            watch.stop()
+
+    async def _announce(self) -> None:
+        """Tell the listeners of every move, once the new entries are in the cache."""
+        while True:
+            await self._moved.wait()
+            self._moved.clear()
+            limit = self.chain.limit
+            if self._listeners and self._told is not None and limit is not None and limit > self._told:
+                try:
+                    await self.read(self.chain.after(self._told), PREFETCH_ENTRIES)
+                except BookKeeperError as error:
+                    log.info("%s: %s", self.topic, error)
+            self._told = limit
+            for listener in list(self._listeners):
+                listener()
+
+    # Reading
+
+    def cached(self, first: Position, count: int) -> list[TopicEntry]:
+        """The entries from `first` on that may be read and are in the cache: at most `count`, without a gap."""
+        found: list[TopicEntry] = []
+        position = first
+        while len(found) < count and self.chain.readable(position):
+            entry = self._cache.get(position)
+            if entry is None:
+                break
+            found.append(entry)
+            position = self.chain.after(position)
+        return found
+
+    async def read(self, first: Position, count: int) -> list[TopicEntry]:
+        """Entries from `first` on, in order: at least one where there is one to read, at most `count`.
+
+        An entry is read from a bookie once, whoever asks meanwhile.
+
+        Raises:
+            BookKeeperError: the entry at `first` cannot be read now.
+        """
+        found = self.cached(first, count)
+        if found:
+            return found
+        run = self.chain.run(first, count)
+        if run is None:
+            return []
+        read = self._reads.get(first)
+        if read is None:
+            read = self._reads[first] = asyncio.create_task(self._fetch(first.ledger_id, *run))
+            read.add_done_callback(lambda _: self._reads.pop(first, None))
+        return (await asyncio.shield(read))[:count]
+
+    async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
+        reader = self._readers.get(ledger_id)
+        if reader is None:
+            reader = await self._open_reader(ledger_id)
+        # Another read that is under way may have a part of it.
+        for position, read in list(self._reads.items()):
+            if position.ledger_id == ledger_id and first < position.entry_id <= last and not read.done():
+                last = position.entry_id - 1
+        return [self._keep(entry) for entry in await reader.read(first, last)]
+
+    async def _open_reader(self, ledger_id: int) -> LedgerReader:
+        try:
+            metadata = await self._cluster.ledger(ledger_id)
+        except (MetadataError, WireError) as error:
+            raise BookKeeperError(f"ledger {ledger_id}: {error}") from error
+        if metadata is None:
+            raise NoSuchLedgerError(f"ledger {ledger_id} was deleted")
+        return self._readers.setdefault(ledger_id, LedgerReader(ledger_id, metadata, self._pool))
+
+    def _keep(self, entry: Entry) -> TopicEntry:
+        kept = self._cache.get(Position(entry.ledger_id, entry.entry_id))
+        if kept is None:
+            kept = TopicEntry(entry)
+            self._cache.put(kept)
+        return kept

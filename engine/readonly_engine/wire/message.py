@@ -1,0 +1,65 @@
+"""The payload of an entry of a topic, as far as a broker looks into it (Commands.java, Pulsar 4.0.8).
+
+[0x0e02 | int32 size | BrokerEntryMetadata]      where the cluster adds it
+[0x0e01 | uint32 CRC-32C of all that follows]    normally
+int32 metadata size | MessageMetadata | payload
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.message_pb2 import MessageMetadata
+
+_BROKER_METADATA_MAGIC = b"\x0e\x02"
+_CHECKSUM_MAGIC = b"\x0e\x01"
+_CHECKSUM_BYTES = 6
+_SIZE_BYTES = 4
+
+
+class StoredMessage(NamedTuple):
+    """What a dispatcher needs to know of an entry.
+
+    Attributes:
+        payload: the bytes for a MESSAGE frame: from the checksum on, without the broker's own metadata.
+        messages: how many messages it holds; permits are counted in these.
+        marker: whether it is a marker (of transactions or of replicated subscriptions), which no consumer may see.
+    """
+
+    payload: bytes
+    messages: int
+    marker: bool
+
+
+def decode_metadata(payload: bytes) -> MessageMetadata:
+    """The metadata in a payload that starts with the checksum or with the metadata's size.
+
+    Raises:
+        MalformedFrameError: no metadata there.
+    """
+    start = _CHECKSUM_BYTES if payload.startswith(_CHECKSUM_MAGIC) else 0
+    begin = start + _SIZE_BYTES
+    end = begin + int.from_bytes(payload[start:begin], "big")
+    if end > len(payload):
+        raise MalformedFrameError("message metadata that is longer than the entry")
+    try:
+        return MessageMetadata.FromString(payload[begin:end])
+    except DecodeError as error:
+        raise MalformedFrameError("an entry that holds no message metadata") from error
+
+
+def decode_stored(payload: bytes) -> StoredMessage:
+    """Look into an entry's payload.
+
+    Raises:
+        MalformedFrameError: not an entry that a Pulsar broker wrote.
+    """
+    if payload.startswith(_BROKER_METADATA_MAGIC):
+        skip = len(_BROKER_METADATA_MAGIC) + _SIZE_BYTES
+        size = int.from_bytes(payload[len(_BROKER_METADATA_MAGIC) : skip], "big")
+        payload = payload[skip + size :]
+    metadata = decode_metadata(payload)
+    return StoredMessage(payload, metadata.num_messages_in_batch, metadata.HasField("marker_type"))
