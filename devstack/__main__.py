@@ -12,8 +12,8 @@ from devstack.errors import DevstackError
 _GROUPS = {
     "pulsar": ("devstack.pulsar.command", "a real Pulsar as processes: ZooKeeper, bookies, brokers"),
     "kube": ("devstack.kube.command", "a real Kubernetes: kind where Docker runs, else a local node"),
-    "image": ("devstack.images", "build container images and load them into the Kubernetes"),
-    "writer": ("devstack.writer", "the writable Pulsar cluster inside that Kubernetes"),
+    "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
+    "writer": ("devstack.writer.command", "the writable Pulsar cluster inside that Kubernetes"),
 }
 
 

@@ -1,0 +1,69 @@
+"""`python -m devstack kube`: a Kubernetes of kind where a Docker engine runs, else of local nodes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from devstack.kube.kind import KindCluster, kind_usable
+from devstack.kube.layout import MAX_NODES, check_node_count, default_layout
+from devstack.kube.local import LocalCluster
+from devstack.kube.programs import EXTRAS
+
+if TYPE_CHECKING:
+    import argparse
+
+DEFAULT_NAME = "pulsar-readonly"
+
+
+def choose(name: str = DEFAULT_NAME) -> KindCluster | LocalCluster:
+    """The cluster that this machine can have."""
+    layout = default_layout()
+    return KindCluster(layout, name) if kind_usable() else LocalCluster(layout)
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add up, down, status and build."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="make it run; what runs already is left alone")
+    up.add_argument("--nodes", type=int, default=1, help=f"how many nodes, 1 to {MAX_NODES} (default 1)")
+    up.set_defaults(run=_up)
+    down = commands.add_parser("down", help="end it; no process, mount, link, route or cgroup is left")
+    down.add_argument("--purge", action="store_true", help="forget its state too, so that the next up makes a new one")
+    down.set_defaults(run=_down)
+    status = commands.add_parser("status", help="say what runs; exit status 1 when the API server does not answer")
+    status.add_argument("--json", action="store_true", help="as JSON")
+    status.set_defaults(run=_status)
+    build = commands.add_parser("build", help="only build its programs and images (`up` does that by itself)")
+    build.add_argument(
+        "--with", action="append", default=[], choices=sorted(EXTRAS), dest="extras", help="build this too"
+    )
+    build.set_defaults(run=_build)
+
+
+def _up(args: argparse.Namespace) -> int:
+    cluster = choose()
+    cluster.up(check_node_count(args.nodes), DEFAULT_NAME)
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    return 0
+
+
+def _down(args: argparse.Namespace) -> int:
+    choose().down(purge=args.purge)
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    status = choose().status()
+    if args.json:
+        print(json.dumps(status.as_json(), indent=2))
+    else:
+        print("\n".join(status.lines()))
+        if status.up:
+            print(f"export KUBECONFIG={status.kubeconfig}")
+    return 0 if status.up else 1
+
+
+def _build(args: argparse.Namespace) -> int:
+    choose().build(args.extras)
+    return 0

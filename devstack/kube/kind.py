@@ -1,0 +1,143 @@
+"""kind, where a Docker engine runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from devstack.console import say, step
+from devstack.errors import DevstackError
+from devstack.kube.kubectl import Kubectl
+from devstack.kube.lock import only_one
+from devstack.kube.run import run, succeeds
+from devstack.kube.status import ClusterStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devstack.kube.layout import Layout
+
+_CREATE_DEADLINE = 900.0
+
+
+def docker_runs() -> bool:
+    """Whether a Docker engine answers."""
+    return shutil.which("docker") is not None and succeeds(["docker", "info"], timeout=15)
+
+
+def kind_usable() -> bool:
+    """Whether clusters can be made by kind: a Docker engine, and the kind program."""
+    return shutil.which("kind") is not None and docker_runs()
+
+
+class KindCluster:
+    """A cluster made by kind.
+
+    Args:
+        layout: its folder for the kubeconfig.
+        name: kind's --name.
+    """
+
+    provider = "kind"
+
+    def __init__(self, layout: Layout, name: str) -> None:
+        self._layout = layout
+        self._name = name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self._layout.root / f"kind-{self._name}.kubeconfig"
+
+    def kubectl(self) -> Kubectl:
+        """The machine's kubectl on this cluster.
+
+        Raises:
+            DevstackError: there is none.
+        """
+        program = shutil.which("kubectl")
+        if program is None:
+            raise DevstackError("kube: the program kubectl is missing", "install it, and put it on the PATH")
+        return Kubectl(program, self.kubeconfig)
+
+    def up(self, nodes: int, name: str) -> None:
+        """Create the cluster unless it is there.
+
+        Args:
+            nodes: how many, of a cluster that is made now.
+            name: what the cluster is called; the same as the constructor's.
+        """
+        with only_one(self._layout.root / "lock", "kube"):
+            if name in self._clusters():
+                self._kind("export", "kubeconfig")
+            else:
+                roles = ["control-plane", *["worker"] * (nodes - 1)]
+                config = {
+                    "kind": "Cluster",
+                    "apiVersion": "kind.x-k8s.io/v1alpha4",
+                    "nodes": [{"role": role} for role in roles],
+                }
+                with step(f"kind makes a cluster of {nodes} node{'s' if nodes > 1 else ''}"):
+                    self._kind("create", "cluster", "--wait=120s", "--config=-", stdin=json.dumps(config))
+        say(f"Kubernetes is up: export KUBECONFIG={self.kubeconfig}")
+
+    def down(self, *, purge: bool, name: str | None = None) -> None:
+        """Delete the cluster. kind cannot stop one and start it again, so `purge` changes nothing."""
+        del purge, name
+        with only_one(self._layout.root / "lock", "kube"):
+            self._kind("delete", "cluster")
+            self.kubeconfig.unlink(missing_ok=True)
+        say("Kubernetes is down")
+
+    def status(self) -> ClusterStatus:
+        """What runs."""
+        up = self._name in self._clusters()
+        nodes: dict[str, bool] = {}
+        version = ""
+        if up:
+            kubectl = self.kubectl()
+            for node in kubectl.json("get", "nodes")["items"]:
+                ready = {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}
+                nodes[node["metadata"]["name"]] = ready.get("Ready") == "True"
+            version = json.loads(kubectl.run("get", "--raw", "/version"))["gitVersion"]
+        return ClusterStatus(
+            provider=self.provider,
+            up=up,
+            kubeconfig=str(self.kubeconfig),
+            kubectl=shutil.which("kubectl") or "kubectl",
+            names=[self._name] if up else [],
+            nodes=nodes,
+            version=version,
+        )
+
+    def load(self, image: str) -> None:
+        """Copy an image from the Docker engine into every node."""
+        run(
+            ["kind", "load", "docker-image", f"--name={self._name}", image],
+            what=f"loading {image}",
+            timeout=_CREATE_DEADLINE,
+        )
+
+    def build(self, extras: list[str]) -> None:
+        """Nothing is built for kind.
+
+        Raises:
+            DevstackError: an extra was asked for; it is the machine's own where Docker is.
+        """
+        if extras:
+            raise DevstackError(f"kube build --with {extras[0]}: with kind, {extras[0]} is this machine's own")
+
+    def _clusters(self) -> list[str]:
+        return run(["kind", "get", "clusters"], what="asking kind for its clusters").split()
+
+    def _kind(self, *arguments: str, stdin: str | None = None) -> str:
+        self._layout.root.mkdir(parents=True, exist_ok=True)
+        return run(
+            ["kind", *arguments, f"--name={self._name}", f"--kubeconfig={self.kubeconfig}"],
+            what=f"kind {' '.join(arguments[:2])}",
+            stdin=stdin,
+            timeout=_CREATE_DEADLINE,
+            env=dict(os.environ),
+        )

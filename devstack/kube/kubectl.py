@@ -1,0 +1,52 @@
+"""kubectl on one cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from devstack.kube.run import run, succeeds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl with its kubeconfig.
+
+    Attributes:
+        program: its path, or just its name.
+        kubeconfig: the cluster and the user.
+    """
+
+    program: str
+    kubeconfig: Path
+
+    def run(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
+        """Run it and return what it printed.
+
+        Raises:
+            DevstackError: it failed; the hint holds its error output.
+        """
+        return run(
+            [self.program, *arguments], what=f"kubectl {arguments[0]}", stdin=stdin, timeout=timeout, env=self._env()
+        )
+
+    def json(self, *arguments: str, timeout: float = 60) -> Any:
+        """Run it with -o json and return what it printed, decoded."""
+        return json.loads(self.run(*arguments, "-o", "json", timeout=timeout))
+
+    def succeeds(self, *arguments: str, timeout: float = 30) -> bool:
+        """Whether it ends well."""
+        return succeeds([self.program, *arguments], timeout=timeout, env=self._env())
+
+    def apply(self, manifest: str, *options: str) -> str:
+        """Apply a manifest (YAML) on the server's side, as field manager devstack."""
+        options = ("--server-side", "--force-conflicts", "--field-manager=devstack", *options)
+        return self.run("apply", *options, "-f", "-", stdin=manifest, timeout=120)
+
+    def _env(self) -> dict[str, str]:
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}

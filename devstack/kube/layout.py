@@ -1,0 +1,134 @@
+"""Where the local Kubernetes keeps its things, and which addresses and names on this machine are its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.cache import cache_root
+from devstack.errors import DevstackError
+
+SOURCE = Path(__file__).parent
+
+LINK = "prokube0"
+"""The host's end of the one link to the nodes' network."""
+CGROUP = "pulsar-readonly-kube"
+"""The cgroup under which all pods live, in every cgroup v1 hierarchy."""
+NODE_NETWORK = "10.200.0.0/24"
+HOST_ADDRESS = "10.200.0.1"
+POD_NETWORK = "10.244.0.0/16"
+SERVICE_NETWORK = "10.96.0.0/16"
+API_SERVICE = "10.96.0.1"
+DNS_SERVICE = "10.96.0.10"
+CLUSTER_DOMAIN = "cluster.local"
+MAX_NODES = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of the cluster: a set of namespaces on this machine, with an address in `NODE_NETWORK`."""
+
+    number: int
+    state: Path
+
+    @property
+    def name(self) -> str:
+        """Its name in Kubernetes and its host name."""
+        return f"node{self.number}"
+
+    @property
+    def address(self) -> str:
+        """Its address: kubelet, NodePorts and, on the first node, the API server."""
+        return f"10.200.0.{self.number + 1}"
+
+    @property
+    def folder(self) -> Path:
+        """What it sees as /run, /var/lib and /var/log, and its configuration files."""
+        return self.state / self.name
+
+    @property
+    def socket(self) -> Path:
+        """Containerd's socket, as the host sees it."""
+        return self.folder / "run" / "containerd" / "containerd.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The folders of the local Kubernetes.
+
+    Attributes:
+        root: everything; `builds` and `cache` outlive clusters, `state` is one cluster.
+    """
+
+    root: Path
+
+    @property
+    def builds(self) -> Path:
+        """Programs and system images, one folder for each content key."""
+        return self.root / "builds"
+
+    @property
+    def cache(self) -> Path:
+        """Go's module and build caches."""
+        return self.root / "cache"
+
+    @property
+    def bin(self) -> Path:
+        """Stable names of the programs that people and tests call: kubectl, helm."""
+        return self.root / "bin"
+
+    @property
+    def state(self) -> Path:
+        """One cluster: certificates, etcd's data, containers, logs, process records."""
+        return self.root / "state"
+
+    @property
+    def pki(self) -> Path:
+        """Keys and certificates."""
+        return self.state / "pki"
+
+    @property
+    def logs(self) -> Path:
+        """One log for each process."""
+        return self.state / "logs"
+
+    @property
+    def processes(self) -> Path:
+        """One record for each process."""
+        return self.state / "processes"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.state / "admin.kubeconfig"
+
+    @property
+    def sysctls(self) -> Path:
+        """What the machine-wide kernel settings were before kubelet changed them."""
+        return self.state / "sysctls.json"
+
+    def nodes(self, count: int) -> list[Node]:
+        """The first `count` nodes; the control plane runs in the first."""
+        return [Node(number, self.state) for number in range(1, count + 1)]
+
+    def running_nodes(self) -> list[Node]:
+        """The nodes that have a process record."""
+        found = (re.fullmatch(r"node(\d+)-init\.json", path.name) for path in self.processes.glob("node*-init.json"))
+        return [Node(number, self.state) for number in sorted(int(match[1]) for match in found if match)]
+
+
+def default_layout() -> Layout:
+    """The layout under the cache folder."""
+    return Layout(cache_root() / "kube")
+
+
+def check_node_count(count: int) -> int:
+    """A node count that can be had.
+
+    Raises:
+        DevstackError: it is not between 1 and `MAX_NODES`.
+    """
+    if not 1 <= count <= MAX_NODES:
+        raise DevstackError(f"--nodes must be between 1 and {MAX_NODES}, not {count}")
+    return count

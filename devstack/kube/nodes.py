@@ -1,0 +1,159 @@
+"""A node is a set of namespaces of this machine: made here, joined to one network, and given its cgroups."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devstack.errors import DevstackError
+from devstack.kube.layout import CGROUP, HOST_ADDRESS, LINK, SERVICE_NETWORK, SOURCE, Node
+from devstack.kube.run import run, succeeds, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devstack.kube.processes import Processes
+
+CGROUPS = Path("/sys/fs/cgroup")
+_BRIDGE = "lan0"
+
+
+def init_name(node: Node) -> str:
+    """The process name of a node's first process."""
+    return f"{node.name}-init"
+
+
+def enter(processes: Processes, node: Node) -> list[str]:
+    """The program and options that run a command inside a node.
+
+    Raises:
+        DevstackError: the node does not run.
+    """
+    pid = processes.pid(init_name(node))
+    if pid is None:
+        raise DevstackError(f"{node.name} does not run", "start it with: python -m devstack kube up")
+    return ["nsenter", "-t", str(pid), "-m", "-n", "-p", "-u", "-i", "--"]
+
+
+def ensure_node(processes: Processes, node: Node, first: Node) -> None:
+    """Make a node unless it runs: namespaces, its end of the network, its cgroups."""
+    if processes.pid(init_name(node)) is not None:
+        return
+    for name in processes.names():  # what ran in the node ended with its first process
+        if name.startswith(f"{node.name}-"):
+            processes.stop(name)
+    shutil.rmtree(node.folder / "run", ignore_errors=True)
+    for part in ("run", "lib", "log", "conf", "cni"):
+        (node.folder / part).mkdir(parents=True, exist_ok=True)
+    processes.ensure(
+        init_name(node),
+        ["bash", str(SOURCE / "node-init.sh"), str(node.folder), node.name],
+        wrapper=["unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--mount-proc", "--propagation", "private"],
+        env=os.environ,
+    )
+
+    def ready() -> bool:
+        processes.require(init_name(node))
+        return (node.folder / "run" / "init-ready").exists()
+
+    wait_until(ready, 20, f"making {node.name}", pause=0.02)
+    if node.number == first.number:
+        _lay_network(processes, node)
+    else:
+        _join_network(processes, node, first)
+    _make_cgroups(node)
+
+
+def _ip(arguments: str, within: Sequence[str] = ()) -> None:
+    run([*within, "ip", *arguments.split()], what=f"ip {arguments}")
+
+
+def _lay_network(processes: Processes, first: Node) -> None:
+    """The nodes' network: a bridge in the first node, with the host and the other nodes on it."""
+    inside = enter(processes, first)
+    if succeeds(["ip", "link", "show", LINK]):
+        _ip(f"link del {LINK}")
+    _ip(f"link add {_BRIDGE} type bridge", inside)
+    _ip(f"addr add {first.address}/24 dev {_BRIDGE}", inside)
+    _ip(f"link set {_BRIDGE} up", inside)
+    _ip(f"link add {LINK} type veth peer name host netns {processes.pid(init_name(first))}")
+    _ip(f"link set host master {_BRIDGE} up", inside)
+    _ip(f"addr add {HOST_ADDRESS}/24 dev {LINK}")
+    _ip(f"link set {LINK} up")
+    # The host reaches services too; in the node a route must exist before kube-proxy's rules can redirect a packet.
+    _ip(f"route replace {SERVICE_NETWORK} via {first.address} dev {LINK}")
+    _ip(f"route add {SERVICE_NETWORK} dev {_BRIDGE}", inside)
+
+
+def _join_network(processes: Processes, node: Node, first: Node) -> None:
+    inside, hub = enter(processes, node), enter(processes, first)
+    with contextlib.suppress(DevstackError):  # there only when the node died without its neighbour
+        _ip(f"link del {node.name}", hub)
+    # Pids name namespaces as the host sees them, so the pair is made here and one end moved into each node.
+    _ip(f"link add k-{node.name} type veth peer name eth0 netns {processes.pid(init_name(node))}")
+    _ip(f"link set k-{node.name} netns {processes.pid(init_name(first))} name {node.name}")
+    _ip(f"link set {node.name} master {_BRIDGE} up", hub)
+    _ip(f"addr add {node.address}/24 dev eth0", inside)
+    _ip("link set eth0 up", inside)
+    _ip(f"route add {SERVICE_NETWORK} dev eth0", inside)
+
+
+def route_pods(processes: Processes, node: Node, everyone: list[Node], pods: str) -> None:
+    """Let the host and the other nodes reach a node's pods."""
+    _ip(f"route replace {pods} via {node.address} dev {LINK}")
+    for other in everyone:
+        if other.number != node.number:
+            _ip(f"route replace {pods} via {node.address}", enter(processes, other))
+
+
+def cgroup_folders() -> list[Path]:
+    """Our cgroup in every hierarchy in which it exists."""
+    return sorted(CGROUPS.glob(f"*/{CGROUP}"))
+
+
+def cgroup_pids() -> list[int]:
+    """The processes of all pods on this machine."""
+    found: set[int] = set()
+    for folder in cgroup_folders():
+        for file in folder.rglob("cgroup.procs"):
+            with contextlib.suppress(FileNotFoundError, OSError):
+                found.update(int(line) for line in file.read_text().split())
+    return sorted(found)
+
+
+def _make_cgroups(node: Node) -> None:
+    for hierarchy in CGROUPS.iterdir():
+        if not hierarchy.is_dir() or hierarchy.is_symlink() or hierarchy.name == "unified":
+            continue
+        folder = hierarchy / CGROUP / node.name
+        folder.mkdir(parents=True, exist_ok=True)
+        if hierarchy.name == "cpuset":  # a new cpuset is empty, and an empty one can hold no process
+            for part in (folder.parent, folder):
+                for setting in ("cpuset.cpus", "cpuset.mems"):
+                    (part / setting).write_text((hierarchy / setting).read_text())
+
+
+def remove_cgroups(patience: float = 20.0) -> None:
+    """Remove our cgroups; ended processes leave them a moment after they die, so this tries until it works."""
+    deadline = time.monotonic() + patience
+    while cgroup_folders() and time.monotonic() < deadline:
+        for pid in cgroup_pids():  # a pod's process outlives its node only when the node was half made
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for top in cgroup_folders():
+            for folder, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(folder).rmdir()
+        if cgroup_folders():
+            time.sleep(0.05)
+
+
+def remove_link() -> None:
+    """Remove the host's end of the network; its addresses and routes go with it."""
+    if succeeds(["ip", "link", "show", LINK]):
+        _ip(f"link del {LINK}")

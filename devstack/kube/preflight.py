@@ -1,0 +1,178 @@
+"""What the local Kubernetes needs of this machine, asked before anything is built or started."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.errors import DevstackError
+from devstack.kube.layout import CGROUP, LINK, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, SOURCE
+from devstack.kube.nodes import CGROUPS, cgroup_pids
+from devstack.kube.run import run, succeeds
+
+_MEMORY_NEEDED = 2 << 30
+_DISK_TO_RUN = 2 << 30
+_DISK_TO_BUILD = 10 << 30
+_OTHER_WAY = "or use a machine with a Docker engine and kind: they are used where they are"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """One line of debian-packages.txt.
+
+    Attributes:
+        name: the Debian package.
+        provides: a program's name, or a pattern of a file's path, by which its presence is seen.
+    """
+
+    name: str
+    provides: str
+
+
+def parse_packages(text: str) -> list[Package]:
+    """Read debian-packages.txt: PACKAGE  # PROGRAM OR FILE: why."""
+    found = []
+    for line in text.splitlines():
+        name, _, comment = line.partition("#")
+        if name.strip():
+            found.append(Package(name.strip(), comment.partition(":")[0].strip()))
+    return found
+
+
+def missing_packages(packages: list[Package]) -> list[Package]:
+    """Those whose program or file is not on this machine."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+
+    def there(provides: str) -> bool:
+        if provides.startswith("/"):
+            return any(Path("/").glob(provides.lstrip("/")))
+        return shutil.which(provides, path=path) is not None
+
+    return [package for package in packages if not there(package.provides)]
+
+
+def overlapping(routes: list[dict[str, str]], networks: tuple[str, ...]) -> list[str]:
+    """Routes of other links (as `ip -json route` lists them) that meet one of our networks."""
+    found = []
+    ours = [ipaddress.ip_network(network) for network in networks]
+    for route in routes:
+        destination = route.get("dst", "default")
+        if destination == "default" or route.get("dev") == LINK:
+            continue
+        if any(ipaddress.ip_network(destination, strict=False).overlaps(network) for network in ours):
+            found.append(f"{destination} dev {route.get('dev', '?')}")
+    return found
+
+
+def check_machine(root: Path, *, build: bool) -> None:
+    """Everything that can be known beforehand.
+
+    Args:
+        root: the folder that will hold programs and state.
+        build: whether programs must still be built.
+
+    Raises:
+        DevstackError: names the first thing that is missing, and what to do about it.
+    """
+    if sys.platform != "linux":
+        raise DevstackError(f"kube: the local node needs Linux, and this is {sys.platform}", _OTHER_WAY)
+    if os.geteuid() != 0:
+        raise DevstackError("kube: making nodes needs root", f"run it as root (sudo), {_OTHER_WAY}")
+    _check_programs(build)
+    _check_kernel()
+    _check_space(root, build)
+
+
+def _check_programs(build: bool) -> None:
+    missing = missing_packages(parse_packages((SOURCE / "debian-packages.txt").read_text()))
+    if missing:
+        names = " ".join(package.name for package in missing)
+        programs = ", ".join(package.provides for package in missing)
+        raise DevstackError(f"kube: missing on this machine: {programs}", f"make system, or: apt-get install {names}")
+    if build and shutil.which("go") is None:
+        raise DevstackError(
+            "kube: the program go is missing, and Kubernetes is not built yet",
+            "install Go 1.21 or later (it fetches the version that go.mod names) and put it on the PATH",
+        )
+
+
+def _check_kernel() -> None:
+    if not (CGROUPS / "memory" / "tasks").exists() or not (CGROUPS / "cpu").exists():
+        raise DevstackError(
+            "kube: this machine's cgroups are version 2 only, and the local node needs version 1 or hybrid",
+            f"boot with systemd.unified_cgroup_hierarchy=0, {_OTHER_WAY}",
+        )
+    try:
+        (CGROUPS / "memory" / CGROUP).mkdir(exist_ok=True)
+        if not cgroup_pids():
+            (CGROUPS / "memory" / CGROUP).rmdir()
+    except PermissionError as error:
+        raise DevstackError("kube: root may not make cgroups here", "run the container with --privileged") from error
+    except OSError:
+        pass  # it has children: a cluster runs
+    if not _overlay_known() and not (succeeds(["modprobe", "overlay"]) and _overlay_known()):
+        raise DevstackError("kube: this kernel has no overlayfs", f"load the module overlay, {_OTHER_WAY}")
+    if not succeeds(["unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--mount-proc", "true"]):
+        raise DevstackError(
+            "kube: root may not make namespaces here", f"run the container with --privileged, {_OTHER_WAY}"
+        )
+    for feature, command in (
+        ("nftables", "nft add table ip probe"),
+        ("veth links", "ip link add probe type veth peer name probe1"),
+        ("bridges", "ip link add probe type bridge"),
+    ):
+        if not succeeds(["unshare", "-n", *command.split()]):
+            raise DevstackError(f"kube: this kernel has no {feature}", f"load the kernel module, {_OTHER_WAY}")
+
+
+def _overlay_known() -> bool:
+    return any(line.split()[-1] == "overlay" for line in Path("/proc/filesystems").read_text().splitlines())
+
+
+def _check_space(root: Path, build: bool) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    kind = run(["stat", "-f", "-c", "%T", str(root)], what="asking for the file system of the cache").strip()
+    if kind == "overlayfs":
+        raise DevstackError(
+            f"kube: {root} is on an overlay file system, and containers cannot be unpacked on one",
+            "set PULSAR_READONLY_CACHE to a folder on a disk or a volume",
+        )
+    needed = _DISK_TO_BUILD if build else _DISK_TO_RUN
+    free = shutil.disk_usage(root).free
+    if free < needed:
+        raise DevstackError(
+            f"kube: {root} has {free / 2**30:.1f} GiB free, and {needed / 2**30:.0f} GiB are needed",
+            "make room, or set PULSAR_READONLY_CACHE to a folder on a larger disk",
+        )
+    meminfo = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(meminfo["MemAvailable"].split()[0]) << 10
+    if available < _MEMORY_NEEDED:
+        raise DevstackError(
+            f"kube: {available / 2**30:.1f} GiB of memory are available, and {_MEMORY_NEEDED / 2**30:.0f} GiB are needed",
+            "end other programs, or use a larger machine",
+        )
+
+
+def check_free_network() -> None:
+    """Before the first node: nobody else may use our addresses or our cgroup.
+
+    Raises:
+        DevstackError: another network, or another local Kubernetes, is in the way.
+    """
+    if cgroup_pids():
+        raise DevstackError(
+            "kube: another local Kubernetes runs on this machine, from another cache folder",
+            "end it with the PULSAR_READONLY_CACHE that it was started with: python -m devstack kube down",
+        )
+    routes = json.loads(run(["ip", "-json", "-4", "route"], what="listing routes") or "[]")
+    taken = overlapping(routes, (NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK))
+    if taken:
+        raise DevstackError(
+            f"kube: this machine has a route into the cluster's networks: {', '.join(taken)}",
+            f"the cluster needs {NODE_NETWORK}, {POD_NETWORK} and {SERVICE_NETWORK}; {_OTHER_WAY}",
+        )

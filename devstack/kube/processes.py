@@ -1,0 +1,155 @@
+"""Processes that outlive the command that starts them: found again by a record of pid and start time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devstack.cache import content_key
+from devstack.errors import DevstackError
+from devstack.kube.run import tail, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def start_time(pid: int) -> str | None:
+    """When a process started, in the kernel's ticks since boot; none for one that has ended.
+
+    With the pid it names a process for good: pids are used again, even after a reboot.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def only_child(pid: int) -> int | None:
+    """The first child of a process; `unshare --fork` and `nsenter --pid` have just one, the program itself."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(children[0]) if children else None
+
+
+class Processes:
+    """The processes of one cluster, by name.
+
+    Args:
+        folder: where the records are.
+        logs: where each process's output goes, as NAME.log.
+    """
+
+    def __init__(self, folder: Path, logs: Path) -> None:
+        self._folder = folder
+        self._logs = logs
+
+    def names(self) -> list[str]:
+        """Every process that has a record, alive or not."""
+        return sorted(path.stem for path in self._folder.glob("*.json"))
+
+    def pid(self, name: str) -> int | None:
+        """Its process id, as the host sees it; none when it does not run."""
+        record = self._record(name)
+        if record is None or start_time(int(record["pid"])) != record["started"]:
+            return None
+        return int(record["pid"])
+
+    def log_tail(self, name: str) -> str:
+        """The end of its output, for error messages."""
+        path = self._logs / f"{name}.log"
+        return tail(path.read_text(errors="replace")) if path.exists() else "(no output)"
+
+    def ensure(self, name: str, argv: Sequence[str], *, wrapper: Sequence[str], env: Mapping[str, str]) -> bool:
+        """Start a process unless it runs with these very arguments; one with other arguments is replaced.
+
+        Args:
+            name: what it is called here.
+            argv: program and arguments, in the node.
+            wrapper: the program before it that enters or makes its namespaces and has it as its only child.
+            env: its whole environment.
+
+        Returns:
+            Whether it was started now.
+        """
+        key = content_key("\0".join(argv))
+        record = self._record(name)
+        if record is not None and self.pid(name) is not None:
+            if record["key"] == key:
+                return False
+            self.stop(name)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        outer = os.posix_spawnp(
+            wrapper[0],
+            [*wrapper, *argv],
+            dict(env),
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (
+                    os.POSIX_SPAWN_OPEN,
+                    1,
+                    str(self._logs / f"{name}.log"),
+                    os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+                    0o644,
+                ),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+        wait_until(
+            lambda: only_child(outer) is not None or start_time(outer) is None, 10, f"starting {name}", pause=0.01
+        )
+        pid = only_child(outer)
+        started = None if pid is None else start_time(pid)
+        if pid is None or started is None:
+            raise DevstackError(f"{name} ended as soon as it was started", self.log_tail(name))
+        path = self._folder / f"{name}.json"
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps({"pid": pid, "started": started, "key": key}))
+        draft.replace(path)
+        return True
+
+    def require(self, name: str) -> None:
+        """Make sure that a process is still there.
+
+        Raises:
+            DevstackError: it has ended; the hint holds the end of its output.
+        """
+        if self.pid(name) is None:
+            raise DevstackError(f"{name} has ended", self.log_tail(name))
+
+    def stop(self, name: str, sig: signal.Signals = signal.SIGTERM, patience: float = 5.0) -> None:
+        """End a process and forget it; one that ignores the signal is killed after `patience` seconds."""
+        pid = self.pid(name)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, sig)
+                if not self._gone(name, patience):
+                    os.kill(pid, signal.SIGKILL)
+            if not self._gone(name, 20):
+                raise DevstackError(f"process {pid} ({name}) does not end, not even when killed")
+        (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+    def _gone(self, name: str, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.pid(name) is not None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _record(self, name: str) -> dict[str, str] | None:
+        try:
+            record: dict[str, str] = json.loads((self._folder / f"{name}.json").read_text())
+        except FileNotFoundError:
+            return None
+        return record

@@ -1,0 +1,234 @@
+"""The cluster's programs, built from Go modules: once for each content of sources, go.mod and go.sum."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from devstack.cache import content_key
+from devstack.console import say, step
+from devstack.errors import DevstackError
+from devstack.kube.layout import SOURCE, Layout
+from devstack.kube.run import tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SOURCES = SOURCE / "src"
+_FLAGS = "-trimpath -buildvcs=false -mod=readonly"
+_DEADLINE = 3600.0
+_REPORT_EVERY = 20.0
+_KUBE_PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "kubectl",
+)
+_CONTAINERD = "github.com/containerd/containerd/v2"
+_CNI = "github.com/containernetworking/plugins/plugins"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One run of `go build`.
+
+    Attributes:
+        name: the folder under builds/, before its key.
+        what: for the user.
+        module: the folder under src/ with its go.mod.
+        packages: what is built, as {folder below the build's: packages}; "" is the build's folder itself.
+        links: names under which the first program is called too.
+        stamp: linker settings, as a template in which {version} is the version of `versioned`, {minor} its second part.
+        versioned: the module whose version the programs report.
+    """
+
+    name: str
+    what: str
+    module: str
+    packages: dict[str, tuple[str, ...]]
+    links: tuple[str, ...] = ()
+    stamp: str = ""
+    versioned: str = ""
+
+    def version(self) -> str:
+        """The version of `versioned` in go.mod, with its v."""
+        return module_version((_SOURCES / self.module / "go.mod").read_text(), self.versioned) if self.versioned else ""
+
+    def key(self) -> str:
+        """Changes when what is built changes."""
+        return content_key(_SOURCES / self.module, self.name, repr(self.packages), repr(self.links), self.stamp, _FLAGS)
+
+    def folder(self, layout: Layout) -> Path:
+        """Where its programs are."""
+        return layout.builds / f"{self.name}-{self.key()}"
+
+
+def module_version(go_mod: str, module: str) -> str:
+    """The version of a module that a go.mod asks for.
+
+    Raises:
+        DevstackError: it does not name the module.
+    """
+    found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
+    if found is None:
+        raise DevstackError(f"go.mod names no version of {module}")
+    return found[1]
+
+
+def _kubernetes_stamp() -> str:
+    settings = ("gitVersion={version}", "gitCommit={version}", "gitMajor=1", "gitMinor={minor}", "gitTreeState=clean")
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(f"-X {package}.{setting}" for package in packages for setting in settings)
+
+
+KUBE = Build(
+    name="kube",
+    what="Kubernetes (etcd, control plane, kubelet, kube-proxy, kubectl in one program)",
+    module="kube",
+    packages={"": ("./cmd/kube",)},
+    links=_KUBE_PROGRAMS,
+    stamp=_kubernetes_stamp(),
+    versioned="k8s.io/kubernetes",
+)
+COREDNS = Build(name="coredns", what="CoreDNS", module="kube", packages={"": ("./cmd/coredns",)})
+NODE = Build(
+    name="node",
+    what="containerd and the CNI plugins",
+    module="node",
+    packages={
+        "": tuple(f"{_CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")),
+        "cni": tuple(f"{_CNI}/{name}" for name in ("ipam/host-local", "main/bridge", "main/loopback", "meta/portmap")),
+    },
+    stamp=f"-X {_CONTAINERD}/version.Version={{version}}",
+    versioned=_CONTAINERD,
+)
+HELM = Build(
+    name="helm",
+    what="Helm",
+    module="kube",
+    packages={"": ("helm.sh/helm/v3/cmd/helm",)},
+    stamp="-X helm.sh/helm/v3/internal/version.version={version}",
+    versioned="helm.sh/helm/v3",
+)
+METRICS_SERVER = Build(
+    name="metrics-server",
+    what="metrics-server",
+    module="addons",
+    packages={"": ("sigs.k8s.io/metrics-server/cmd/metrics-server",)},
+)
+CORE = (KUBE, COREDNS, NODE)
+EXTRAS = {build.name: build for build in (HELM, METRICS_SERVER)}
+
+
+def go_environment(layout: Layout) -> dict[str, str]:
+    """The caller's environment (proxy and checksum settings included) with Go's caches under ours."""
+    return {
+        **os.environ,
+        "GOMODCACHE": str(layout.cache / "gomod"),
+        "GOCACHE": str(layout.cache / "gobuild"),
+        "GOFLAGS": _FLAGS,
+        "CGO_ENABLED": "0",
+    }
+
+
+def ensure(layout: Layout, build: Build) -> Path:
+    """Build what is not built yet; returns the folder of the programs.
+
+    Raises:
+        DevstackError: Go is missing, or the build failed.
+    """
+    folder = build.folder(layout)
+    if folder.exists():
+        return folder
+    if shutil.which("go") is None:
+        raise DevstackError(
+            f"{build.what}: the program go is missing",
+            "install Go 1.21 or later (it fetches the version that go.mod names) and put it on the PATH",
+        )
+    draft = layout.builds / f".{folder.name}.{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    version = build.version()
+    flags = f"-s -w {build.stamp}".replace("{version}", version).replace("{minor}", ".".join(version.split(".")[1:2]))
+    try:
+        with step(f"building {build.what} {version}".strip()):
+            for part, packages in build.packages.items():
+                (draft / part).mkdir(parents=True, exist_ok=True)
+                _go_build(layout, build, ["-ldflags", flags, "-o", f"{draft / part}/", *packages])
+        for name in build.links:
+            (draft / name).symlink_to(build.name)
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def _go_build(layout: Layout, build: Build, arguments: list[str]) -> None:
+    """Run `go build`, with a line of progress now and then: a cold one takes minutes."""
+    downloaded = compiled = 0
+    errors: list[str] = []
+    next_report = time.monotonic() + _REPORT_EVERY
+    with subprocess.Popen(
+        ["go", "build", "-v", *arguments],
+        cwd=_SOURCES / build.module,
+        env=go_environment(layout),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        watchdog = threading.Timer(_DEADLINE, process.kill)
+        watchdog.start()
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if line.startswith("go: downloading "):
+                    downloaded += 1
+                elif re.fullmatch(r"[\w.~/-]+\n", line):  # -v names each package as it is compiled
+                    compiled += 1
+                else:
+                    errors.append(line)
+                if time.monotonic() >= next_report:
+                    say(f"  {downloaded} modules fetched, {compiled} packages compiled")
+                    next_report += _REPORT_EVERY
+        finally:
+            watchdog.cancel()
+            if process.poll() is None:
+                process.terminate()
+    if process.returncode != 0:
+        raise DevstackError(f"building {build.what} failed with status {process.returncode}", tail("".join(errors)))
+
+
+def module_folder(layout: Layout, module: str, version: str) -> Path:
+    """Where Go keeps a module's sources."""
+    return layout.cache / "gomod" / f"{module}@{version}"
+
+
+def link_programs(layout: Layout, folders: list[Path]) -> None:
+    """Give the programs that people call a name that stays when builds change."""
+    layout.bin.mkdir(parents=True, exist_ok=True)
+    for folder in folders:
+        for program in ("kubectl", "helm", "ctr"):
+            if (folder / program).exists():
+                link = layout.bin / program
+                draft = link.with_name(f".{program}.{os.getpid()}")
+                draft.unlink(missing_ok=True)
+                draft.symlink_to(folder / program)
+                draft.replace(link)
+
+
+def prune(layout: Layout) -> None:
+    """Remove builds of other contents than today's; only while no cluster runs from them."""
+    wanted = {build.folder(layout).name for build in (*CORE, *EXTRAS.values())}
+    prefixes = tuple(f"{build.name}-" for build in (*CORE, *EXTRAS.values()))
+    for folder in layout.builds.iterdir() if layout.builds.exists() else ():
+        if folder.name not in wanted and folder.name.startswith(prefixes):
+            shutil.rmtree(folder)

@@ -1,0 +1,45 @@
+"""What `kube status` tells, whichever kind of cluster there is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """A cluster as seen from outside.
+
+    Attributes:
+        provider: "kind" or "local".
+        up: whether its API server answers.
+        kubeconfig: path of the administrator's kubeconfig.
+        kubectl: path of a kubectl that fits.
+        names: the names it goes by (kind's --name).
+        nodes: each node's name and whether it is Ready.
+        processes: each process's name and pid; none for one that has ended. Local clusters only.
+        version: the API server's version.
+    """
+
+    provider: str
+    up: bool
+    kubeconfig: str
+    kubectl: str
+    names: list[str] = field(default_factory=list)
+    nodes: dict[str, bool] = field(default_factory=dict)
+    processes: dict[str, int | None] = field(default_factory=dict)
+    version: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        if not self.up and not self.processes:
+            return [f"Kubernetes ({self.provider}): down"]
+        state = "up" if self.up else "the API server does not answer"
+        told = [f"Kubernetes {self.version} ({self.provider}): {state}".replace("  ", " ")]
+        told += [f"  {name}: {'Ready' if ready else 'not Ready'}" for name, ready in self.nodes.items()]
+        told += [f"  {name}: {f'pid {pid}' if pid else 'ended'}" for name, pid in self.processes.items()]
+        return told

@@ -1,0 +1,82 @@
+"""The two images that the cluster itself needs: pause, which holds a pod's namespaces, and CoreDNS."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from devstack.cache import content_key
+from devstack.console import step
+from devstack.images.buildah import Buildah
+from devstack.kube import programs
+from devstack.kube.layout import SOURCE, Layout
+from devstack.kube.run import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_SOURCES = SOURCE / "images"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemImage:
+    """An image as an archive.
+
+    Attributes:
+        tag: its name, which carries the content key.
+        archive: what containerd imports.
+    """
+
+    tag: str
+    archive: Path
+
+
+def ensure_pause(layout: Layout) -> SystemImage:
+    """The pause image, compiled from the C source in the Kubernetes module."""
+    version = programs.KUBE.version()
+    key = content_key(_SOURCES / "pause", version)
+
+    def compile_into(context: Path) -> None:
+        source = programs.module_folder(layout, "k8s.io/kubernetes", version) / "build/pause/linux/pause.c"
+        if not source.exists():  # the programs came from a cache without the modules
+            run(
+                ["go", "mod", "download", "k8s.io/kubernetes"],
+                what="fetching the source of pause",
+                timeout=900,
+                env=programs.go_environment(layout),
+                cwd=SOURCE / "src" / "kube",
+            )
+        flags = ["-Os", "-static", "-s", f"-DVERSION={version}"]
+        run(["gcc", *flags, "-o", str(context / "pause"), str(source)], what="compiling pause")
+
+    return _ensure(layout, "pause", key, compile_into)
+
+
+def ensure_coredns(layout: Layout) -> SystemImage:
+    """The CoreDNS image."""
+    program = programs.ensure(layout, programs.COREDNS) / "coredns"
+    key = content_key(_SOURCES / "coredns", programs.COREDNS.key())
+    return _ensure(layout, "coredns", key, lambda context: shutil.copy2(program, context / "coredns"))
+
+
+def _ensure(layout: Layout, name: str, key: str, fill: Callable[[Path], object]) -> SystemImage:
+    image = SystemImage(f"localhost/devstack/{name}:{key}", layout.builds / f"image-{name}-{key}.tar")
+    if image.archive.exists():
+        return image
+    context = layout.builds / f".image-{name}.{os.getpid()}"
+    shutil.rmtree(context, ignore_errors=True)
+    shutil.copytree(_SOURCES / name, context)
+    try:
+        with step(f"making the {name} image"):
+            fill(context)
+            buildah = Buildah()
+            buildah.build(image.tag, context, dockerfile=context / "Dockerfile", layers=False)
+            draft = image.archive.with_suffix(".new")
+            buildah.save(image.tag, draft)
+            draft.replace(image.archive)
+    finally:
+        shutil.rmtree(context, ignore_errors=True)
+    return image

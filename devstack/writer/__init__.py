@@ -1,0 +1,1 @@
+"""The writable Pulsar cluster that demo and tests run inside Kubernetes."""
