@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from devstack.console import say
 from devstack.errors import DevstackError
-from devstack.pulsar.cluster import PulsarCluster, StackStatus, stored_spec
+from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.spec import DEFAULT_BASE_PORT, DEFAULT_VERSION, PulsarSpec, Setting, default_state
+from devstack.pulsar.state import StateFolder
 
 if TYPE_CHECKING:
     import argparse
+
+    from devstack.pulsar.status import StackStatus
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -60,13 +63,21 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_stack(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="default", help="which stack (default %(default)s)")
+    parser.add_argument("--name", help="which stack (default: the one in --state, else default)")
     parser.add_argument("--state", type=Path, metavar="DIR", help="its folder (default: one in the cache)")
 
 
-def _stack(args: argparse.Namespace) -> PulsarCluster:
-    """The stack that the arguments name: what it was made with, changed by the options that were given."""
-    state = args.state or default_state(args.name)
+def _locate(args: argparse.Namespace) -> tuple[str, Path, PulsarSpec | None]:
+    """The stack's name, its folder, and what it was made with if it is there."""
+    name = PulsarSpec(name=args.name or PulsarSpec().name).name  # raises for a name that is none
+    state = args.state or default_state(name)
+    stored = StateFolder(state.absolute()).stored()
+    return args.name or (stored.name if stored else name), state, stored
+
+
+def _up(args: argparse.Namespace) -> int:
+    """Bring up what the stack was made with, changed by the options that were given."""
+    name, state, stored = _locate(args)
     given: dict[str, Any] = {
         field.name: value
         for field in dataclasses.fields(PulsarSpec)
@@ -74,12 +85,8 @@ def _stack(args: argparse.Namespace) -> PulsarCluster:
     }
     if "settings" in given:
         given["settings"] = tuple(Setting.parse(text) for text in given["settings"])
-    stored = stored_spec(state)
-    return PulsarCluster(dataclasses.replace(stored, **given) if stored else PulsarSpec(**given), state)
-
-
-def _up(args: argparse.Namespace) -> int:
-    stack = _stack(args)
+    given["name"] = name
+    stack = PulsarCluster(dataclasses.replace(stored, **given) if stored else PulsarSpec(**given), state)
     stack.up()
     status = stack.status()
     say(f"Pulsar {status.version} is up: {status.endpoints.writer_url}, {status.endpoints.admin_url}")
@@ -88,19 +95,19 @@ def _up(args: argparse.Namespace) -> int:
 
 
 def _down(args: argparse.Namespace) -> int:
-    stack = _stack(args)
-    stack.down(purge=args.purge)
-    say(f"stack {args.name} is down{' and forgotten' if args.purge else ''}")
+    """Take a stack down; what it was made of does not matter for that, so a damaged spec is no obstacle."""
+    spec = PulsarSpec(name=args.name or PulsarSpec().name)
+    state = args.state or default_state(spec.name)
+    PulsarCluster(spec, state).down(purge=args.purge)
+    say(f"the stack in {state} is down{' and forgotten' if args.purge else ''}")
     return 0
 
 
 def _status(args: argparse.Namespace) -> int:
-    state = args.state or default_state(args.name)
-    if stored_spec(state) is None:
-        raise DevstackError(
-            f"there is no stack in {state}", f"make it: python -m devstack pulsar up --name {args.name}"
-        )
-    status = _stack(args).status()
+    name, state, stored = _locate(args)
+    if stored is None:
+        raise DevstackError(f"there is no stack in {state}", f"make it: python -m devstack pulsar up --name {name}")
+    status = PulsarCluster(stored, state).status()
     _show(status, as_json=args.json)
     return 0 if status.healthy else 1
 

@@ -49,7 +49,7 @@ def java_major(told: str) -> int | None:
 
 
 def check_memory(needed: int) -> None:
-    """Raise unless `needed` bytes are available, by the kernel's estimate and by the memory limit of this cgroup."""
+    """Raise unless `needed` bytes are available by the kernel's estimate."""
     available = available_memory(Path("/proc/meminfo").read_text())
     if available < needed:
         raise DevstackError(

@@ -1,0 +1,139 @@
+"""A stack's state folder: configuration, data, logs, pid files, and what the stack was made with."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import shutil
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from devstack.errors import DevstackError
+from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LOCK_SECONDS: Final = 300.0
+_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The folder of one stack.
+
+    Attributes:
+        root: its absolute path; it need not exist yet.
+    """
+
+    root: Path
+
+    def record(self, server: str) -> Path:
+        """A server's pid file."""
+        return self.root / "run" / f"{server}.pid"
+
+    def records(self) -> list[Path]:
+        """All pid files that are there."""
+        return sorted((self.root / "run").glob("*.pid"))
+
+    def log(self, server: str) -> Path:
+        """A server's log."""
+        return self.root / "logs" / f"{server}.log"
+
+    def conf(self, server: str) -> Path:
+        """A server's configuration file."""
+        return self.root / "conf" / f"{server}.conf"
+
+    def data(self, server: str) -> Path:
+        """A server's data folder."""
+        return self.root / "data" / server
+
+    @property
+    def initialised(self) -> Path:
+        """The file that is there once the cluster's metadata was written."""
+        return self.root / "data" / "initialised"
+
+    def make(self) -> None:
+        """Make the folder and those in it."""
+        for name in ("conf", "data", "logs", "run"):
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+
+    def purge(self) -> None:
+        """Delete what a stack put there, and the folder itself when nothing else is in it."""
+        for name in ("conf", "data", "logs", "run"):
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        for name in ("spec.json", ".lock"):
+            (self.root / name).unlink(missing_ok=True)
+        if not any(self.root.iterdir()):
+            self.root.rmdir()
+
+    def store(self, spec: PulsarSpec) -> None:
+        """Remember what the stack is made with."""
+        partial = self.root / "spec.json.new"
+        partial.write_text(json.dumps(dataclasses.asdict(spec), indent=1))
+        partial.replace(self.root / "spec.json")
+
+    def stored(self) -> PulsarSpec | None:
+        """What the stack was made with; None when there is none.
+
+        Raises:
+            DevstackError: spec.json is damaged.
+        """
+        path = self.root / "spec.json"
+        try:
+            text = path.read_text()
+        except FileNotFoundError:
+            return None
+        try:
+            told: dict[str, Any] = json.loads(text)
+            told["settings"] = tuple(Setting(**setting) for setting in told["settings"])
+            return PulsarSpec(**told)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DevstackError(
+                f"{path} is damaged: {error}", "stop the stack and forget it: pulsar down --purge"
+            ) from error
+
+    def check(self, spec: PulsarSpec) -> None:
+        """Raise when the data that is here cannot serve `spec`."""
+        stored = self.stored()
+        if stored is None:
+            return
+        forget = f"or forget its data first: pulsar down --name {stored.name} --purge"
+        for option, was, now in (
+            ("--name", stored.name, spec.name),
+            ("--version", stored.version, spec.version),
+            ("--base-port", stored.base_port, spec.base_port),
+        ):
+            if was != now:
+                raise DevstackError(
+                    f"{option} {now}: the stack in {self.root} was made with {was}", f"leave {option} out, {forget}"
+                )
+        if spec.bookies < stored.bookies:
+            raise DevstackError(
+                f"--bookies {spec.bookies}: the stack in {self.root} has {stored.bookies}, which hold its data",
+                f"give at least {stored.bookies}, {forget}",
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock: one command at a time changes a stack.
+
+        Raises:
+            DevstackError: another command holds it for minutes.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / ".lock").open("w") as file:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise DevstackError(f"another command holds {self.root}/.lock", "wait until it ends") from None
+                    time.sleep(_POLL_SECONDS)
+            yield

@@ -1,0 +1,82 @@
+"""What a stack tells of itself: where its servers are and how they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from devstack.pulsar.spec import HOST
+
+if TYPE_CHECKING:
+    from devstack.pulsar.spec import PulsarSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where the stack's servers are.
+
+    Attributes:
+        metadata_store: as Pulsar writes it, `zk:HOST:PORT`.
+        writer_url: the first broker, `pulsar://HOST:PORT`.
+        admin_url: the first broker, `http://HOST:PORT`.
+        brokers: all brokers' `pulsar://HOST:PORT`.
+        admin_urls: all brokers' `http://HOST:PORT`.
+        bookies: all bookies' HOST:PORT, which are their ids too.
+        bookie_metrics: where each bookie shows its Prometheus metrics.
+    """
+
+    metadata_store: str
+    writer_url: str
+    admin_url: str
+    brokers: tuple[str, ...]
+    admin_urls: tuple[str, ...]
+    bookies: tuple[str, ...]
+    bookie_metrics: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: PulsarSpec) -> Endpoints:
+        """The endpoints of a stack that is made as `spec` says."""
+        brokers = tuple(f"pulsar://{HOST}:{spec.broker_port(i)}" for i in range(spec.brokers))
+        admin_urls = tuple(f"http://{HOST}:{spec.broker_http_port(i)}" for i in range(spec.brokers))
+        return cls(
+            metadata_store=f"zk:{HOST}:{spec.zookeeper_port}",
+            writer_url=brokers[0],
+            admin_url=admin_urls[0],
+            brokers=brokers,
+            admin_urls=admin_urls,
+            bookies=tuple(f"{HOST}:{spec.bookie_port(i)}" for i in range(spec.bookies)),
+            bookie_metrics=tuple(f"http://{HOST}:{spec.bookie_metrics_port(i)}/metrics" for i in range(spec.bookies)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """How one server is.
+
+    Attributes:
+        name: `zookeeper`, `bookie-0`, `broker-1`.
+        pid: its process id, None when it is not running.
+        port: its main port.
+        answers: whether that port accepts connections.
+        resident_mib: resident memory in MiB.
+        log: where its output goes.
+    """
+
+    name: str
+    pid: int | None
+    port: int
+    answers: bool
+    resident_mib: int
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class StackStatus:
+    """How the whole stack is; `healthy` when every server runs and answers."""
+
+    name: str
+    version: str
+    state: str
+    healthy: bool
+    endpoints: Endpoints
+    servers: tuple[ServerStatus, ...]

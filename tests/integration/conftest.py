@@ -1,0 +1,79 @@
+"""A real Pulsar for the integration tests: brought up once, kept warm between runs unless this is CI."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import pulsar as pulsar_lib
+import pytest
+
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.status import Endpoints
+
+BASE_PORT: Final = 17650
+"""Apart from the default stack, so that a developer's own one is never touched."""
+
+LEDGER_ENTRIES: Final = 100
+"""A topic's ledger is full after so many entries: a few hundred messages make a topic of several ledgers."""
+
+
+def _kept() -> bool:
+    """Whether the stack is left running: never in CI, else unless KEEP_PULSAR is 0."""
+    return os.environ.get("CI") != "true" and os.environ.get("KEEP_PULSAR", "1") != "0"
+
+
+@pytest.fixture(scope="session")
+def pulsar_stack() -> Iterator[PulsarCluster]:
+    """The stack of this suite, up and healthy; one that does not come up fails the tests that need it."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="integration",
+            base_port=BASE_PORT,
+            settings=(Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),),
+        )
+    )
+    stack.up()
+    yield stack
+    if not _kept():
+        stack.down(purge=True)
+
+
+@pytest.fixture(scope="session")
+def pulsar(pulsar_stack: PulsarCluster) -> Endpoints:
+    """Where the servers of the stack are."""
+    return pulsar_stack.endpoints
+
+
+@pytest.fixture(scope="session")
+def admin(pulsar_stack: PulsarCluster) -> PulsarAdmin:
+    """The admin API of the stack's first broker; it redirects to a topic's owner."""
+    return pulsar_stack.admin()
+
+
+@pytest.fixture
+def breakable_pulsar(pulsar_stack: PulsarCluster) -> Iterator[PulsarCluster]:
+    """The stack, for a test that stops parts of it; what it leaves stopped is started again."""
+    yield pulsar_stack
+    pulsar_stack.up()
+
+
+@pytest.fixture
+def topic() -> str:
+    """The full name of a topic that nobody else uses; it is made by its first producer or consumer."""
+    return f"persistent://public/default/test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def pulsar_client(pulsar: Endpoints) -> Iterator[pulsar_lib.Client]:
+    """The stock Python client, connected to the writable cluster."""
+    client = pulsar_lib.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+    yield client
+    client.close()

@@ -1,0 +1,165 @@
+"""The devstack's Pulsar serves a stock client, survives the loss of its parts, and comes up again quickly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pulsar as pulsar_lib
+import pytest
+
+from devstack.errors import DevstackError
+from devstack.pulsar.admin import AdminError, MessageId
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import PulsarSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.status import Endpoints
+
+RECEIVE_MS = 15_000
+
+
+def produce(client: pulsar_lib.Client, topic: str, numbers: range) -> list[pulsar_lib.MessageId]:
+    producer = client.create_producer(topic)
+    ids = [producer.send(str(number).encode()) for number in numbers]
+    producer.close()
+    return ids
+
+
+def consume(client: pulsar_lib.Client, topic: str, subscription: str, count: int) -> list[int]:
+    consumer = client.subscribe(topic, subscription, initial_position=pulsar_lib.InitialPosition.Earliest)
+    got = []
+    for _ in range(count):
+        message = consumer.receive(RECEIVE_MS)
+        consumer.acknowledge(message)
+        got.append(int(message.data()))
+    consumer.close()
+    return got
+
+
+def test_produce_and_consume_through_both_brokers(pulsar: Endpoints, topic: str) -> None:
+    assert len(pulsar.brokers) == 2
+    quiet = pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
+    clients = [pulsar_lib.Client(url, logger=quiet) for url in pulsar.brokers]
+    try:
+        produce(clients[0], topic, range(10))
+        produce(clients[1], topic, range(10, 20))
+        assert consume(clients[1], topic, "first", 20) == list(range(20))
+        assert consume(clients[0], topic, "second", 20) == list(range(20))
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_topics_get_several_ledgers_by_size_and_by_unload(
+    pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    full = int(admin.runtime_configuration()["managedLedgerMaxEntriesPerLedger"])
+    admin.create_topic(topic)
+    admin.create_subscription(topic, "held")
+    ids = produce(pulsar_client, topic, range(full + 5))
+    admin.unload(topic)
+    ids += produce(pulsar_client, topic, range(full + 5, full + 10))
+    ledgers = sorted({message_id.ledger_id() for message_id in ids})
+    assert len(ledgers) == 3
+    told = admin.internal_stats(topic)["ledgers"]
+    assert {ledger["ledgerId"]: ledger["entries"] for ledger in told[:2]} == {ledgers[0]: full, ledgers[1]: 5}
+    assert admin.last_message_id(topic) == MessageId(ids[-1].ledger_id(), ids[-1].entry_id())
+    assert admin.stats(topic)["subscriptions"]["held"]["msgBacklog"] == full + 10
+    assert consume(pulsar_client, topic, "held", full + 10) == list(range(full + 10))
+
+
+def test_explicit_lac_and_quick_rolls_are_set(admin: PulsarAdmin) -> None:
+    runtime = admin.runtime_configuration()
+    assert runtime["bookkeeperExplicitLacIntervalInMills"] == "100"
+    assert runtime["managedLedgerMinLedgerRolloverTimeMinutes"] == "0"
+    assert runtime["brokerDeleteInactiveTopicsEnabled"] == "false"
+
+
+def test_partitioned_topics_and_their_deletion(admin: PulsarAdmin, topic: str) -> None:
+    admin.create_partitioned_topic(topic, 4)
+    assert admin.partitions(topic) == 4
+    assert set(admin.partitioned_stats(topic)["partitions"]) == {f"{topic}-partition-{i}" for i in range(4)}
+    with pytest.raises(AdminError) as refused:
+        admin.create_partitioned_topic(topic, 4)
+    assert refused.value.status == 409
+    admin.delete_partitioned_topic(topic)
+    assert not [name for name in admin.topics() if name.startswith(topic)]
+
+
+def test_a_bookie_stops_and_comes_back(
+    breakable_pulsar: PulsarCluster, pulsar_client: pulsar_lib.Client, topic: str
+) -> None:
+    produce(pulsar_client, topic, range(10))
+    breakable_pulsar.stop_bookie(1)
+    stopped = {server.name for server in breakable_pulsar.status().servers if server.pid is None}
+    assert stopped == {"bookie-1"}
+    produce(pulsar_client, topic, range(10, 20))
+    assert consume(pulsar_client, topic, "s", 20) == list(range(20))
+    breakable_pulsar.start_bookie(1)
+    assert breakable_pulsar.status().healthy
+
+
+def test_a_killed_bookie_keeps_what_it_acknowledged(
+    breakable_pulsar: PulsarCluster, pulsar_client: pulsar_lib.Client, topic: str
+) -> None:
+    produce(pulsar_client, topic, range(20))
+    breakable_pulsar.kill_bookie(0)
+    breakable_pulsar.start_bookie(0)
+    assert consume(pulsar_client, topic, "s", 20) == list(range(20))
+
+
+def test_a_stopped_brokers_topics_move(breakable_pulsar: PulsarCluster, topic: str) -> None:
+    survivor = breakable_pulsar.admin(1)
+    client = pulsar_lib.Client(
+        breakable_pulsar.endpoints.brokers[1], logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
+    )
+    try:
+        produce(client, topic, range(5))
+        breakable_pulsar.stop_broker(0)
+        produce(client, topic, range(5, 10))
+        assert survivor.lookup(topic) == breakable_pulsar.endpoints.brokers[1]
+        assert consume(client, topic, "s", 10) == list(range(10))
+    finally:
+        client.close()
+    breakable_pulsar.start_broker(0)
+    assert len(survivor.brokers()) == 2
+
+
+def test_a_second_up_takes_seconds_and_starts_nothing(pulsar_stack: PulsarCluster) -> None:
+    before = [server.pid for server in pulsar_stack.status().servers]
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "devstack", "pulsar", "up", "--name", "integration", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    took = time.monotonic() - begin
+    told = json.loads(done.stdout)
+    assert told["healthy"]
+    assert told["endpoints"]["writer_url"] == pulsar_stack.endpoints.writer_url
+    assert [server["pid"] for server in told["servers"]] == before
+    assert took < 3.0
+
+
+def test_a_port_in_use_is_one_clear_error(pulsar_stack: PulsarCluster, tmp_path: Path) -> None:
+    twin = PulsarCluster(PulsarSpec(name="twin", base_port=pulsar_stack.spec.base_port), tmp_path / "twin")
+    with pytest.raises(DevstackError) as refused:
+        twin.up()
+    assert f"port {pulsar_stack.spec.zookeeper_port} for zookeeper is in use" in str(refused.value)
+    assert "--base-port" in refused.value.hint
+    assert not any(server.pid for server in twin.status().servers)
+
+
+def test_data_of_another_shape_is_refused(pulsar_stack: PulsarCluster) -> None:
+    other = PulsarCluster(PulsarSpec(name="integration", base_port=18650), pulsar_stack.state.root)
+    with pytest.raises(DevstackError, match=r"--base-port 18650: the stack in .* was made with"):
+        other.up()
