@@ -1,0 +1,113 @@
+"""Making one object what it should be, by server-side apply."""
+
+from __future__ import annotations
+
+import copy
+import enum
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.desired.digest import digest
+from readonly_operator.kinds import Manifest, kind_of
+from readonly_operator.names import ANNOTATION_APPLIED_HASH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_operator.kube import Kube
+    from readonly_operator.store import Store
+
+
+class Result(enum.Enum):
+    """What applying an object did."""
+
+    NOOP = "noop"
+    CREATED = "created"
+    PATCHED = "patched"
+    DELETED = "deleted"
+
+
+class NameConflictError(Exception):
+    """An object that the pool needs has a name that is taken by an object which is not the pool's."""
+
+
+class Applier:
+    """Applies the objects of pools.
+
+    Args:
+        kube: the API server.
+        store: what is known of it; applied objects are noted there.
+    """
+
+    def __init__(self, kube: Kube, store: Store) -> None:
+        self._kube = kube
+        self._store = store
+
+    def apply(self, desired: Manifest) -> Result:
+        """Make the object what it should be; fields that the operator does not name are left alone.
+
+        No request is made when the object that is known has all that is desired, and was applied from the same manifest.
+
+        Raises:
+            NameConflictError: the name is taken by an object that has another owner.
+            KubeError: the API server refused.
+        """
+        kind, metadata = kind_of(desired), desired["metadata"]
+        marked = copy.deepcopy(desired)
+        marked["metadata"].setdefault("annotations", {})[ANNOTATION_APPLIED_HASH] = digest(desired)
+        known = self._store.get(kind, metadata["namespace"], metadata["name"])
+        if known is not None and _owner(known) == _owner(desired) and covers(known, marked):
+            return Result.NOOP
+        before = self._kube.get(kind, metadata["namespace"], metadata["name"])
+        if before is not None and _owner(before) != _owner(desired):
+            raise NameConflictError(
+                f"{kind.kind} {metadata['name']} exists and does not belong to this pool: "
+                "rename or delete it, or give the pool another name"
+            )
+        after = self._kube.apply(marked)
+        self._store.put(kind, after)
+        if before is None:
+            return Result.CREATED
+        return Result.NOOP if _version(before) == _version(after) else Result.PATCHED
+
+    def prune(
+        self, known: Iterable[Manifest], desired: Iterable[Manifest], owner: str
+    ) -> list[tuple[Manifest, Result]]:
+        """Delete those of the known objects that this owner (a uid) has and that are no longer desired."""
+        wanted = {(kind_of(manifest), manifest["metadata"]["name"]) for manifest in desired}
+        done = []
+        for manifest in known:
+            kind, metadata = kind_of(manifest), manifest["metadata"]
+            if (
+                _owner(manifest) == owner
+                and (kind, metadata["name"]) not in wanted
+                and "deletionTimestamp" not in metadata
+            ):
+                self._kube.delete(manifest)
+                done.append((manifest, Result.DELETED))
+        return done
+
+
+def covers(live: Any, desired: Any) -> bool:
+    """Whether a live JSON value has everything that is desired, whatever else it has (defaults, other managers' fields)."""
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and all(
+            key in live and covers(live[key], value) for key, value in desired.items()
+        )
+    if isinstance(desired, list):
+        return (
+            isinstance(live, list)
+            and len(live) == len(desired)
+            and all(covers(one, other) for one, other in zip(live, desired, strict=True))
+        )
+    return bool(live == desired)
+
+
+def _owner(manifest: Manifest) -> str | None:
+    for reference in manifest["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return str(reference["uid"])
+    return None
+
+
+def _version(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["resourceVersion"])

@@ -1,0 +1,135 @@
+"""`pulsar-readonly operator`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import kopf
+
+from readonly_operator.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DESCRIPTION = (
+    "Runs pools of read-only Pulsar brokers in Kubernetes, as ReadOnlyBrokerPool and ReadOnlyTopicBinding objects say."
+)
+EPILOG = (
+    "It takes the Kubernetes configuration of the pod that it runs in, else that of KUBECONFIG or ~/.kube/config. "
+    "Each setting can also be given as an environment variable PULSAR_READONLY_<SETTING>, for example "
+    "PULSAR_READONLY_ENGINE_IMAGE, _NAMESPACES, _CLUSTER_DOMAIN, _RESYNC_SECONDS, _SOURCE_CHECK_SECONDS, _WORKERS; flags win."
+)
+LIVENESS = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/\S*")
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(prog="pulsar-readonly operator", description=DESCRIPTION, epilog=EPILOG)
+    scope = made.add_mutually_exclusive_group()
+    scope.add_argument(
+        "--namespace", action="append", metavar="NS", help="serve this namespace; may be given several times"
+    )
+    scope.add_argument("--all-namespaces", action="store_true", help="serve all namespaces (the default)")
+    made.add_argument(
+        "--engine-image", metavar="IMAGE", help="image of brokers whose pool names none (default: this version's)"
+    )
+    made.add_argument(
+        "--liveness", metavar="URL", help="serve the operator's health there, for example http://0.0.0.0:8081/healthz"
+    )
+    made.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics there, for example 0.0.0.0:8082")
+    made.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="how log lines look (default: text)"
+    )
+    made.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(default: info)"
+    )
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the operator until it is told to stop.
+
+    Returns:
+        The exit status: 0 when it was told to stop, 1 when it cannot run, 2 for options that make no sense.
+    """
+    options = parser().parse_args(argv)
+    namespaces = () if options.all_namespaces else tuple(options.namespace) if options.namespace else None
+    try:
+        settings = Settings.load(os.environ, namespaces=namespaces, engine_image=options.engine_image)
+        for namespace in settings.namespaces:
+            _demand(NAMESPACE, "--namespace", namespace, "the name of a namespace, as in kubectl get namespaces")
+        if options.liveness:
+            _demand(
+                LIVENESS,
+                "--liveness",
+                options.liveness,
+                "http://HOST:PORT/PATH, for example http://0.0.0.0:8081/healthz",
+            )
+        metrics_address = None if options.metrics is None else _address("--metrics", options.metrics)
+    except SettingsError as error:
+        return _refuse(error, 2)
+    _configure_logs(options.log_format, options.log_level)
+    return _run(settings, options.liveness, metrics_address)
+
+
+def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, int] | None) -> int:
+    # imported late, so that --help does not wait for the Kubernetes client
+    from readonly_operator.main import Operation  # noqa: PLC0415
+
+    if metrics_address:
+        from prometheus_client import start_http_server  # noqa: PLC0415
+
+        try:
+            start_http_server(metrics_address[1], addr=metrics_address[0])
+        except OSError as error:
+            return _refuse(f"--metrics {metrics_address[0]}:{metrics_address[1]}: {error.strerror or error}", 1)
+    operation = Operation(settings)
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(
+                kopf.operator(
+                    clusterwide=not settings.namespaces,
+                    namespaces=settings.namespaces,
+                    liveness_endpoint=liveness,
+                    standalone=True,
+                    memo=operation,
+                )
+            )
+    except Exception as error:
+        if not operation.refusal:
+            logging.getLogger(__name__).debug("the operator failed", exc_info=True)
+        return _refuse(operation.refusal or error, 1)
+    return 0
+
+
+def _configure_logs(log_format: str, log_level: str) -> None:
+    formats = {"json": kopf.LogFormat.JSON, "text": kopf.LogFormat.FULL}
+    kopf.configure(debug=log_level == "debug", quiet=log_level in {"warning", "error"}, log_format=formats[log_format])
+    logging.getLogger("readonly_operator").setLevel(log_level.upper())
+    # kopf logs each event handler's success
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING if log_level != "debug" else logging.DEBUG)
+
+
+def _demand(pattern: re.Pattern[str], option: str, text: str, right: str) -> None:
+    if not pattern.fullmatch(text):
+        raise SettingsError(f"{option} {text}: must be {right}")
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise SettingsError(f"{option} {text}: must be HOST:PORT, for example 0.0.0.0:8082")
+    return host, int(port)
+
+
+def _refuse(error: object, status: int) -> int:
+    sys.stderr.write(f"pulsar-readonly operator: {error}\n")
+    return status

@@ -1,0 +1,196 @@
+"""The operator's engine: takes events, keeps the store, and has workers reconcile the pools that they concern."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from readonly_operator import metrics
+from readonly_operator.api.pool import Pool, Source
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.apply import Applier
+from readonly_operator.brokers import Brokers
+from readonly_operator.kinds import BINDING, POD, POOL, WATCHED, Kind, Manifest
+from readonly_operator.kube import Kube, KubeError, missing_kinds
+from readonly_operator.names import PoolKey
+from readonly_operator.reconcile.context import Context
+from readonly_operator.reconcile.pool import reconcile
+from readonly_operator.source import SourceMonitor
+from readonly_operator.store import Store
+from readonly_operator.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+FIRST_LOOK_SECONDS = 0.1
+LONGEST_LOOK_SECONDS = 30.0
+FIRST_RETRY_SECONDS = 0.5
+LONGEST_RETRY_SECONDS = 60.0
+STUCK_SECONDS = 300.0
+"""A reconcile that takes longer is stuck, and the process not alive: each of its steps has a much shorter deadline."""
+
+
+class NotInstalledError(Exception):
+    """The API server does not know the operator's kinds."""
+
+
+class Controller:
+    """Reconciles pools, each by at most one worker at a time.
+
+    Args:
+        kube: the API server.
+        settings: of this process.
+    """
+
+    def __init__(self, kube: Kube, settings: Settings) -> None:
+        self._kube = kube
+        self._settings = settings
+        self._store = Store()
+        self._queue = WorkQueue()
+        self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
+        self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed)
+        self._context = Context(
+            kube=kube,
+            store=self._store,
+            applier=Applier(kube, self._store),
+            brokers=self._brokers,
+            sources=self._sources,
+            settings=settings,
+            now=lambda: dt.datetime.now(dt.UTC),
+        )
+        self._stopped = threading.Event()
+        self._delays: dict[PoolKey, float] = {}
+        self._started: dict[str, float] = {}
+        self._threads: list[threading.Thread] = []
+        metrics.watch_queue(self._queue)
+
+    def start(self) -> None:
+        """List everything, then let the workers begin: none may act before all bindings are known.
+
+        Raises:
+            NotInstalledError: the custom resource definitions are missing.
+            KubeError: the API server refused a list.
+        """
+        for namespace in self._namespaces():
+            missing = missing_kinds(self._kube, (POOL, BINDING), namespace)
+            if missing:
+                names = " and ".join(f"{kind.plural}.{kind.group}" for kind in missing)
+                raise NotInstalledError(f"the cluster has no {names}; install them: kubectl apply -k crds/")
+        self.resync()
+        targets: list[tuple[str, Callable[[], None]]] = [
+            (f"worker-{index}", self._work) for index in range(self._settings.workers)
+        ]
+        for name, target in [*targets, ("resync", self._resync_now_and_then)]:
+            thread = threading.Thread(target=target, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._sources.start()
+
+    def stop(self) -> None:
+        """Let the workers finish what they do."""
+        self._stopped.set()
+        self._queue.close()
+        self._sources.stop()
+        self._brokers.close()
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def observe(self, kind: Kind, event: str | None, body: Manifest) -> None:
+        """Take note of a watch event.
+
+        Args:
+            kind: of the object.
+            event: ADDED, MODIFIED, DELETED; None for an object that was there before.
+            body: the object.
+        """
+        if event == "DELETED":
+            touched = self._store.remove(kind, body)
+            if kind == POD:
+                self._brokers.forget(body)
+        else:
+            touched = self._store.put(kind, body)
+        for key in touched:
+            self._delays.pop(key, None)
+            self._queue.add(key)
+
+    def resync(self) -> None:
+        """List everything, and look at every pool again."""
+        touched: set[PoolKey] = set()
+        for kind in WATCHED:
+            bodies = [body for namespace in self._namespaces() for body in self._kube.list(kind, namespace)]
+            touched |= self._store.replace(kind, bodies, self._settings.namespaces)
+        self._sources.keep(self._named_sources())
+        for key in touched:
+            self._queue.add(key)
+
+    def alive(self) -> bool:
+        """Whether all threads run, and none is stuck in a reconcile."""
+        now = time.monotonic()
+        return all(thread.is_alive() for thread in self._threads) and all(
+            now - since < STUCK_SECONDS for since in self._started.copy().values()
+        )
+
+    def _namespaces(self) -> tuple[str | None, ...]:
+        return self._settings.namespaces or (None,)
+
+    def _work(self) -> None:
+        name = threading.current_thread().name
+        while (key := self._queue.get()) is not None:
+            self._started[name] = time.monotonic()
+            try:
+                self._look_at(key)
+            finally:
+                del self._started[name]
+                self._queue.done(key)
+
+    def _look_at(self, key: PoolKey) -> None:
+        try:
+            with metrics.timed():
+                outcome = reconcile(self._context, key)
+        except KubeError as error:
+            self._again(key, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+            metrics.failed()
+            logger.warning("%s: the API server says: %s", key, error)
+        except Exception:
+            self._again(key, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+            metrics.failed()
+            logger.exception("%s: reconciling failed", key)
+        else:
+            if outcome.look_again:
+                self._again(key, FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS)
+            else:
+                self._delays.pop(key, None)
+
+    def _again(self, key: PoolKey, first: float, longest: float) -> None:
+        delay = min(self._delays.get(key, first / 2) * 2, longest)
+        self._delays[key] = delay
+        self._queue.add(key, delay * random.uniform(0.9, 1.1))  # noqa: S311 (jitter, no secret)
+
+    def _resync_now_and_then(self) -> None:
+        while not self._stopped.wait(self._settings.resync_seconds * random.uniform(0.8, 1.2)):  # noqa: S311 (jitter, no secret)
+            try:
+                self.resync()
+            except Exception:
+                logger.exception("listing everything failed; it is tried again later")
+
+    def _source_changed(self, source: Source) -> None:
+        for body in self._store.pools():
+            if source in self._sources_of(body):
+                self._queue.add(PoolKey(body["metadata"]["namespace"], body["metadata"]["name"]))
+
+    def _named_sources(self) -> set[Source]:
+        return {source for body in self._store.pools() for source in self._sources_of(body)}
+
+    def _sources_of(self, body: Manifest) -> set[Source]:
+        try:
+            return {Pool.load(body).source}
+        except ApiSpecError:
+            return set()

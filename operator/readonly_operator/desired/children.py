@@ -1,0 +1,25 @@
+"""All objects of a pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_operator.desired import configmaps, services, statefulset
+
+if TYPE_CHECKING:
+    from readonly_operator.api.pool import Pool
+    from readonly_operator.desired.lookup import LookupConfig
+    from readonly_operator.kinds import Manifest
+    from readonly_operator.settings import Settings
+
+
+def children(pool: Pool, lookup: LookupConfig, settings: Settings) -> list[Manifest]:
+    """The objects in the order of applying: the lookup redirection config first, since running brokers wait for it."""
+    return [
+        configmaps.bindings_map(pool, lookup),
+        configmaps.config_map(pool),
+        services.service_account(pool),
+        services.headless_service(pool),
+        services.client_service(pool),
+        statefulset.stateful_set(pool, settings),
+    ]

@@ -1,0 +1,42 @@
+"""The two ConfigMaps of a pool: the engine's configuration and the lookup redirection config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import yaml
+
+from readonly_operator.desired.metadata import start
+from readonly_operator.kinds import CONFIG_MAP, Manifest
+from readonly_operator.names import BINDINGS_KEY, CONFIG_KEY, PORT_HTTP, PORT_PULSAR
+
+if TYPE_CHECKING:
+    from readonly_operator.api.pool import Pool
+    from readonly_operator.desired.lookup import LookupConfig
+
+
+def engine_config(pool: Pool) -> dict[str, str]:
+    """The engine's configuration, in the words of `pulsar-readonly serve --config`."""
+    return {
+        "metadata-store": pool.source.metadata_store_url,
+        "writer-url": pool.source.service_url,
+        "admin-url": pool.source.admin_url,
+        "listen": f"0.0.0.0:{PORT_PULSAR}",
+        "http": f"0.0.0.0:{PORT_HTTP}",
+        "cache-size": f"{pool.cache_size}B",
+        "log-format": "json",
+    }
+
+
+def config_map(pool: Pool) -> Manifest:
+    """ConfigMap with the engine's configuration; brokers read it when they start."""
+    manifest = start(CONFIG_MAP, pool.key.config_map, pool)
+    manifest["data"] = {CONFIG_KEY: yaml.safe_dump(engine_config(pool), sort_keys=False, width=1000)}
+    return manifest
+
+
+def bindings_map(pool: Pool, lookup: LookupConfig) -> Manifest:
+    """ConfigMap with the lookup redirection config; running brokers follow it."""
+    manifest = start(CONFIG_MAP, pool.key.bindings_map, pool)
+    manifest["data"] = {BINDINGS_KEY: lookup.yaml()}
+    return manifest

@@ -1,0 +1,59 @@
+"""The kinds of Kubernetes objects that the operator reads or writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from readonly_operator.names import GROUP, MANAGED_SELECTOR, VERSION
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A namespaced kind.
+
+    Attributes:
+        group: API group, empty for the core group.
+        version: version in the group.
+        kind: name in manifests.
+        plural: name in URLs.
+        selector: label selector for listing and watching; empty for all objects of the kind.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    selector: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of manifests."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+POOL = Kind(GROUP, VERSION, "ReadOnlyBrokerPool", "readonlybrokerpools")
+BINDING = Kind(GROUP, VERSION, "ReadOnlyTopicBinding", "readonlytopicbindings")
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", MANAGED_SELECTOR)
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", MANAGED_SELECTOR)
+SERVICE = Kind("", "v1", "Service", "services", MANAGED_SELECTOR)
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", MANAGED_SELECTOR)
+POD = Kind("", "v1", "Pod", "pods", MANAGED_SELECTOR)
+
+CHILDREN = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, STATEFUL_SET)
+"""What the operator makes of a pool (the pods are the StatefulSet's)."""
+WATCHED = (POOL, BINDING, *CHILDREN, POD)
+
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in WATCHED}
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """The kind of an object that the operator knows.
+
+    Raises:
+        KeyError: it knows no such kind.
+    """
+    return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

@@ -1,0 +1,192 @@
+"""The requests that the operator makes to the API server.
+
+A thin layer on the official client's dynamic client. The kinds are known, so nothing is discovered, and objects stay plain JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kubernetes import client, config
+from kubernetes.dynamic import DynamicClient, Resource
+from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError
+
+from readonly_operator.kinds import Kind, Manifest, kind_of
+from readonly_operator.names import OPERATOR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5
+HTTP_CONFLICT = 409
+
+
+class KubeError(Exception):
+    """The API server refused a request; the text is its message."""
+
+
+class Kube(Protocol):
+    """What the operator asks of the API server."""
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """The object, or None when there is none."""
+        ...
+
+    def list(self, kind: Kind, namespace: str | None) -> Sequence[Manifest]:
+        """All objects of a kind, of one namespace or of all of them."""
+        ...
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """Server-side apply by the operator's field manager; the object as it is then."""
+        ...
+
+    def apply_status(self, manifest: Manifest) -> Manifest:
+        """The same for the status subresource."""
+        ...
+
+    def annotate(self, kind: Kind, namespace: str, name: str, annotations: dict[str, str]) -> Manifest | None:
+        """Set annotations of somebody else's object; None when it is gone."""
+        ...
+
+    def delete(self, manifest: Manifest) -> None:
+        """Delete this very object (by its uid); none is fine."""
+        ...
+
+
+class ApiServer:
+    """A Kube on a real API server."""
+
+    def __init__(self, *, timeout_seconds: int) -> None:
+        """Take the configuration of the pod that we run in, else of the kubeconfig file.
+
+        Raises:
+            KubeError: there is neither.
+        """
+        try:
+            config.load_config()  # type: ignore[no-untyped-call]
+        except config.ConfigException as error:
+            raise KubeError(f"no Kubernetes configuration: {error}; run in a pod, or set KUBECONFIG") from None
+        self._client = DynamicClient(client.ApiClient(), discoverer=_NoDiscovery)  # type: ignore[no-untyped-call]
+        self._timeout = (CONNECT_SECONDS, timeout_seconds)
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """See Kube."""
+        try:
+            return self._plain(self._client.get, self._resource(kind), name=name, namespace=namespace)
+        except NotFoundError:
+            return None
+
+    def list(self, kind: Kind, namespace: str | None) -> Sequence[Manifest]:
+        """See Kube."""
+        options = {"label_selector": kind.selector} if kind.selector else {}
+        found = self._plain(self._client.get, self._resource(kind), namespace=namespace, **options)
+        for item in found["items"]:
+            item.update(apiVersion=kind.api_version, kind=kind.kind)  # lists of built-in kinds leave them out
+        items: list[Manifest] = found["items"]
+        return items
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """See Kube."""
+        return self._plain(
+            self._client.server_side_apply,
+            self._resource(kind_of(manifest)),
+            body=manifest,
+            field_manager=OPERATOR,
+            force_conflicts=True,
+        )
+
+    def apply_status(self, manifest: Manifest) -> Manifest:
+        """See Kube."""
+        metadata = manifest["metadata"]
+        resource: Any = self._resource(kind_of(manifest))
+        path = resource.path(name=metadata["name"], namespace=metadata["namespace"])
+        return self._plain(
+            self._client.request,
+            "patch",
+            f"{path}/status",
+            body=manifest,
+            content_type="application/apply-patch+yaml",
+            field_manager=OPERATOR,
+            force_conflicts=True,
+        )
+
+    def annotate(self, kind: Kind, namespace: str, name: str, annotations: dict[str, str]) -> Manifest | None:
+        """See Kube."""
+        try:
+            return self._plain(
+                self._client.patch,
+                self._resource(kind),
+                body={"metadata": {"name": name, "annotations": annotations}},
+                namespace=namespace,
+                content_type="application/merge-patch+json",
+                field_manager=OPERATOR,
+            )
+        except NotFoundError:
+            return None
+
+    def delete(self, manifest: Manifest) -> None:
+        """See Kube."""
+        metadata = manifest["metadata"]
+        try:
+            self._plain(
+                self._client.delete,
+                self._resource(kind_of(manifest)),
+                name=metadata["name"],
+                namespace=metadata["namespace"],
+                body={"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"},
+            )
+        except NotFoundError:
+            logger.debug("%s is gone already", metadata["name"])
+
+    def _resource(self, kind: Kind) -> Resource:
+        return Resource(  # type: ignore[no-untyped-call]
+            prefix="apis" if kind.group else "api",
+            group=kind.group,
+            api_version=kind.version,
+            kind=kind.kind,
+            name=kind.plural,
+            namespaced=True,
+            client=self._client,
+        )
+
+    def _plain(self, call: Any, *args: Any, **options: Any) -> Manifest:
+        try:
+            response = call(*args, serializer=_json, _request_timeout=self._timeout, **options)
+        except NotFoundError:
+            raise
+        except DynamicApiError as error:
+            raise KubeError(_reason(error)) from error
+        return response  # type: ignore[no-any-return]
+
+
+def missing_kinds(kube: Kube, kinds: Sequence[Kind], namespace: str | None) -> list[Kind]:
+    """Those of the kinds that the API server does not serve."""
+    missing = []
+    for kind in kinds:
+        try:
+            kube.list(kind, namespace)
+        except NotFoundError:
+            missing.append(kind)
+    return missing
+
+
+class _NoDiscovery:
+    """Takes the place of the dynamic client's discovery of kinds, which costs requests and writes files."""
+
+    def __init__(self, _client: DynamicClient, _cache_file: str | None) -> None:
+        pass
+
+
+def _json(_client: DynamicClient, data: Manifest) -> Manifest:
+    return data
+
+
+def _reason(error: DynamicApiError) -> str:
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (TypeError, ValueError, KeyError):
+        return f"{error.status} {error.reason}"

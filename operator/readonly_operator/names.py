@@ -1,0 +1,75 @@
+"""Names that the operator gives: API group, labels, annotations, and the objects of a pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GROUP = "pulsar-readonly.io"
+VERSION = "v1alpha1"
+
+OPERATOR = "pulsar-readonly-operator"
+"""Field manager of everything that the operator applies, and value of the label `app.kubernetes.io/managed-by`."""
+
+LABEL_POOL = f"{GROUP}/pool"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_SELECTOR = f"{LABEL_MANAGED_BY}={OPERATOR}"
+
+ANNOTATION_APPLIED_HASH = f"{GROUP}/applied-hash"
+"""On every child: hash of what was applied, so that an unchanged child costs no request."""
+ANNOTATION_CONFIG_HASH = f"{GROUP}/config-hash"
+"""On the pod template: hash of the engine's configuration, so that a change of it rolls the brokers."""
+ANNOTATION_BINDINGS_REVISION = f"{GROUP}/bindings-revision"
+"""On each broker's pod: a change of it makes the kubelet refresh the pod's ConfigMap volumes at once."""
+
+PORT_PULSAR = 6650
+PORT_HTTP = 8080
+
+CONFIG_DIRECTORY = "/etc/pulsar-readonly"
+CONFIG_KEY = "engine.yaml"
+BINDINGS_DIRECTORY = "/etc/pulsar-readonly-bindings"
+BINDINGS_KEY = "bindings.yaml"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PoolKey:
+    """A pool by namespace and name, whether or not it exists: the unit of work of the operator."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def headless_service(self) -> str:
+        """Service that gives each broker a DNS name."""
+        return f"{self.name}-headless"
+
+    @property
+    def config_map(self) -> str:
+        """ConfigMap with the engine's configuration."""
+        return f"{self.name}-config"
+
+    @property
+    def bindings_map(self) -> str:
+        """ConfigMap with the lookup redirection config."""
+        return f"{self.name}-bindings"
+
+    @property
+    def fleet(self) -> str:
+        """Name by which the brokers of the pool find each other in ZooKeeper: unique in a Kubernetes cluster."""
+        return f"{self.namespace}.{self.name}"
+
+    def selector(self) -> dict[str, str]:
+        """Labels that select the pool's brokers; they never change, for a StatefulSet's selector cannot."""
+        return {"app.kubernetes.io/name": "pulsar-readonly-broker", LABEL_POOL: self.name}
+
+    def labels(self) -> dict[str, str]:
+        """Labels of every object of the pool."""
+        return {
+            **self.selector(),
+            "app.kubernetes.io/instance": self.name,
+            "app.kubernetes.io/component": "broker",
+            "app.kubernetes.io/part-of": "pulsar-readonly",
+            LABEL_MANAGED_BY: OPERATOR,
+        }

@@ -1,0 +1,90 @@
+"""Status of bindings; what a binding does to brokers is part of reconciling its pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator import status
+from readonly_operator.kinds import BINDING, Manifest
+from readonly_operator.status import Condition, Truth, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_operator.api.binding import Binding
+    from readonly_operator.names import PoolKey
+    from readonly_operator.reconcile.context import Context
+    from readonly_operator.reconcile.lookup import LookupState
+
+
+def say(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState) -> None:
+    """Say how many brokers of the pool hold each binding."""
+    for binding, body in bindings:
+        holding = state.holders(binding)
+        values = {"brokers": state.brokers, "holdingBrokers": holding, "lookupRevision": state.wanted.revision}
+        _write(context, body, _conditions(state, holding), values)
+
+
+def say_pool_not_found(
+    context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]], *, deleting: bool
+) -> None:
+    """Say that there is no such pool; when one is made later, the bindings are looked at again."""
+    others = sorted(
+        pool["metadata"]["name"] for pool in context.store.pools() if pool["metadata"]["namespace"] == key.namespace
+    )
+    others = [name for name in others if name != key.name]
+    if deleting:
+        message = f'ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}" is being deleted'
+    else:
+        message = f'there is no ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}"; ' + (
+            f"there is {listed(others)}" if others else "there is none at all"
+        )
+    for _, body in bindings:
+        _write(context, body, _all("PoolNotFound", message), {})
+
+
+def say_pool_broken(context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str) -> None:
+    """Say that the pool cannot be worked on."""
+    for binding, body in bindings:
+        _write(context, body, _all("PoolFailed", f'ReadOnlyBrokerPool "{binding.pool.name}": {reason}: {message}'), {})
+
+
+def say_broken(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None:
+    """Say why bindings cannot be used."""
+    for message, body in broken:
+        _write(context, body, _all("InvalidSpec", message), {})
+
+
+def _conditions(state: LookupState, holding: int) -> list[Condition]:
+    whole = state.condition()
+    head = f"{holding} of {state.brokers} brokers hold it"
+    if state.brokers and holding == state.brokers == len(state.reports):
+        # the pool may be behind with another binding: that is not this one's business
+        held = Condition("LookupConfigured", Truth.TRUE, "Held", head)
+        return [
+            Condition("Ready", Truth.TRUE, "Held", head),
+            Condition("Progressing", Truth.FALSE, "Settled", "every broker of the pool holds it"),
+            held,
+        ]
+    message = whole.message if whole.reason == "NoBrokers" else f"{head}; {whole.message}"
+    truth = Truth.FALSE if whole.status is Truth.TRUE else whole.status
+    reason = "BrokersBehind" if whole.status is Truth.TRUE else whole.reason
+    return [
+        Condition("Ready", Truth.FALSE, reason, message),
+        Condition("Progressing", Truth.TRUE if state.brokers else Truth.FALSE, reason, message),
+        Condition("LookupConfigured", truth, reason, message),
+    ]
+
+
+def _all(reason: str, message: str) -> list[Condition]:
+    return [
+        Condition("Ready", Truth.FALSE, reason, message),
+        Condition("Progressing", Truth.FALSE, reason, message),
+        Condition("LookupConfigured", Truth.FALSE, reason, message),
+    ]
+
+
+def _write(context: Context, body: Manifest, conditions: list[Condition], values: dict[str, Any]) -> None:
+    generation = body["metadata"].get("generation", 0)
+    rendered = status.render(body.get("status") or {}, generation, conditions, values, context.now())
+    status.write(context.kube, context.store, BINDING, body, rendered)

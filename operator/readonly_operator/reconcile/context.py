@@ -1,0 +1,53 @@
+"""What reconciling needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable
+
+    from readonly_operator.apply import Applier
+    from readonly_operator.brokers import Brokers
+    from readonly_operator.kube import Kube
+    from readonly_operator.settings import Settings
+    from readonly_operator.source import SourceMonitor
+    from readonly_operator.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The operator's parts.
+
+    Attributes:
+        kube: the API server.
+        store: what is known of it.
+        applier: makes objects what they should be.
+        brokers: asks brokers.
+        sources: last reports of writable clusters.
+        settings: of this process.
+        now: the time, with a time zone.
+    """
+
+    kube: Kube
+    store: Store
+    applier: Applier
+    brokers: Brokers
+    sources: SourceMonitor
+    settings: Settings
+    now: Callable[[], dt.datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a reconcile came to.
+
+    Attributes:
+        settled: whether all is as it should be, as far as the operator can tell.
+        look_again: whether something is awaited that no event will tell, so that it must be looked at again soon.
+    """
+
+    settled: bool
+    look_again: bool

@@ -1,0 +1,86 @@
+"""Conditions of a pool about the writable cluster that it reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_operator.source import LAC_SETTING
+from readonly_operator.status import Condition, Truth, listed
+
+if TYPE_CHECKING:
+    from readonly_operator.api.pool import ExplicitLac
+    from readonly_operator.source import SourceReport
+
+SUGGESTED_MS = 200
+"""Suggested where the user says nothing: the newest message of an idle topic is then readable within about 0.4 s, for one small
+request per idle ledger (a ledger that gets entries sends none)."""
+
+
+def source_reachable(report: SourceReport | None) -> Condition:
+    """SourceReachable: whether the three URLs of the spec answer, seen from the operator."""
+    if report is None:
+        return Condition(
+            "SourceReachable", Truth.UNKNOWN, "NotChecked", "the writable cluster has not been checked yet"
+        )
+    if report.problems:
+        return Condition(
+            "SourceReachable", Truth.FALSE, "Unreachable", "spec.source." + "; spec.source.".join(report.problems)
+        )
+    return Condition(
+        "SourceReachable",
+        Truth.TRUE,
+        "Answers",
+        "admin API, service URL and metadata store of the writable cluster answer",
+    )
+
+
+def explicit_lac(report: SourceReport | None, wanted: ExplicitLac) -> Condition:
+    """ExplicitLac: whether every active writable broker sends explicit LACs, often enough; else what to set where."""
+    if report is None:
+        return Condition("ExplicitLac", Truth.UNKNOWN, "NotChecked", "the writable cluster has not been checked yet")
+    off = [broker for broker, interval in report.intervals_ms if interval <= 0]
+    target = wanted.interval_ms or SUGGESTED_MS
+    todo = (
+        f"set {LAC_SETTING}={target} in broker.conf of every writable broker "
+        f"(Apache Pulsar's Helm chart: broker.configData.{LAC_SETTING}) and restart them"
+    )
+    if off:
+        return Condition(
+            "ExplicitLac",
+            Truth.FALSE,
+            "Off",
+            f"{LAC_SETTING} is 0 (off) on {listed(off)}: {todo}; until then topic owners are asked for the newest entry",
+        )
+    slow = [
+        f"{interval} on {broker}"
+        for broker, interval in report.intervals_ms
+        if wanted.interval_ms and interval > wanted.interval_ms
+    ]
+    if slow:
+        return Condition(
+            "ExplicitLac",
+            Truth.FALSE,
+            "TooSlow",
+            f"{LAC_SETTING} is {listed(slow)}, and spec.explicitLac.interval accepts at most {wanted.interval_ms}: {todo}",
+        )
+    if report.unasked:
+        silent = listed(f"{broker}: {reason}" for broker, reason in report.unasked)
+        return Condition(
+            "ExplicitLac",
+            Truth.UNKNOWN,
+            "BrokersSilent",
+            f"the runtime configuration of these brokers cannot be read: {silent}",
+        )
+    if not report.intervals_ms:
+        return Condition(
+            "ExplicitLac",
+            Truth.UNKNOWN,
+            "SourceUnreachable",
+            "the admin API does not answer; see condition SourceReachable",
+        )
+    intervals = sorted({interval for _, interval in report.intervals_ms})
+    shown = f"{intervals[0]} ms" if len(intervals) == 1 else f"{intervals[0]} to {intervals[-1]} ms"
+    count = len(report.intervals_ms)
+    return Condition(
+        "ExplicitLac", Truth.TRUE, "On", f"{count} of {count} active writable brokers send explicit LACs every {shown}"
+    )

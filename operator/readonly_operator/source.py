@@ -1,0 +1,185 @@
+"""Checks of writable clusters: do they answer, and do their brokers send explicit LACs?
+
+They run on their own, for an answer may take long, and reconciling reads the last result. Pools that name the same cluster
+share it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from readonly_operator.fetch import FetchError, connect, get_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_operator.api.pool import Source
+
+logger = logging.getLogger(__name__)
+
+STEP_SECONDS = 3.0
+RETRY_SECONDS = 10.0
+"""How soon a cluster that did not answer is checked again."""
+MAX_BROKERS = 200
+PULSAR_PORT = 6650
+ZOOKEEPER_PORT = 2181
+LAC_SETTING = "bookkeeperExplicitLacIntervalInMills"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What a check found.
+
+    Attributes:
+        problems: why the cluster is not reachable, one per URL of the spec; none when it is.
+        intervals_ms: explicit LAC interval of each active broker that could be asked, by broker; 0 is off.
+        unasked: active brokers whose configuration could not be read, with the reason.
+    """
+
+    problems: tuple[str, ...]
+    intervals_ms: tuple[tuple[str, int], ...] = ()
+    unasked: tuple[tuple[str, str], ...] = ()
+
+
+def check(source: Source) -> SourceReport:
+    """Check a cluster now; takes a few seconds when something does not answer."""
+    problems = []
+    brokers: list[str] = []
+    try:
+        brokers = _active_brokers(source)
+    except FetchError as error:
+        problems.append(f"adminUrl {source.admin_url}: {error}")
+    problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url))
+    problems += _unreachable("metadataStoreUrl", source.metadata_store_url, _store_addresses(source.metadata_store_url))
+    intervals: list[tuple[str, int]] = []
+    unasked: list[tuple[str, str]] = []
+    scheme = source.admin_url.partition("://")[0]
+    for broker in sorted(brokers)[:MAX_BROKERS]:
+        try:
+            intervals.append((broker, _lac_interval(f"{scheme}://{broker}")))
+        except FetchError as error:
+            unasked.append((broker, str(error)))
+    return SourceReport(tuple(problems), tuple(intervals), tuple(unasked))
+
+
+class SourceMonitor:
+    """Keeps the last report of each writable cluster that pools name.
+
+    Args:
+        period: seconds between two checks of a cluster that answers.
+        changed: called with a source whose report is new or differs from the last one.
+    """
+
+    def __init__(self, period: float, changed: Callable[[Source], None]) -> None:
+        self._period = period
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopped = False
+        self._reports: dict[Source, SourceReport | None] = {}
+        self._due: dict[Source, float] = {}
+        self._thread = threading.Thread(target=self._run, name="source-monitor", daemon=True)
+
+    def start(self) -> None:
+        """Begin to check."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop checking; a check that is under way is left to end by itself."""
+        self._stopped = True
+        self._wake.set()
+
+    def report(self, source: Source) -> SourceReport | None:
+        """The last report; None when there is none yet, it then comes soon."""
+        with self._lock:
+            if source not in self._reports:
+                self._reports[source] = None
+                self._due[source] = time.monotonic()
+                self._wake.set()
+            return self._reports[source]
+
+    def keep(self, sources: set[Source]) -> None:
+        """Forget clusters that no pool names any more."""
+        with self._lock:
+            for source in self._reports.keys() - sources:
+                del self._reports[source], self._due[source]
+
+    def _run(self) -> None:
+        while not self._stopped:
+            with self._lock:
+                self._wake.clear()
+                source, due = min(self._due.items(), key=lambda item: item[1], default=(None, 0.0))
+            wait = None if source is None else due - time.monotonic()
+            if source is None or (wait is not None and wait > 0):
+                self._wake.wait(wait)
+            else:
+                self._check(source)
+
+    def _check(self, source: Source) -> None:
+        found = check(source)
+        period = RETRY_SECONDS if found.problems else self._period
+        with self._lock:
+            if source not in self._reports:
+                return
+            new = self._reports[source] != found
+            self._reports[source] = found
+            self._due[source] = time.monotonic() + period * random.uniform(0.9, 1.1)  # noqa: S311 (jitter, no secret)
+        if new:
+            for problem in found.problems:
+                logger.warning("writable cluster: %s", problem)
+            self._changed(source)
+
+
+def _active_brokers(source: Source) -> list[str]:
+    # BrokersBase.getActiveBrokers: HOST:PORT of each active broker's web service
+    answer = get_json(f"{source.admin_url}/admin/v2/brokers", STEP_SECONDS)
+    if not isinstance(answer, list) or not all(isinstance(one, str) for one in answer):
+        raise FetchError("the answer is not a list of brokers; is this the admin API of Pulsar brokers?")
+    if not answer:
+        raise FetchError("no broker is active")
+    return [one.removeprefix("http://").removeprefix("https://") for one in answer]
+
+
+def _lac_interval(base: str) -> int:
+    # BrokersBase.getRuntimeConfiguration: every setting of the asked broker as text
+    answer = get_json(f"{base}/admin/v2/brokers/configuration/runtime", STEP_SECONDS)
+    try:
+        return int(answer[LAC_SETTING])
+    except (KeyError, TypeError, ValueError):
+        raise FetchError(f"its runtime configuration has no {LAC_SETTING}") from None
+
+
+def _service_addresses(url: str) -> list[tuple[str, int]]:
+    return _addresses(url.removeprefix("pulsar://").rstrip("/"), PULSAR_PORT)
+
+
+def _store_addresses(url: str) -> list[tuple[str, int]]:
+    return _addresses(url.removeprefix("zk:").partition("/")[0], ZOOKEEPER_PORT)
+
+
+def _addresses(text: str, default_port: int) -> list[tuple[str, int]]:
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(.+?)(?::([0-9]+))?", part)
+        assert match, part
+        found.append((match[1], int(match[2] or default_port)))
+    return found
+
+
+def _unreachable(field: str, url: str, addresses: list[tuple[str, int]]) -> list[str]:
+    """Empty when one of the addresses takes a connection, as clients of the URL need no more."""
+    reasons = []
+    for host, port in addresses:
+        try:
+            connect(host, port, STEP_SECONDS)
+        except FetchError as error:
+            reasons.append(str(error))
+        else:
+            return []
+    return [f"{field} {url}: {', '.join(dict.fromkeys(reasons))}"]
