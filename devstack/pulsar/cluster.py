@@ -30,10 +30,11 @@ _MEMORY: Final = {"zookeeper": 200 << 20, "bookie": 450 << 20, "broker": 750 << 
 """Resident bytes that a server of a kind comes to under light load (measured, rounded up)."""
 
 _JVM: Final = {
-    "zookeeper": ("-Xms32m -Xmx128m", "-XX:+UseSerialGC"),
+    "zookeeper": ("-Xms32m -Xmx128m", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
     "bookie": ("-Xms64m -Xmx256m -XX:MaxDirectMemorySize=256m", "-XX:+UseG1GC"),
     "broker": ("-Xms128m -Xmx512m -XX:MaxDirectMemorySize=256m", "-XX:+UseG1GC"),
 }
+_QUICK: Final = " -XX:TieredStopAtLevel=1"
 _START_SECONDS: Final = 120.0
 _INITIALISE_SECONDS: Final = 90.0
 _STOP_SECONDS: Final = {"zookeeper": 10.0, "bookie": 15.0, "broker": 25.0}
@@ -178,7 +179,7 @@ class PulsarCluster:
             text, variable = bookie_conf(home, self.spec, int(number), data), "PULSAR_BOOKKEEPER_CONF"
         else:
             text, variable = broker_conf(home, self.spec, int(number)), "PULSAR_BROKER_CONF"
-        memory, collector = _JVM[kind]
+        memory, flags = _JVM[kind]
         return Server(
             name=name,
             port=port,
@@ -186,7 +187,7 @@ class PulsarCluster:
             env={
                 variable: str(self.state.conf(name)),
                 "PULSAR_LOG_DIR": str(self.state.log(name).parent),
-                **_jvm_environment(memory, collector),
+                **_jvm_environment(memory, flags + (_QUICK if self.spec.quick else "")),
             },
             record=self.state.record(name),
             log=self.state.log(name),
@@ -247,7 +248,7 @@ class PulsarCluster:
             try:
                 status = subprocess.run(
                     command,
-                    env={**os.environ, **_jvm_environment("-Xms64m -Xmx128m", "-XX:+UseSerialGC")},
+                    env={**os.environ, **_jvm_environment("-Xms64m -Xmx128m", f"-XX:+UseSerialGC{_QUICK}")},
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     stdin=subprocess.DEVNULL,
@@ -337,19 +338,19 @@ class PulsarCluster:
         self._stop([record for record in self.state.records() if record not in known])
 
 
-def _jvm_environment(memory: str, collector: str) -> dict[str, str]:
-    """Heap and collector for Pulsar's scripts; the bookie's are set apart because its script prefers them.
+def _jvm_environment(memory: str, flags: str) -> dict[str, str]:
+    """Heap and flags for Pulsar's scripts; the bookie's are set apart because its script prefers them.
 
     GC logs are off (any non-empty value replaces the scripts' default), and glibc keeps few arenas: both cost memory and disk.
     """
+    flags = f"{flags} -XX:+PerfDisableSharedMem"
     quiet = "-Xlog:gc=off"
-    collector = f"{collector} -XX:+PerfDisableSharedMem"
     return {
         "PULSAR_MEM": memory,
-        "PULSAR_GC": collector,
+        "PULSAR_GC": flags,
         "PULSAR_GC_LOG": quiet,
         "BOOKIE_MEM": memory,
-        "BOOKIE_GC": collector,
+        "BOOKIE_GC": flags,
         "BOOKIE_GC_LOG": quiet,
         "MALLOC_ARENA_MAX": "2",
     }

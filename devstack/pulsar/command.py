@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 from pathlib import Path
@@ -15,8 +16,6 @@ from devstack.pulsar.spec import DEFAULT_BASE_PORT, DEFAULT_VERSION, PulsarSpec,
 from devstack.pulsar.state import StateFolder
 
 if TYPE_CHECKING:
-    import argparse
-
     from devstack.pulsar.status import StackStatus
 
 
@@ -36,7 +35,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         type=int,
         help=f"the brokers' bookkeeperExplicitLacIntervalInMills, 0 for off (default {spec.explicit_lac_ms})",
     )
-    up.add_argument("--transactions", action="store_const", const=True, help="run the transaction coordinator")
+    up.add_argument("--transactions", action=argparse.BooleanOptionalAction, help="run the transaction coordinator")
+    up.add_argument(
+        "--quick",
+        action=argparse.BooleanOptionalAction,
+        help="compile with the JVM's C1 only: half the CPU of a start, slower under load; not for measurements",
+    )
     up.add_argument(
         "--set",
         dest="settings",

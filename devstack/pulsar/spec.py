@@ -77,6 +77,7 @@ class PulsarSpec:
         base_port: first of the PORT_SPAN ports that the stack uses.
         explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
         transactions: whether brokers run the transaction coordinator.
+        quick: whether the JVMs compile with C1 only: half the CPU of a start, but slower under load, so never for measurements.
         settings: what else to set in the servers' files; the last of a key wins.
     """
 
@@ -87,6 +88,7 @@ class PulsarSpec:
     base_port: int = DEFAULT_BASE_PORT
     explicit_lac_ms: int = 100
     transactions: bool = False
+    quick: bool = False
     settings: tuple[Setting, ...] = ()
 
     def __post_init__(self) -> None:

@@ -37,6 +37,7 @@ def pulsar_stack() -> Iterator[PulsarCluster]:
         PulsarSpec(
             name="integration",
             base_port=BASE_PORT,
+            quick=True,
             settings=(Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),),
         )
     )
