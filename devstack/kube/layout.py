@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def bin(self) -> Path:
-        """Stable names of the programs that people and tests call: kubectl, helm."""
+        """Stable names of the programs, for people and tests to call: kubectl first of all."""
         return self.root / "bin"
 
     @property

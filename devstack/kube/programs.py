@@ -213,16 +213,13 @@ def module_folder(layout: Layout, module: str, version: str) -> Path:
 
 
 def link_programs(layout: Layout, folders: list[Path]) -> None:
-    """Give the programs that people call a name that stays when builds change."""
+    """Give the programs a name that stays when builds change, for people and tests to call."""
     layout.bin.mkdir(parents=True, exist_ok=True)
-    for folder in folders:
-        for program in ("kubectl", "helm", "ctr"):
-            if (folder / program).exists():
-                link = layout.bin / program
-                draft = link.with_name(f".{program}.{os.getpid()}")
-                draft.unlink(missing_ok=True)
-                draft.symlink_to(folder / program)
-                draft.replace(link)
+    for program in (path for folder in folders for path in folder.iterdir() if not path.is_dir()):
+        draft = layout.bin / f".{program.name}.{os.getpid()}"
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(program)
+        draft.replace(layout.bin / program.name)
 
 
 def prune(layout: Layout) -> None:

@@ -1,0 +1,57 @@
+# The project's images. Targets: engine (a read-only broker) and operator.
+#   docker build --target engine -t localhost/pulsar-readonly/engine:dev .
+#   python -m devstack image build engine        (Docker where its engine runs, else buildah)
+# Both run as user 65532 and need no writable file system.
+ARG BASE=python:3.11-slim-bookworm
+
+# The project's own wheel, made with a locked build tool. Only this and the last step of each target depend on the sources.
+FROM ${BASE} AS wheel
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+COPY requirements/build.txt /src/requirements/
+RUN python3 -m venv --without-pip /build && \
+    python3 -m pip --python /build/bin/python install --quiet --require-hashes -r /src/requirements/build.txt
+COPY pyproject.toml LICENSE /src/
+COPY engine /src/engine
+COPY operator /src/operator
+RUN python3 -m pip --python /build/bin/python wheel --quiet --no-deps --no-build-isolation -w /wheels /src
+
+# One virtual environment for each target: the locked third-party packages first, then the wheel.
+FROM ${BASE} AS engine-venv
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+COPY requirements/engine.txt /src/requirements/
+RUN python3 -m venv --without-pip /venv && \
+    python3 -m pip --python /venv/bin/python install --quiet --require-hashes -r /src/requirements/engine.txt
+COPY --from=wheel /wheels /wheels
+RUN python3 -m pip --python /venv/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+
+FROM ${BASE} AS engine
+LABEL org.opencontainers.image.title="pulsar-readonly engine" \
+      org.opencontainers.image.description="A read-only broker for Apache Pulsar" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+COPY --from=engine-venv /venv /venv
+USER 65532:65532
+WORKDIR /
+EXPOSE 6650 8080
+ENTRYPOINT ["pulsar-readonly"]
+CMD ["serve"]
+
+FROM ${BASE} AS operator-venv
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+COPY requirements/operator.txt /src/requirements/
+RUN python3 -m venv --without-pip /venv && \
+    python3 -m pip --python /venv/bin/python install --quiet --require-hashes -r /src/requirements/operator.txt
+COPY --from=wheel /wheels /wheels
+RUN python3 -m pip --python /venv/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+
+FROM ${BASE} AS operator
+LABEL org.opencontainers.image.title="pulsar-readonly operator" \
+      org.opencontainers.image.description="Runs fleets of read-only brokers for Apache Pulsar in Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+COPY --from=operator-venv /venv /venv
+USER 65532:65532
+WORKDIR /
+EXPOSE 8080
+ENTRYPOINT ["pulsar-readonly"]
+CMD ["operator"]

@@ -1,0 +1,52 @@
+"""The base image where there is no Docker: a Debian with Python, made from packages."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from devstack.cache import content_key
+from devstack.console import step
+from devstack.kube.run import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devstack.images.buildah import Buildah
+
+DOCKER_BASE = "python:3.11-slim-bookworm"
+_SUITE = "bookworm"
+_PACKAGES = ("ca-certificates", "python3-minimal", "python3-pip", "python3-venv")
+# Manuals and translations are most of what a package brings that a container never reads.
+_LEAVE_OUT = "--dpkgopt=path-exclude=/usr/share/{doc,man,locale,info}/*"
+_DEADLINE = 900.0
+
+
+def base_key() -> str:
+    """Changes when the base would be made otherwise."""
+    return content_key(_SUITE, *_PACKAGES, _LEAVE_OUT)
+
+
+def ensure_base(buildah: Buildah) -> str:
+    """Make the base image unless it is there; returns its name."""
+    tag = f"localhost/devstack/base:{base_key()}"
+    if tag in buildah.images():
+        return tag
+    with step("making the base image: Debian with Python"):
+        archive = _root_file_system(buildah.root)
+        buildah.import_root(tag, archive, command="python3")
+        archive.unlink()
+    return tag
+
+
+def _root_file_system(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / f".base.{os.getpid()}.tar"
+    archive.unlink(missing_ok=True)
+    include = f"--include={','.join(_PACKAGES)}"
+    run(
+        ["mmdebstrap", "--quiet", "--variant=apt", include, _LEAVE_OUT, _SUITE, str(archive)],
+        what="making a Debian root file system",
+        timeout=_DEADLINE,
+    )
+    return archive

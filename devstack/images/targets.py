@@ -1,0 +1,155 @@
+"""The images that can be built, and what each is made from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from devstack.cache import cache_root, content_key
+from devstack.errors import DevstackError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+PROJECT = Path(__file__).resolve().parents[2]
+PULSAR_VERSION = "4.0.8"
+_WRITER_IMAGE = PROJECT / "devstack" / "writer" / "image"
+_NOT_SOURCE = ("__pycache__", ".egg-info")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One image.
+
+    Attributes:
+        name: what the user calls it.
+        tag: its tag unless another is asked for.
+        dockerfile: what it is built from.
+        stage: the stage of the Dockerfile; the last by default.
+        inputs: the files and folders that it depends on, besides the base image.
+        context: gives the build's context for as long as it is held.
+    """
+
+    name: str
+    tag: str
+    dockerfile: Path
+    stage: str | None
+    inputs: tuple[Path, ...]
+    context: Callable[[], AbstractContextManager[Path]]
+
+    def image(self, tag: str | None = None) -> str:
+        """Its full name."""
+        return f"localhost/pulsar-readonly/{self.name}:{tag or self.tag}"
+
+    def key(self, base: str) -> str:
+        """Changes when the image would.
+
+        Args:
+            base: the base image and its content.
+        """
+        parts: list[str | Path | bytes] = [base, self.name, self.tag]
+        for path in (self.dockerfile, *self.inputs):
+            files = source_files(path) if path.is_dir() else [path]
+            for file in files:
+                parts += [str(file.relative_to(PROJECT)), file]
+        return content_key(*parts)
+
+
+def source_files(folder: Path) -> list[Path]:
+    """The files of a folder that an image is made of: not what running or installing the sources leaves there."""
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and not any(mark in str(path) for mark in _NOT_SOURCE)
+    )
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[Path]:
+    yield path
+
+
+@contextmanager
+def _pulsar_context() -> Iterator[Path]:
+    """The distribution without what the writable cluster never starts, as hard links where the file system allows."""
+    from devstack.pulsar.distribution import ensure_distribution  # noqa: PLC0415  only this image needs it
+
+    home = ensure_distribution(PULSAR_VERSION)
+    cache = cache_root() / "images"
+    cache.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".context-", dir=cache) as folder:
+        context = Path(folder)
+
+        def link(source: str, target: str) -> None:
+            try:
+                os.link(source, target)
+            except OSError:
+                shutil.copy2(source, target)
+
+        for part in ("bin", "conf", "lib"):
+            shutil.copytree(home / part, context / "pulsar" / part, copy_function=link)
+        shutil.copy2(_WRITER_IMAGE / "apply_config.py", context)
+        yield context
+
+
+def _project(name: str) -> Target:
+    inputs = ["pyproject.toml", "LICENSE", ".dockerignore", "requirements/build.txt", f"requirements/{name}.txt"]
+    return Target(
+        name=name,
+        tag="dev",
+        dockerfile=PROJECT / "Dockerfile",
+        stage=name,
+        inputs=(*(PROJECT / path for path in inputs), PROJECT / "engine", PROJECT / "operator"),
+        context=lambda: _folder(PROJECT),
+    )
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        _project("engine"),
+        _project("operator"),
+        Target(
+            name="client",
+            tag="dev",
+            dockerfile=PROJECT / "devstack" / "client" / "Dockerfile",
+            stage=None,
+            inputs=(PROJECT / "requirements" / "client.txt",),
+            context=lambda: _folder(PROJECT / "requirements"),
+        ),
+        Target(
+            name="pulsar",
+            tag=PULSAR_VERSION,
+            dockerfile=_WRITER_IMAGE / "Dockerfile",
+            stage=None,
+            inputs=(_WRITER_IMAGE / "apply_config.py",),
+            context=_pulsar_context,
+        ),
+    )
+}
+
+
+def select(name: str) -> list[Target]:
+    """The targets that a name on the command line means: one, or all.
+
+    Raises:
+        DevstackError: there is none of that name.
+    """
+    if name == "all":
+        return list(TARGETS.values())
+    if name not in TARGETS:
+        raise DevstackError(f"TARGET must be all or one of {', '.join(TARGETS)}, not {name}")
+    return [TARGETS[name]]
+
+
+def by_image(image: str) -> str:
+    """The full name of an image that was given as a target, or in part, or in full."""
+    if image in TARGETS:
+        return TARGETS[image].image()
+    if image.startswith("localhost/"):
+        return image
+    return f"localhost/{image}" if ":" in image else f"localhost/{image}:latest"
