@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from readonly_operator.store import Store
 
 
+ATOMIC = frozenset({"selector"})
+"""Fields that Kubernetes replaces as a whole: one more label in a selector is another selector."""
+
+
 class Result(enum.Enum):
     """What applying an object did."""
 
@@ -91,7 +95,8 @@ def covers(live: Any, desired: Any) -> bool:
     """Whether a live JSON value has everything that is desired, whatever else it has (defaults, other managers' fields)."""
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(
-            key in live and covers(live[key], value) for key, value in desired.items()
+            key in live and (live[key] == value if key in ATOMIC else covers(live[key], value))
+            for key, value in desired.items()
         )
     if isinstance(desired, list):
         return (

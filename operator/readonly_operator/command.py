@@ -111,11 +111,14 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
 
 
 def _configure_logs(log_format: str, log_level: str) -> None:
-    formats = {"json": kopf.LogFormat.JSON, "text": kopf.LogFormat.FULL}
-    kopf.configure(debug=log_level == "debug", quiet=log_level in {"warning", "error"}, log_format=formats[log_format])
-    logging.getLogger("readonly_operator").setLevel(log_level.upper())
-    # kopf logs each event handler's success
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING if log_level != "debug" else logging.DEBUG)
+    if log_format == "json":
+        kopf.configure(log_format=kopf.LogFormat.JSON)
+    else:
+        logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    level = logging.getLevelName(log_level.upper())
+    logging.getLogger().setLevel(level)
+    for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):  # a line for each event and each probe
+        logging.getLogger(chatty).setLevel(level if log_level == "debug" else logging.WARNING)
 
 
 def _demand(pattern: re.Pattern[str], option: str, text: str, right: str) -> None:

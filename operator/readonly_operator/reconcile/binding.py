@@ -56,23 +56,19 @@ def say_broken(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None
 
 
 def _conditions(state: LookupState, holding: int) -> list[Condition]:
-    whole = state.condition()
     head = f"{holding} of {state.brokers} brokers hold it"
     if state.brokers and holding == state.brokers == len(state.reports):
         # the pool may be behind with another binding: that is not this one's business
-        held = Condition("LookupConfigured", Truth.TRUE, "Held", head)
         return [
             Condition("Ready", Truth.TRUE, "Held", head),
-            Condition("Progressing", Truth.FALSE, "Settled", "every broker of the pool holds it"),
-            held,
+            Condition("Progressing", Truth.FALSE, "Settled", head),
+            Condition("LookupConfigured", Truth.TRUE, "Held", head),
         ]
-    message = whole.message if whole.reason == "NoBrokers" else f"{head}; {whole.message}"
-    truth = Truth.FALSE if whole.status is Truth.TRUE else whole.status
-    reason = "BrokersBehind" if whole.status is Truth.TRUE else whole.reason
+    lacking = state.shortfall(head)
     return [
-        Condition("Ready", Truth.FALSE, reason, message),
-        Condition("Progressing", Truth.TRUE if state.brokers else Truth.FALSE, reason, message),
-        Condition("LookupConfigured", truth, reason, message),
+        Condition("Ready", Truth.FALSE, lacking.reason, lacking.message),
+        Condition("Progressing", Truth.TRUE if state.brokers else Truth.FALSE, lacking.reason, lacking.message),
+        lacking,
     ]
 
 

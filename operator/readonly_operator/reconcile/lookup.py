@@ -50,27 +50,28 @@ class LookupState:
         """LookupConfigured of the pool."""
         count = len(self.wanted.bindings)
         bindings = f"{count} binding" + ("" if count == 1 else "s")
-        if self.brokers == 0:
-            return Condition(TYPE, Truth.UNKNOWN, "NoBrokers", f"spec.replicas is 0: no broker can hold the {bindings}")
-        if self.converged():
+        if self.converged() and self.brokers:
             return Condition(TYPE, Truth.TRUE, "Held", f"{self.brokers} of {self.brokers} brokers hold {bindings}")
-        head = f"{self._holding()} of {self.brokers} brokers hold {bindings}"
-        complaints = [
-            f"{report.name} cannot use it: {report.problem}"
-            for report in self.reports
-            if report.asked and report.problem
-        ]
+        return self.shortfall(f"{self._holding()} of {self.brokers} brokers hold {bindings}")
+
+    def shortfall(self, head: str) -> Condition:
+        """LookupConfigured when not every broker holds what it should; the message starts with `head`."""
+        if self.brokers == 0:
+            return Condition(TYPE, Truth.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of the pool is 0")
+        complaints = [f"{one.name} cannot use it: {one.problem}" for one in self.reports if one.asked and one.problem]
         if complaints:
             return Condition(TYPE, Truth.FALSE, "BrokerRefuses", f"{head}; {listed(complaints)}")
-        behind = [f"{report.name} still holds revision {report.revision or 'none'}" for report in self.behind()]
+        behind = [f"{one.name} still holds revision {one.revision or 'none'}" for one in self.behind()]
         if behind:
             return Condition(
                 TYPE, Truth.FALSE, "BrokersBehind", f"{head} (revision {self.wanted.revision}); {listed(behind)}"
             )
-        silent = [f"{report.name} cannot be asked: {report.problem}" for report in self.reports if not report.asked]
+        silent = [f"{one.name} cannot be asked: {one.problem}" for one in self.reports if not one.asked]
         missing = self.brokers - len(self.reports)
         if missing > 0:
             silent.append(f"{missing} not created yet")
+        if missing < 0:
+            silent.append(f"{-missing} more than wanted, about to end")
         return Condition(TYPE, Truth.UNKNOWN, "BrokersSilent", f"{head}; {listed(silent)}")
 
     def _holding(self) -> int:

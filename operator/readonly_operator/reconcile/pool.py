@@ -76,7 +76,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     status.write(context.kube, context.store, POOL, body, rendered)
     binding_status.say(context, bindings, state)
     binding_status.say_broken(context, broken)
-    return Outcome(settled, look_again=not state.converged() and bool(pods))
+    return Outcome(settled, look_again=not state.converged() and not all(map(waiting_reason, pods)))
 
 
 def _bindings(context: Context, key: PoolKey) -> tuple[list[tuple[Binding, Manifest]], list[tuple[str, Manifest]]]:
@@ -157,4 +157,6 @@ def _give_up(
     if status.write(context.kube, context.store, POOL, body, rendered):
         logger.warning("%s/%s: %s: %s", body["metadata"]["namespace"], body["metadata"]["name"], reason, message)
     binding_status.say_pool_broken(context, bindings, reason, message)
-    return Outcome(settled=False, look_again=False)
+    return Outcome(
+        settled=False, look_again=reason == "NameConflict"
+    )  # a foreign object that goes away makes no event here
