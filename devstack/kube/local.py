@@ -21,6 +21,7 @@ from devstack.kube.kubectl import Kubectl
 from devstack.kube.layout import DNS_SERVICE, SOURCE, Layout, Node
 from devstack.kube.leftovers import leftovers
 from devstack.kube.lock import only_one
+from devstack.kube.manifest import fill
 from devstack.kube.nodes import ensure_node, enter, init_name, remove_cgroups, remove_link, route_pods
 from devstack.kube.pki import make_pki
 from devstack.kube.preflight import check_free_network, check_machine
@@ -294,7 +295,7 @@ class LocalCluster:
     def _start_dns(self, parts: _Parts) -> None:
         manifest = (SOURCE / "manifests" / "coredns.yaml").read_text()
         kubectl = self.kubectl()
-        kubectl.apply(manifest.replace("${IMAGE}", parts.coredns.tag).replace("${ADDRESS}", DNS_SERVICE))
+        kubectl.apply(fill(manifest, IMAGE=parts.coredns.tag, ADDRESS=DNS_SERVICE))
         kubectl.run("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s", timeout=100)
         wait_until(_dns_answers, 60, "the cluster's DNS answers")
         say("the cluster's DNS answers")

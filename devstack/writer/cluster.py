@@ -1,0 +1,192 @@
+"""The writable cluster: ZooKeeper, two bookies and one or two brokers, as stock as can be."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devstack.console import say, step
+from devstack.errors import DevstackError
+from devstack.images.builders import build, load
+from devstack.images.targets import TARGETS
+from devstack.kube.command import choose
+from devstack.kube.manifest import fill
+
+if TYPE_CHECKING:
+    from devstack.kube.kubectl import Kubectl
+
+_MANIFESTS = Path(__file__).parent / "manifests"
+_ROLLOUT_DEADLINE = 300
+# Quick to start and small: six Java processes share the machine with everything else.
+_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
+MAX_BROKERS = 2
+MAX_EXPLICIT_LAC_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSpec:
+    """What the writable cluster is like.
+
+    Attributes:
+        namespace: the Kubernetes namespace, which is the cluster's alone.
+        brokers: how many brokers.
+        explicit_lac_ms: how often brokers tell bookies the last confirmed entry, in ms; 0 is off, as in a stock Pulsar.
+    """
+
+    namespace: str = "pulsar"
+    brokers: int = 2
+    explicit_lac_ms: int = 100
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.brokers <= MAX_BROKERS:
+            raise DevstackError(f"--brokers must be between 1 and {MAX_BROKERS}, not {self.brokers}")
+        if not 0 <= self.explicit_lac_ms <= MAX_EXPLICIT_LAC_MS:
+            raise DevstackError(
+                f"--explicit-lac-ms must be between 0 (off) and {MAX_EXPLICIT_LAC_MS}, not {self.explicit_lac_ms}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WriterStatus:
+    """What runs of it.
+
+    Attributes:
+        namespace: where.
+        ready: ready pods of each StatefulSet.
+        wanted: wanted pods of each StatefulSet.
+        service_url: for clients in the cluster.
+        admin_url: of the admin API, in the cluster.
+        metadata_store: ZooKeeper, in the cluster.
+    """
+
+    namespace: str
+    ready: dict[str, int]
+    wanted: dict[str, int]
+    service_url: str
+    admin_url: str
+    metadata_store: str
+
+    @property
+    def up(self) -> bool:
+        """Whether every part has all its pods ready."""
+        return bool(self.wanted) and self.ready == self.wanted
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        return {"up": self.up, **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """For people."""
+        if not self.wanted:
+            return [f"writer: there is none in namespace {self.namespace}"]
+        told = [f"writer in namespace {self.namespace}: {'up' if self.up else 'not ready'}"]
+        told += [f"  {name}: {self.ready[name]} of {wanted} ready" for name, wanted in self.wanted.items()]
+        return [*told, f"  {self.service_url}", f"  {self.admin_url}", f"  {self.metadata_store}"]
+
+
+def render(name: str, spec: WriterSpec, image: str) -> str:
+    """One of the manifests, filled in."""
+    text = (_MANIFESTS / f"{name}.yaml").read_text()
+    return fill(
+        text,
+        NAMESPACE=spec.namespace,
+        BROKERS=spec.brokers,
+        EXPLICIT_LAC_MS=spec.explicit_lac_ms,
+        IMAGE=image,
+        JVM=_JVM,
+    )
+
+
+def up(spec: WriterSpec) -> WriterStatus:
+    """Bring the cluster to what the spec says and wait until it takes messages.
+
+    Raises:
+        DevstackError: no Kubernetes runs, or a part did not become ready; the hint says how its pods are.
+    """
+    kubectl = _kubectl()
+    image = build([TARGETS["pulsar"]])[0]
+    load(image)
+    with step("ZooKeeper starts"):
+        kubectl.apply(render("zookeeper", spec, image))
+        _rollout(kubectl, spec, "pulsar-zookeeper")
+    _initialize(kubectl, spec, image)
+    with step(f"2 bookies and {spec.brokers} broker{'s' if spec.brokers > 1 else ''} start"):
+        kubectl.apply(render("bookkeeper", spec, image))
+        kubectl.apply(render("broker", spec, image))
+        _rollout(kubectl, spec, "pulsar-bookie")
+        _rollout(kubectl, spec, "pulsar-broker")
+    found = status(spec.namespace)
+    say(f"the writable cluster is up: {found.service_url}")
+    return found
+
+
+def down(namespace: str) -> None:
+    """Delete the cluster with its namespace and wait until both are gone."""
+    kubectl = _kubectl()
+    with step(f"deleting the writable cluster and its namespace {namespace}"):
+        kubectl.run("delete", "namespace", namespace, "--ignore-not-found", "--timeout=150s", timeout=160)
+
+
+def status(namespace: str) -> WriterStatus:
+    """What runs of the cluster."""
+    ready: dict[str, int] = {}
+    wanted: dict[str, int] = {}
+    for item in _kubectl().json("-n", namespace, "get", "statefulsets", "-l", "app=pulsar,release=pulsar")["items"]:
+        name = item["metadata"]["name"]
+        wanted[name] = item["spec"]["replicas"]
+        ready[name] = item["status"].get("readyReplicas", 0)
+    domain = f"{namespace}.svc.cluster.local"
+    return WriterStatus(
+        namespace=namespace,
+        ready=ready,
+        wanted=wanted,
+        service_url=f"pulsar://pulsar-broker.{domain}:6650",
+        admin_url=f"http://pulsar-broker.{domain}:8080",
+        metadata_store=f"zk:pulsar-zookeeper.{domain}:2181",
+    )
+
+
+def _kubectl() -> Kubectl:
+    cluster = choose()
+    if not cluster.status().up:
+        raise DevstackError("writer: no Kubernetes runs", "start it with: python -m devstack kube up")
+    return cluster.kubectl()
+
+
+def _initialize(kubectl: Kubectl, spec: WriterSpec, image: str) -> None:
+    """Run the initialising job to its end; one that is done is left alone, even if today's image is another."""
+    job = ("-n", spec.namespace, "get", "job", "pulsar-pulsar-init", "--ignore-not-found")
+
+    def succeeded() -> bool:
+        found = kubectl.run(*job, "-o", "json").strip()
+        return bool(found) and json.loads(found)["status"].get("succeeded", 0) > 0
+
+    if succeeded():
+        return
+    with step("metadata is written"):
+        kubectl.run("-n", spec.namespace, "delete", "job", "pulsar-pulsar-init", "--ignore-not-found", timeout=90)
+        kubectl.apply(render("init", spec, image))
+        deadline = time.monotonic() + _ROLLOUT_DEADLINE
+        while not succeeded():
+            if time.monotonic() >= deadline:
+                raise DevstackError("writer: the job pulsar-pulsar-init has not succeeded", _pods(kubectl, spec))
+            time.sleep(0.3)
+
+
+def _rollout(kubectl: Kubectl, spec: WriterSpec, name: str) -> None:
+    try:
+        kubectl.run(
+            *("-n", spec.namespace, "rollout", "status", f"statefulset/{name}", f"--timeout={_ROLLOUT_DEADLINE}s"),
+            timeout=_ROLLOUT_DEADLINE + 10,
+        )
+    except DevstackError as error:
+        raise DevstackError(
+            f"writer: {name} is not ready after {_ROLLOUT_DEADLINE} s ({error})", _pods(kubectl, spec)
+        ) from error
+
+
+def _pods(kubectl: Kubectl, spec: WriterSpec) -> str:
+    return kubectl.run("-n", spec.namespace, "get", "pods", "-o", "wide").strip().replace("\n", "\n  ")
