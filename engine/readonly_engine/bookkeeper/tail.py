@@ -33,7 +33,7 @@ REFRESH_S = 10.0
 class LacTail:
     """Keeps the highest LAC of one ledger that any bookie has told, and tells of every rise.
 
-    An explicit LAC is written to the bookies of one write set only (PendingWriteLacOp), so every bookie of the ensemble is polled.
+    An explicit LAC is written to the bookies of one write set only (PendingWriteLacOp), so all of the ensemble are polled.
 
     Args:
         ledger: the ledger, open when this starts.

@@ -1,1 +1,1 @@
-"""What the cluster's metadata store says: topics, ledgers, bookies, membership. Read and watched; only our own nodes are written."""
+"""What the cluster's metadata store says: topics, ledgers, bookies. Read and watched; only our own nodes are written."""

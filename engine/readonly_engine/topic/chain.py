@@ -120,6 +120,13 @@ class LedgerChain:
                     return Position(ledger_id, 0)
         return Position(position.ledger_id, position.entry_id + 1)
 
+    def at_or_after(self, position: Position) -> Position:
+        """The position itself where an entry is or may come to be there; else the one that follows.
+
+        What was the tail of an open ledger stops to be a place for an entry when that ledger is closed or trimmed.
+        """
+        return self.after(Position(position.ledger_id, position.entry_id - 1))
+
     def readable(self, position: Position) -> bool:
         """Whether this very entry may be read now."""
         ledger = self._ledgers.get(position.ledger_id)

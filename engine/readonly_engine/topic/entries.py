@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
-from readonly_engine.wire.message import decode_stored
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.message import StoredMessage, decode_stored
 
 if TYPE_CHECKING:
     from readonly_engine.wire.entry import Entry
@@ -28,7 +29,11 @@ class TopicEntry:
     __slots__ = ("_frames", "marker", "messages", "payload", "position")
 
     def __init__(self, entry: Entry) -> None:
-        stored = decode_stored(entry.payload)
+        try:
+            stored = decode_stored(entry.payload)
+        except MalformedFrameError:
+            # Not written by a Pulsar producer: whoever reads it finds out, as with the owner.
+            stored = StoredMessage(entry.payload, 1, marker=False)
         self.position = Position(entry.ledger_id, entry.entry_id)
         self.payload = stored.payload
         self.messages = stored.messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
@@ -83,7 +84,7 @@ class TopicLog:
             tail.stop()
         for watch in self._ledger_watches.values():
             watch.stop()
-        for read in self._reads.values():
+        for read in set(self._reads.values()):
             read.cancel()
         self._listeners.clear()
 
@@ -116,7 +117,7 @@ class TopicLog:
         for ledger_id in self.chain.open_ledgers:
             if ledger_id not in self._ledger_watches:
                 self._ledger_watches[ledger_id] = self._cluster.watch_ledger(
-                    ledger_id, lambda metadata, ledger_id=ledger_id: self._ledger_changed(ledger_id, metadata)
+                    ledger_id, partial(self._ledger_changed, ledger_id)
                 )
         if not self._opened.done() and not self.chain.open_ledgers:
             self._opened.set_result(None)
@@ -137,7 +138,7 @@ class TopicLog:
         elif ledger_id in self._tails:
             self._tails[ledger_id].update()
         else:
-            self._tails[ledger_id] = LacTail(reader, lambda lac, entry: self._lac_advanced(ledger_id, lac, entry))
+            self._tails[ledger_id] = LacTail(reader, partial(self._lac_advanced, ledger_id))
         if not self._opened.done():
             self._opened.set_result(None)
         self._moved.set()
@@ -196,23 +197,38 @@ class TopicLog:
         found = self.cached(first, count)
         if found:
             return found
-        run = self.chain.run(first, count)
-        if run is None:
-            return []
         read = self._reads.get(first)
         if read is None:
-            read = self._reads[first] = asyncio.create_task(self._fetch(first.ledger_id, *run))
-            read.add_done_callback(lambda _: self._reads.pop(first, None))
-        return (await asyncio.shield(read))[:count]
+            run = self.chain.run(first, count)
+            if run is None:
+                return []
+            read = self._start_read(first.ledger_id, *run)
+        entries = await asyncio.shield(read)
+        return entries[first.entry_id - entries[0].position.entry_id :][:count]
+
+    def _start_read(self, ledger_id: int, first: int, last: int) -> asyncio.Task[list[TopicEntry]]:
+        """Read up to the first entry that another read has under way."""
+        positions = []
+        for entry_id in range(first, last + 1):
+            position = Position(ledger_id, entry_id)
+            if position in self._reads:
+                break
+            positions.append(position)
+        task = asyncio.create_task(self._fetch(ledger_id, first, positions[-1].entry_id))
+        for position in positions:
+            self._reads[position] = task
+
+        def forget(_: object) -> None:
+            for position in positions:
+                self._reads.pop(position, None)
+
+        task.add_done_callback(forget)
+        return task
 
     async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
         reader = self._readers.get(ledger_id)
         if reader is None:
             reader = await self._open_reader(ledger_id)
-        # Another read that is under way may have a part of it.
-        for position, read in list(self._reads.items()):
-            if position.ledger_id == ledger_id and first < position.entry_id <= last and not read.done():
-                last = position.entry_id - 1
         return [self._keep(entry) for entry in await reader.read(first, last)]
 
     async def _open_reader(self, ledger_id: int) -> LedgerReader:

@@ -7,6 +7,8 @@ The length prefix `total` is framing's; what is read here starts at the command 
 
 from __future__ import annotations
 
+from typing import Any
+
 from google.protobuf.message import DecodeError
 
 from readonly_engine.wire.errors import MalformedFrameError
@@ -51,6 +53,31 @@ def command_name(command: BaseCommand) -> str:
         return str(BaseCommand.Type.Name(command.type))
     except ValueError:
         return f"command {command.type}"
+
+
+_BODY_FIELDS = {field.number: field.name for field in BaseCommand.DESCRIPTOR.fields if field.name != "type"}
+_REQUESTS = frozenset(
+    field.number
+    for field in BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None and "request_id" in field.message_type.fields_by_name
+)
+
+
+def body_of(command: BaseCommand) -> Any:
+    """The message of a command's own type: its field has the same number as the type.
+
+    Raises:
+        MalformedFrameError: a type that Pulsar 4.0 does not have.
+    """
+    field = _BODY_FIELDS.get(command.type)
+    if field is None:
+        raise MalformedFrameError(f"a command of unknown type {command.type}")
+    return getattr(command, field)
+
+
+def has_request_id(command: BaseCommand) -> bool:
+    """Whether the command is, or can be, half of a request and its response."""
+    return command.type in _REQUESTS
 
 
 def encode_message_frame(

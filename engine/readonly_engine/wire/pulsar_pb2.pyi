@@ -1184,7 +1184,7 @@ class Schema(_message.Message):
         Date: _ClassVar[Schema.Type]
         Time: _ClassVar[Schema.Type]
         Timestamp: _ClassVar[Schema.Type]
-        KeyValue: _ClassVar[Schema.Type]
+        KEY_VALUE: _ClassVar[Schema.Type]
         Instant: _ClassVar[Schema.Type]
         LocalDate: _ClassVar[Schema.Type]
         LocalTime: _ClassVar[Schema.Type]
@@ -1206,7 +1206,7 @@ class Schema(_message.Message):
     Date: Schema.Type
     Time: Schema.Type
     Timestamp: Schema.Type
-    KeyValue: Schema.Type
+    KEY_VALUE: Schema.Type
     Instant: Schema.Type
     LocalDate: Schema.Type
     LocalTime: Schema.Type

@@ -1,0 +1,443 @@
+"""A client's connection: the server's side of Pulsar's protocol on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine import __version__
+from readonly_engine.broker.consumer import Consumer
+from readonly_engine.broker.producer import RelayedProducer
+from readonly_engine.broker.subscription import SERVED_TYPES
+from readonly_engine.metadata.errors import MetadataError, TopicNameError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.relay.errors import RelayError
+from readonly_engine.relay.identity import Identity
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.commands import (
+    NEWEST_PROTOCOL_VERSION,
+    body_of,
+    command_name,
+    decode_command,
+    encode_command,
+    has_request_id,
+)
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandConnected,
+    CommandError,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadataResponse,
+    CommandPing,
+    CommandPong,
+    CommandSuccess,
+    ServerError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from readonly_engine.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE_S = 30.0
+"""A client that says nothing for this long is pinged, and dropped when it says nothing for as long again."""
+
+WRITE_BUFFER_BYTES = 1 << 20
+"""Above this a client gets no more messages until it has read some."""
+
+_PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
+_PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
+
+_ANY_BROKER = frozenset({BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA})
+"""Requests that every broker of the writable cluster can answer."""
+
+_OF_CONSUMER = frozenset(
+    {
+        BaseCommand.SEEK,
+        BaseCommand.UNSUBSCRIBE,
+        BaseCommand.GET_LAST_MESSAGE_ID,
+        BaseCommand.CONSUMER_STATS,
+    }
+)
+"""Requests that concern a consumer and are answered by the owner."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """Serves one client."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.identity = Identity()
+        self.writable = True
+        self.peer = "?"
+        self._loop = asyncio.get_running_loop()
+        self._splitter = FrameSplitter()
+        self._transport: asyncio.Transport | None = None
+        self._connected = False
+        self._closed = False
+        self._heard = True
+        self._keep_alive: asyncio.TimerHandle | None = None
+        self._out: list[bytes] = []
+        self._consumers: dict[int, Consumer] = {}
+        self._subscribing: dict[int, asyncio.Task[None]] = {}
+        self._producers: dict[int, RelayedProducer] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The consumers on this connection."""
+        return list(self._consumers.values())
+
+    # Writing
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; all frames of one turn of the event loop go out together."""
+        if self._closed:
+            return
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        frames, self._out = self._out, []
+        if self._transport is not None and not self._closed:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def _respond(self, command: BaseCommand, request_id: int) -> None:
+        body_of(command).request_id = request_id
+        self.send(encode_command(command))
+
+    def _error(self, request_id: int, code: ServerError, message: str) -> None:
+        error = CommandError(request_id=request_id, error=code, message=message)
+        self.send(encode_command(BaseCommand(type=BaseCommand.ERROR, error=error)))
+
+    def _succeed(self, request_id: int) -> None:
+        self.send(encode_command(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=request_id))))
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
+        self.broker.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        self._heard = True
+        try:
+            for frame in self._splitter.receive_data(data):
+                command, end = decode_command(frame)
+                self._handle(command, frame, end)
+        except WireError as error:
+            log.warning("client %s: %s; closing the connection", self.peer, error)
+            self.close()
+
+    def pause_writing(self) -> None:
+        """Called by asyncio."""
+        self.writable = False
+        for consumer in self.consumers:
+            consumer.writable_changed(writable=False)
+
+    def resume_writing(self) -> None:
+        """Called by asyncio."""
+        self.writable = True
+        for consumer in self.consumers:
+            consumer.writable_changed(writable=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio."""
+        self._closed = True
+        log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
+        self.broker.connections.discard(self)
+        for task in list(self._tasks):
+            task.cancel()
+        for consumer in self.consumers:
+            self._forget(consumer)
+            self.broker.spawn(consumer.relayed.close())
+        for producer in list(self._producers.values()):
+            self.broker.spawn(producer.close())
+        self._producers.clear()
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._transport is not None:
+            if self._out:
+                self._flush()
+            self._transport.close()
+
+    def _check_alive(self) -> None:
+        if not self._heard:
+            log.info("client %s says nothing; closing the connection", self.peer)
+            self.close()
+            return
+        self._heard = False
+        self.send(_PING)
+        self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
+
+    # Commands
+
+    def _handle(self, command: BaseCommand, frame: bytes, end: int) -> None:
+        kind = command.type
+        if not self._connected:
+            self._connect(command)
+        elif kind == BaseCommand.ACK:
+            consumer = self._consumers.get(command.ack.consumer_id)
+            if consumer is not None:
+                consumer.ack(command)
+        elif kind == BaseCommand.FLOW:
+            consumer = self._consumers.get(command.flow.consumer_id)
+            if consumer is not None:
+                consumer.flow(command)
+        elif kind == BaseCommand.PING:
+            self.send(_PONG)
+        elif kind == BaseCommand.PONG:
+            pass
+        elif kind == BaseCommand.SEND:
+            producer = self._producers.get(command.send.producer_id)
+            if producer is not None:
+                producer.publish(command, frame[end:])
+        elif kind == BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
+            consumer = self._consumers.get(command.redeliver_unacknowledged_messages.consumer_id)
+            if consumer is not None:
+                consumer.redeliver(command)
+        elif kind == BaseCommand.SUBSCRIBE:
+            self._subscribe(command)
+        elif kind == BaseCommand.LOOKUP:
+            self._lookup(command)
+        elif kind == BaseCommand.CLOSE_CONSUMER:
+            self._spawn(self._close_consumer(command))
+        elif kind == BaseCommand.PRODUCER:
+            producer = self._producers[command.producer.producer_id] = RelayedProducer(self, command)
+            self._spawn(producer.start())
+        elif kind == BaseCommand.CLOSE_PRODUCER:
+            self._spawn(self._close_producer(command))
+        elif kind in _OF_CONSUMER:
+            self._spawn(self._ask_of_consumer(command))
+        elif kind in _ANY_BROKER:
+            self._spawn(self._ask_anyone(command))
+        elif kind == BaseCommand.GET_OR_CREATE_SCHEMA:
+            self._spawn(self._ask_owner(command, command.get_or_create_schema.topic))
+        elif has_request_id(command):
+            self._error(
+                body_of(command).request_id,
+                ServerError.NotAllowedError,
+                f"{command_name(command)} is not served by a read-only broker; send it to the owner of the topic",
+            )
+        else:
+            log.info("client %s sent %s, which is not expected of a client", self.peer, command_name(command))
+
+    def _connect(self, command: BaseCommand) -> None:
+        if command.type != BaseCommand.CONNECT or self._tasks:
+            log.warning(
+                "client %s sent %s before it was connected; closing the connection", self.peer, command_name(command)
+            )
+            self.close()
+            return
+        connect = command.connect
+        self.identity = Identity(connect.auth_method_name, connect.auth_data)
+        self._spawn(self._answer_connect(min(connect.protocol_version, NEWEST_PROTOCOL_VERSION)))
+
+    async def _answer_connect(self, version: int) -> None:
+        """The owner authenticates: a client is let in here as it is there."""
+        try:
+            owner = await self.broker.owners.entrance(self.identity)
+        except RelayError as error:
+            self._error(-1, error.code, str(error))
+            self.close()
+            return
+        connected = CommandConnected(
+            server_version=f"pulsar-readonly-{__version__}",
+            protocol_version=version,
+            max_message_size=owner.handshake.max_message_size,
+        )
+        connected.feature_flags.CopyFrom(owner.handshake.feature_flags)
+        connected.feature_flags.supports_topic_watchers = False
+        self._connected = True
+        self.send(encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected)))
+
+    # Lookup
+
+    def _lookup(self, command: BaseCommand) -> None:
+        lookup = command.lookup_topic
+        try:
+            url = self.broker.redirect_for(parse_topic_name(lookup.topic))
+        except TopicNameError:
+            url = None  # the owner says what is wrong with it
+        if url is None:
+            self._spawn(self._ask_anyone(command))
+            return
+        response = CommandLookupTopicResponse(
+            broker_service_url=url,
+            response=CommandLookupTopicResponse.Connect,
+            request_id=lookup.request_id,
+            authoritative=True,
+        )
+        self.send(encode_command(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookup_topic_response=response)))
+
+    # Relayed requests
+
+    async def _ask_anyone(self, command: BaseCommand) -> None:
+        request_id = body_of(command).request_id
+        try:
+            owner = await self.broker.owners.entrance(self.identity)
+            self._respond(await owner.request(command), request_id)
+        except RelayError as error:
+            self._refuse(command, request_id, error)
+
+    async def _ask_owner(self, command: BaseCommand, topic: str) -> None:
+        request_id = body_of(command).request_id
+        try:
+            owner = await self.broker.owners.owner_of(topic, self.identity)
+            self._respond(await owner.request(command), request_id)
+        except RelayError as error:
+            self._error(request_id, error.code, str(error))
+
+    async def _ask_of_consumer(self, command: BaseCommand) -> None:
+        body = body_of(command)
+        request_id = body.request_id
+        consumer = self._consumers.get(body.consumer_id)
+        if consumer is None:
+            self._error(request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
+            return
+        subscription = consumer.subscription
+        try:
+            answer = await consumer.relayed.request(command)
+        except RelayError as error:
+            self._error(request_id, error.code, str(error))
+            return
+        if answer.type == BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE and subscription is not None:
+            last = answer.get_last_message_id_response.last_message_id
+            subscription.confirm(Position(last.ledger_id, last.entry_id))
+        elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.UNSUBSCRIBE:
+            self.drop_consumer(consumer)
+        elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.SEEK and subscription is not None:
+            # The cursor is elsewhere now: every consumer of the subscription starts over.
+            for other in subscription.consumers:
+                other.dismiss("seek")
+        self._respond(answer, request_id)
+
+    def _refuse(self, command: BaseCommand, request_id: int, error: RelayError) -> None:
+        """Lookups and metadata requests have errors of their own."""
+        # A client closes its whole connection on ServiceNotReady here; MetadataError makes it try again (ClientCnx).
+        code = ServerError.MetadataError if error.code == ServerError.ServiceNotReady else error.code
+        if command.type == BaseCommand.LOOKUP:
+            response = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)
+            response.lookup_topic_response.response = CommandLookupTopicResponse.Failed
+        elif command.type == BaseCommand.PARTITIONED_METADATA:
+            response = BaseCommand(type=BaseCommand.PARTITIONED_METADATA_RESPONSE)
+            response.partition_metadata_response.response = CommandPartitionedTopicMetadataResponse.Failed
+        else:
+            self._error(request_id, error.code, str(error))
+            return
+        body = body_of(response)
+        body.error, body.message = code, str(error)
+        self._respond(response, request_id)
+
+    # Consumers
+
+    def _subscribe(self, command: BaseCommand) -> None:
+        subscribe = command.subscribe
+        consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
+        if consumer_id in self._subscribing:
+            self._error(request_id, ServerError.ServiceNotReady, "the consumer is being created already")
+            return
+        if consumer_id in self._consumers:
+            self._succeed(request_id)
+            return
+        try:
+            topic = parse_topic_name(subscribe.topic)
+        except TopicNameError as error:
+            self._error(request_id, ServerError.InvalidTopicName, str(error))
+            return
+        if self.broker.redirect_for(topic) != self.broker.fleet.url:
+            self._error(
+                request_id, ServerError.ServiceNotReady, f"{topic} is not served by this broker; look it up again"
+            )
+            return
+        pass_through = subscribe.sub_type not in SERVED_TYPES or subscribe.read_compacted
+        consumer = Consumer(self, topic, subscribe, pass_through=pass_through)
+        task = self._spawn(self._join(consumer, request_id))
+        self._subscribing[consumer_id] = task
+        task.add_done_callback(lambda _: self._subscribing.pop(consumer_id, None))
+
+    async def _join(self, consumer: Consumer, request_id: int) -> None:
+        joined = False
+        try:
+            answer = await consumer.relayed.attach()
+            if not consumer.pass_through:
+                state = await consumer.relayed.state()
+                consumer.joined(await self.broker.topics.join(consumer.topic, consumer, state))
+            self._consumers[consumer.consumer_id] = consumer
+            joined = True
+        except RelayError as error:
+            self._error(request_id, error.code, str(error))
+        except MetadataError as error:
+            self._error(request_id, ServerError.MetadataError, str(error))
+        else:
+            self._respond(answer, request_id)
+        finally:
+            if not joined:
+                self._forget(consumer)
+                self.broker.spawn(consumer.relayed.close())
+
+    async def _close_consumer(self, command: BaseCommand) -> None:
+        close = command.close_consumer
+        request_id = close.request_id
+        subscribing = self._subscribing.get(close.consumer_id)
+        if subscribing is not None:
+            subscribing.cancel()
+        consumer = self._consumers.get(close.consumer_id)
+        answer = None
+        if consumer is not None:
+            self._forget(consumer)
+            answer = await consumer.relayed.close(command)
+        if answer is None:
+            self._succeed(request_id)
+        else:
+            self._respond(answer, request_id)
+
+    def drop_consumer(self, consumer: Consumer) -> None:
+        """Forget a consumer that the client is told to close, and close it at the owner."""
+        self._forget(consumer)
+        self.broker.spawn(consumer.relayed.close())
+
+    def _forget(self, consumer: Consumer) -> None:
+        if self._consumers.get(consumer.consumer_id) is consumer:
+            del self._consumers[consumer.consumer_id]
+        if consumer.subscription is not None:
+            self.broker.topics.leave(consumer.subscription, consumer)
+            consumer.subscription = None
+
+    # Producers
+
+    async def _close_producer(self, command: BaseCommand) -> None:
+        request_id = command.close_producer.request_id
+        producer = self._producers.pop(command.close_producer.producer_id, None)
+        answer = None if producer is None else await producer.close(command)
+        if answer is None:
+            self._succeed(request_id)
+        else:
+            self._respond(answer, request_id)
+
+    def drop_producer(self, producer: RelayedProducer) -> None:
+        """Forget a producer that the client is told to close."""
+        if self._producers.get(producer.producer_id) is producer:
+            del self._producers[producer.producer_id]
+
+    def _spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = self.broker.spawn(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

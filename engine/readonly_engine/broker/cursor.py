@@ -1,0 +1,74 @@
+"""The engine's copy of a subscription's cursor: what is acked, and what comes next. The owner's own is the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine.topic.position import Position, PositionRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.topic.chain import LedgerChain
+
+
+class CursorCopy:
+    """Mark-delete position and the acked positions behind it.
+
+    Args:
+        chain: the topic's ledgers, which say what follows what.
+        mark_delete: everything up to here is acked.
+    """
+
+    def __init__(self, chain: LedgerChain, mark_delete: Position) -> None:
+        self._chain = chain
+        self._acked = PositionRanges()
+        self.mark_delete = mark_delete
+
+    def load_holes(self, ranges: Iterable[tuple[Position, Position]]) -> None:
+        """Take the owner's individually deleted messages: ranges (lower, upper]."""
+        for lower, upper in ranges:
+            self._acked.add_range(max(lower, self.mark_delete), upper)
+        self._advance()
+
+    def is_acked(self, position: Position) -> bool:
+        """Whether the entry must not be delivered any more."""
+        return position <= self.mark_delete or position in self._acked
+
+    def ack(self, position: Position) -> None:
+        """One entry is acked."""
+        if position > self.mark_delete:
+            self._acked.add(position)
+            self._advance()
+
+    def ack_up_to(self, position: Position) -> None:
+        """Every entry up to and including this one is acked."""
+        if position > self.mark_delete:
+            self.mark_delete = position
+            self._acked.remove_up_to(position)
+            self._advance()
+
+    def next_unacked(self, position: Position) -> Position:
+        """The first position at or after this one that is not acked; `position` itself need not exist (any more)."""
+        while True:
+            position = self._chain.at_or_after(position)
+            if position <= self.mark_delete:
+                position = self._chain.after(self.mark_delete)
+                continue
+            upper = self._acked.upper_of(position)
+            if upper is None:
+                return position
+            position = self._chain.after(upper)
+
+    def first_unacked(self) -> Position:
+        """Where delivery starts over."""
+        return self.next_unacked(self._chain.after(self.mark_delete))
+
+    def _advance(self) -> None:
+        """Move the mark-delete position over what is acked right behind it."""
+        while self._acked:
+            upper = self._acked.upper_of(self._chain.after(self.mark_delete))
+            if upper is None:
+                return
+            self.mark_delete = upper
+            self._acked.remove_up_to(upper)

@@ -1,0 +1,108 @@
+"""Producers that come to a pool: a lookup does not say what for, so they are relayed to the owner, message by message."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.relay.errors import RelayError
+from readonly_engine.wire.commands import encode_command
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.relay.connection import OwnerConnection
+
+log = logging.getLogger(__name__)
+
+
+class RelayedProducer:
+    """A client's producer at the owner of its topic.
+
+    Args:
+        connection: the client's connection.
+        command: its PRODUCER.
+    """
+
+    def __init__(self, connection: ClientConnection, command: BaseCommand) -> None:
+        self.producer_id = command.producer.producer_id
+        self._client = connection
+        self._command = command
+        self._owner: OwnerConnection | None = None
+        self._owner_id = 0
+
+    async def start(self) -> None:
+        """Create the producer at the owner, and tell the client what the owner says."""
+        request_id = self._command.producer.request_id
+        try:
+            owner = await self._client.broker.owners.owner_of(self._command.producer.topic, self._client.identity)
+        except RelayError as error:
+            self._fail(request_id, error)
+            return
+        self._owner = owner
+        self._owner_id = owner.add_producer(self)
+        relayed = BaseCommand()
+        relayed.CopyFrom(self._command)
+        relayed.producer.producer_id = self._owner_id
+
+        def answered(response: BaseCommand | None) -> None:
+            if response is None:
+                return  # owner_gone tells the client
+            if response.type == BaseCommand.ERROR:
+                response.error.request_id = request_id
+                self._client.drop_producer(self)
+                owner.remove_producer(self._owner_id)
+            else:
+                response.producer_success.request_id = request_id
+            self._client.send(encode_command(response))
+
+        owner.ask(relayed, answered)
+
+    def publish(self, command: BaseCommand, payload: bytes) -> None:
+        """Pass a message on."""
+        if self._owner is not None:
+            command.send.producer_id = self._owner_id
+            self._owner.send(command, payload)
+
+    async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
+        """Close the producer at the owner; returns the owner's answer, None where there is none."""
+        owner, self._owner = self._owner, None
+        if owner is None:
+            return None
+        if command is None:
+            command = BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=CommandCloseProducer())
+        command.close_producer.producer_id = self._owner_id
+        try:
+            return await owner.request(command)
+        except RelayError as error:
+            log.debug("producer %d: %s", self.producer_id, error)
+            return None
+        finally:
+            owner.remove_producer(self._owner_id)
+
+    def owner_said(self, command: BaseCommand, payload: bytes) -> None:
+        """Called by the connection: receipts, errors, the end."""
+        if command.type == BaseCommand.SEND_RECEIPT:
+            command.send_receipt.producer_id = self.producer_id
+        elif command.type == BaseCommand.SEND_ERROR:
+            command.send_error.producer_id = self.producer_id
+        elif command.type == BaseCommand.CLOSE_PRODUCER:
+            self.owner_gone()
+            return
+        elif command.type == BaseCommand.TOPIC_MIGRATED:
+            command.topic_migrated.resource_id = self.producer_id
+        self._client.send(encode_command(command, payload))
+
+    def owner_gone(self) -> None:
+        """Called by the connection: the client connects again, and is relayed to the new owner."""
+        if self._owner is not None:
+            self._owner.remove_producer(self._owner_id)
+            self._owner = None
+        self._client.drop_producer(self)
+        close = CommandCloseProducer(producer_id=self.producer_id, request_id=-1)
+        self._client.send(encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close)))
+
+    def _fail(self, request_id: int, error: RelayError) -> None:
+        self._client.drop_producer(self)
+        message = CommandError(request_id=request_id, error=error.code, message=str(error))
+        self._client.send(encode_command(BaseCommand(type=BaseCommand.ERROR, error=message)))

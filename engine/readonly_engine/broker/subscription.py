@@ -1,0 +1,241 @@
+"""One subscription of one topic on this broker: the shell between consumers, dispatcher, topic and owner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
+from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.dispatch import SharedDispatcher, SingleActiveDispatcher
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.dispatch import Delivery, Dispatcher
+    from readonly_engine.relay.consumer import OwnerState
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.log import TopicLog
+
+log = logging.getLogger(__name__)
+
+READ_ENTRIES = 100
+"""Entries asked for at once (dispatcherMaxReadBatchSize)."""
+
+BACKOFF_S = (0.1, 5.0)
+
+SERVED_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Failover})
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a subscription has done since it is here."""
+
+    messages: int = 0
+    bytes: int = 0
+    entries: int = 0
+    acks: int = 0
+    read_failures: int = 0
+
+
+class Subscription:
+    """Delivers a topic to the consumers of one subscription.
+
+    Args:
+        log_: the topic.
+        name: the subscription.
+        kind: CommandSubscribe.SubType.
+        start: where the owner's cursor stands.
+        holes: the owner's individually deleted messages: ranges (lower, upper].
+    """
+
+    def __init__(
+        self,
+        log_: TopicLog,
+        name: str,
+        kind: CommandSubscribe.SubType,
+        start: Position,
+        holes: Iterable[tuple[Position, Position]],
+    ) -> None:
+        self.topic = log_.topic
+        self.name = name
+        self.kind = kind
+        self.counters = Counters()
+        self._log = log_
+        self._cursor = CursorCopy(log_.chain, start)
+        self._cursor.load_holes(holes)
+        self._dispatcher: Dispatcher
+        if kind == CommandSubscribe.Shared:
+            self._dispatcher = SharedDispatcher(log_.chain, self._cursor)
+        else:
+            self._dispatcher = SingleActiveDispatcher(
+                log_.chain, self._cursor, elected=kind == CommandSubscribe.Failover
+            )
+        self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
+        self._reading: asyncio.Task[None] | None = None
+        self._closed = False
+        log_.listen(self.pump)
+
+    # Consumers
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The consumers here."""
+        return list(self._consumers.values())
+
+    @property
+    def mark_delete(self) -> Position:
+        """Everything up to here is acked."""
+        return self._cursor.mark_delete
+
+    def add(self, consumer: Consumer) -> None:
+        """A consumer has subscribed."""
+        self._consumers[id(consumer.receiver)] = consumer
+        self._dispatcher.add(consumer.receiver)
+        self.pump()
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer has left."""
+        if self._consumers.pop(id(consumer.receiver), None) is not None:
+            self._dispatcher.remove(consumer.receiver)
+            self.pump()
+
+    def close(self) -> None:
+        """Deliver no more."""
+        self._closed = True
+        self._log.unlisten(self.pump)
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def active_changed(self, consumer: Consumer, *, active: bool) -> None:
+        """The owner says who is the active consumer of a Failover subscription."""
+        if isinstance(self._dispatcher, SingleActiveDispatcher) and id(consumer.receiver) in self._consumers:
+            if active:
+                self._dispatcher.activate(consumer.receiver)
+            else:
+                self._dispatcher.deactivate(consumer.receiver)
+            self.pump()
+
+    # What clients do
+
+    def acked(self, ack: CommandAck) -> None:
+        """Take over an ack that was relayed."""
+        self.counters.acks += 1
+        if ack.txnid_most_bits or ack.txnid_least_bits:
+            return  # decided when the transaction ends, by the owner
+        for message_id in ack.message_id:
+            position = Position(message_id.ledger_id, message_id.entry_id)
+            if ack.ack_type == CommandAck.Cumulative:
+                if self.kind != CommandSubscribe.Shared:
+                    before = Position(position.ledger_id, position.entry_id - 1)
+                    self._cursor.ack_up_to(before if message_id.ack_set else position)
+            elif not message_id.ack_set:
+                self._cursor.ack(position)
+                self._dispatcher.acked(position)
+
+    def redeliver(self, consumer: Consumer, message_ids: Iterable[MessageIdData]) -> None:
+        """The client asks for messages again."""
+        self._dispatcher.redeliver(consumer.receiver, [Position(m.ledger_id, m.entry_id) for m in message_ids])
+        self.pump()
+
+    def confirm(self, last: Position) -> None:
+        """The owner says that the topic goes on to here: a client that was told so waits for it."""
+        self._log.confirm(last)
+
+    def owner_moved(self, state: OwnerState) -> bool:
+        """Compare with the owner's cursor after it came back.
+
+        Returns:
+            Whether this copy can go on. It cannot where the owner's cursor stands further back: it was reset, or acks were lost
+            with the owner; the consumers must subscribe again, as they would have to at the owner.
+        """
+        self._log.confirm(state.last)
+        if state.mark_delete is None:
+            return True
+        # The owner may name the start of a ledger for the end of the one before: compare what comes next.
+        if self._log.chain.after(state.mark_delete) < self._log.chain.after(self._cursor.mark_delete):
+            return False
+        self._cursor.ack_up_to(state.mark_delete)
+        self.pump()
+        return True
+
+    # Delivery
+
+    def pump(self) -> None:
+        """Deliver what can be delivered now; read what is missing."""
+        while self._reading is None and not self._closed:
+            want = self._dispatcher.want()
+            if want is None:
+                return
+            position, permits = want
+            count = min(permits, READ_ENTRIES)
+            entries = self._log.cached(position, count)
+            if entries:
+                self._deliver(entries)
+            elif self._log.chain.readable(position):
+                self._reading = asyncio.create_task(self._read(position, count))
+                self._reading.add_done_callback(self._read_ended)
+            else:
+                return
+
+    def _deliver(self, entries: list[TopicEntry]) -> None:
+        for entry in entries:
+            if entry.marker:
+                self._ack_marker(entry.position)
+        self._send(self._dispatcher.offer(entries))
+
+    def _send(self, deliveries: list[Delivery]) -> None:
+        counters, partition = self.counters, self.topic.partition
+        for receiver, entry, redelivery_count in deliveries:
+            consumer = self._consumers[id(receiver)]
+            frame = entry.frame(consumer.consumer_id, partition, receiver.epoch, redelivery_count)
+            consumer.deliver(frame, entry.messages)
+            counters.messages += entry.messages
+            counters.bytes += len(frame)
+        counters.entries += len(deliveries)
+
+    def _ack_marker(self, position: Position) -> None:
+        """The owner's dispatcher acks markers as it reads them (AbstractBaseDispatcher); here it reads none."""
+        if self._cursor.is_acked(position):
+            return
+        for consumer in self._consumers.values():
+            ack = CommandAck(ack_type=CommandAck.Individual)
+            ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
+            consumer.relayed.ack(ack)
+            self._cursor.ack(position)
+            return
+
+    async def _read(self, position: Position, count: int) -> None:
+        pause = BACKOFF_S[0]
+        while True:
+            try:
+                await self._log.read(position, count)
+            except (NoSuchLedgerError, NoSuchEntryError) as error:
+                if self._log.chain.ledger(position.ledger_id) is None:
+                    return  # trimmed meanwhile
+                reason: BookKeeperError = error
+            except BookKeeperError as error:
+                reason = error
+            else:
+                return
+            self.counters.read_failures += 1
+            log.warning("%s, %s: %s; trying again in %.1f s", self.topic, self.name, reason, pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, BACKOFF_S[1])
+
+    def _read_ended(self, task: asyncio.Task[None]) -> None:
+        self._reading = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("%s, %s: reading failed", self.topic, self.name, exc_info=error)
+            for consumer in self.consumers:
+                consumer.dismiss("internal error")
+            return
+        self.pump()

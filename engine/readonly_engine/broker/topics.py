@@ -1,0 +1,111 @@
+"""The topics that this broker serves now, each opened once for all its subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.subscription import Subscription
+from readonly_engine.topic.log import TopicLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.metadata.cluster import ClusterMetadata
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.relay.admin import AdminClient
+    from readonly_engine.relay.consumer import OwnerState
+    from readonly_engine.topic.cache import EntryCache
+
+
+class ServedTopic:
+    """A topic and its subscriptions here."""
+
+    def __init__(self, log: TopicLog) -> None:
+        self.log = log
+        self.subscriptions: dict[str, Subscription] = {}
+        self.joining = 0
+        self.lock = asyncio.Lock()
+
+
+class ServedTopics:
+    """Opens a topic for its first subscription, closes it after its last.
+
+    Args:
+        cluster: the metadata.
+        pool: connections to the bookies.
+        cache: entries; it outlives the topics, so that a client that comes back finds them.
+        admin: tells what is acked behind a mark-delete position.
+    """
+
+    def __init__(self, cluster: ClusterMetadata, pool: BookiePool, cache: EntryCache, admin: AdminClient) -> None:
+        self._cluster = cluster
+        self._pool = pool
+        self._cache = cache
+        self._admin = admin
+        self._topics: dict[TopicName, ServedTopic] = {}
+
+    @property
+    def all(self) -> Iterable[tuple[TopicName, ServedTopic]]:
+        """Every topic that has subscriptions here."""
+        return list(self._topics.items())
+
+    async def join(self, topic: TopicName, consumer: Consumer, state: OwnerState) -> Subscription:
+        """Add a consumer, which is at the owner already, to its subscription.
+
+        Args:
+            topic: the topic.
+            consumer: the consumer.
+            state: where the owner says that the subscription stands.
+
+        Raises:
+            MetadataError: the topic's ledgers are not known.
+            OwnerUnavailableError: what is acked cannot be found out.
+        """
+        served = self._topics.get(topic)
+        if served is None:
+            served = self._topics[topic] = ServedTopic(TopicLog(topic, self._cluster, self._pool, self._cache))
+        served.joining += 1
+        try:
+            await served.log.opened()
+            served.log.confirm(state.last)
+            subscribe = consumer.subscribe
+            async with served.lock:
+                subscription = served.subscriptions.get(subscribe.subscription)
+                if subscription is None:
+                    holes = await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
+                    subscription = Subscription(
+                        served.log, subscribe.subscription, subscribe.sub_type, state.mark_delete or state.last, holes
+                    )
+                    served.subscriptions[subscribe.subscription] = subscription
+                subscription.add(consumer)
+            return subscription
+        finally:
+            served.joining -= 1
+            self._close_if_unused(topic, served)
+
+    def leave(self, subscription: Subscription, consumer: Consumer) -> None:
+        """Take a consumer out of its subscription."""
+        subscription.remove(consumer)
+        served = self._topics.get(subscription.topic)
+        if served is None or subscription.consumers:
+            return
+        if served.subscriptions.get(subscription.name) is subscription:
+            del served.subscriptions[subscription.name]
+        subscription.close()
+        self._close_if_unused(subscription.topic, served)
+
+    def close(self) -> None:
+        """Close everything."""
+        for _, served in self.all:
+            for subscription in served.subscriptions.values():
+                subscription.close()
+            served.log.close()
+        self._topics.clear()
+
+    def _close_if_unused(self, topic: TopicName, served: ServedTopic) -> None:
+        if not served.subscriptions and not served.joining and self._topics.get(topic) is served:
+            del self._topics[topic]
+            served.log.close()

@@ -1,0 +1,43 @@
+"""The command `pulsar-readonly`: one word chooses the part; each part has its own `--help`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from readonly_engine import __version__
+
+# Named, not imported: each part needs only its own dependencies.
+_PARTS = {
+    "serve": ("readonly_engine.serve", "run one read-only broker"),
+    "operator": ("readonly_operator.command", "run the Kubernetes operator"),
+}
+
+
+def usage() -> str:
+    """What `--help` prints."""
+    parts = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in _PARTS.items())
+    return (
+        "usage: pulsar-readonly COMMAND [options]\n\nRead-only broker fleets for Apache Pulsar.\n\n"
+        f"commands:\n{parts}\n\n`pulsar-readonly COMMAND --help` lists its options; --version prints the version."
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a part; returns its exit status, 2 for wrong usage."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in {"-h", "--help"}:
+        print(usage())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"pulsar-readonly {__version__}")
+        return 0
+    part = _PARTS.get(arguments[0])
+    if part is None:
+        print(f"pulsar-readonly: no command {arguments[0]!r}; there are {', '.join(_PARTS)}", file=sys.stderr)
+        return 2
+    return int(importlib.import_module(part[0]).main(arguments[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

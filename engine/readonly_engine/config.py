@@ -1,0 +1,206 @@
+"""The configuration of `pulsar-readonly serve`: a YAML file and flags with the same names; flags win."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB)?")
+_UNITS = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used: names it, and says what would be right."""
+
+
+class Address(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - what a server in a container listens on
+LISTEN = Address(ALL_INTERFACES, 6650)
+HTTP = Address(ALL_INTERFACES, 8080)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Settings of one broker. A field's name with dashes is its flag and its key in the file.
+
+    Attributes:
+        metadata_store: ZooKeeper of the writable cluster, `zk:HOST:PORT[,HOST:PORT...][/chroot]`.
+        writer_url: binary protocol of the writable cluster, `pulsar://HOST:PORT`.
+        admin_url: admin API of the writable cluster, `http://HOST:PORT`.
+        listen: where clients connect.
+        http: where health, metrics and statistics are served.
+        advertised_url: where clients are sent to reach this broker, `pulsar://HOST:PORT`.
+        topics: topics or regular expressions that are bound whatever the bindings file says.
+        bindings: a file of bindings that is read again when it changes.
+        pool: brokers with the same pool name share the topics out among them.
+        cache_size: bytes of entries kept in memory.
+        log_level: one of LOG_LEVELS.
+        log_format: one of LOG_FORMATS.
+    """
+
+    metadata_store: str
+    writer_url: str
+    admin_url: str
+    listen: Address = LISTEN
+    http: Address = HTTP
+    advertised_url: str = ""
+    topics: tuple[str, ...] = ()
+    bindings: Path | None = None
+    pool: str = "default"
+    cache_size: int = 256 << 20
+    log_level: str = "info"
+    log_format: str = "text"
+
+    @property
+    def zookeeper_hosts(self) -> str:
+        """The metadata store as ZooKeeper's clients write it."""
+        return self.metadata_store.removeprefix("zk:")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError("must be a text")
+    return value
+
+
+def _metadata_store(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch(r"zk:[^/:,\s]+:\d+(,[^/:,\s]+:\d+)*(/\S*)?", text):
+        raise ConfigError(f"{text!r} would be zk:HOST:PORT[,HOST:PORT...][/chroot]")
+    return text
+
+
+def _url(scheme: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        text = _text(value)
+        try:
+            parts = urlsplit(text)
+            right = (
+                parts.scheme == scheme and bool(parts.hostname) and (parts.port or 1) > 0 and parts.path in {"", "/"}
+            )
+        except ValueError:
+            right = False
+        if not right:
+            raise ConfigError(f"{text!r} would be {scheme}://HOST:PORT")
+        return text.rstrip("/")
+
+    return parse
+
+
+def _address(value: object) -> Address:
+    text = _text(value)
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{text!r} would be HOST:PORT")
+    return Address(host.strip("[]"), int(port))
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) and item for item in value):
+        raise ConfigError("must be a list of topics or patterns")
+    return tuple(value)
+
+
+def _size(value: object) -> int:
+    match = _SIZE.fullmatch(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+    if match is None:
+        raise ConfigError(f"{value!r} would be a size as 64MiB or 1GiB")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in choices:
+            raise ConfigError(f"{value!r} would be one of {', '.join(choices)}")
+        return str(value)
+
+    return parse
+
+
+_PARSERS: Mapping[str, Callable[[object], Any]] = {
+    "metadata_store": _metadata_store,
+    "writer_url": _url("pulsar"),
+    "admin_url": _url("http"),
+    "listen": _address,
+    "http": _address,
+    "advertised_url": _url("pulsar"),
+    "topics": _texts,
+    "bindings": lambda value: Path(_text(value)),
+    "pool": _text,
+    "cache_size": _size,
+    "log_level": _one_of(LOG_LEVELS),
+    "log_format": _one_of(LOG_FORMATS),
+}
+
+KEYS = tuple(field.name.replace("_", "-") for field in fields(EngineConfig))
+"""The names of all settings, as flags and in the file."""
+
+_REQUIRED = ("metadata-store", "writer-url", "admin-url")
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """The settings in a file, not looked into yet.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, or has a key that is no setting.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--config {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config {path} is not YAML: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"--config {path} must be a mapping of settings")
+    unknown = sorted(str(key) for key in document if key not in KEYS)
+    if unknown:
+        raise ConfigError(f"--config {path}: unknown key {unknown[0]!r}; known are {', '.join(KEYS)}")
+    return document
+
+
+def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> EngineConfig:
+    """The configuration of settings from a file and of flags that were given.
+
+    Raises:
+        ConfigError: a setting is missing, or is not what it should be.
+    """
+    settings = {**file_settings, **flags}
+    for key in _REQUIRED:
+        if key not in settings:
+            raise ConfigError(f"{key} is missing: give it as --{key} or as {key} in the file of --config")
+    values = {}
+    for key, value in settings.items():
+        name = key.replace("-", "_")
+        try:
+            values[name] = _PARSERS[name](value)
+        except ConfigError as error:
+            where = f"--{key}" if key in flags else f"{key} in the file of --config"
+            raise ConfigError(f"{where}: {error}") from error
+    config = EngineConfig(**values)
+    if not config.topics and config.bindings is None:
+        raise ConfigError(
+            "topics is missing: give --topics PATTERN, or --bindings FILE for topics that an operator binds"
+        )
+    return config

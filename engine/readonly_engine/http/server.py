@@ -1,0 +1,111 @@
+"""The broker's HTTP endpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from readonly_engine.http.metrics import BrokerCollector
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.broker import Broker
+    from readonly_engine.metadata.store import MetadataStore
+    from readonly_engine.topic.cache import EntryCache
+
+
+class HttpServer:
+    """Serves /healthz, /readyz, /metrics, /bindings and /stats.
+
+    Args:
+        broker: what is asked about.
+        store: the metadata store; readiness needs it.
+        cache: the entry cache.
+    """
+
+    def __init__(self, broker: Broker, store: MetadataStore, cache: EntryCache) -> None:
+        self._broker = broker
+        self._store = store
+        self._registry = CollectorRegistry()
+        self._registry.register(BrokerCollector(broker, cache))
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/bindings", self._bindings)
+        app.router.add_get("/stats", self._stats)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        if not self._store.connected:
+            reason = "not connected to ZooKeeper"
+        elif not self._broker.listening:
+            reason = "not listening yet"
+        elif not self._broker.fleet.joined:
+            reason = "not a member of the pool"
+        else:
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text=f"{reason}\n")
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _bindings(self, _request: web.Request) -> web.Response:
+        bindings = self._broker.bindings
+        return web.json_response(
+            {
+                "revision": bindings.revision,
+                "error": self._broker.bindings_error,
+                "bindings": [
+                    {"name": binding.name, "topics": [pattern.text for pattern in binding.topics]}
+                    for binding in bindings.bindings
+                ],
+            }
+        )
+
+    async def _stats(self, _request: web.Request) -> web.Response:
+        topics: dict[str, Any] = {}
+        for topic, served in self._broker.topics.all:
+            topics[str(topic)] = {
+                "lastReadable": None if served.log.limit is None else str(served.log.limit),
+                "subscriptions": {
+                    name: {
+                        "type": CommandSubscribe.SubType.Name(subscription.kind),
+                        "markDeletePosition": str(subscription.mark_delete),
+                        "msgOutCounter": subscription.counters.messages,
+                        "bytesOutCounter": subscription.counters.bytes,
+                        "consumers": [
+                            {
+                                "consumerName": consumer.subscribe.consumer_name,
+                                "address": consumer.connection.peer,
+                                "msgOutCounter": consumer.messages,
+                                "availablePermits": consumer.receiver.permits,
+                            }
+                            for consumer in subscription.consumers
+                        ],
+                    }
+                    for name, subscription in served.subscriptions.items()
+                },
+            }
+        return web.json_response({"topics": topics, "brokers": sorted(self._broker.fleet.members)})

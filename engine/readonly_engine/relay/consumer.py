@@ -1,0 +1,299 @@
+"""The mute consumer that stands at the owner for each consumer here: it subscribes and acks, and never asks for messages.
+
+So the stock owner authorizes it, keeps Exclusive exclusive, elects the active Failover consumer and holds the cursor, and sends
+nothing (measured: a consumer that never sent FLOW gets no message and can ack any).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.commands import body_of
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandAck,
+    CommandCloseConsumer,
+    CommandGetLastMessageId,
+    CommandSubscribe,
+    ServerError,
+)
+
+if TYPE_CHECKING:
+    from readonly_engine.relay.connection import OwnerConnection
+    from readonly_engine.relay.identity import Identity
+    from readonly_engine.relay.owners import Owners
+
+log = logging.getLogger(__name__)
+
+BACKOFF_S = (0.1, 5.0)
+
+_FINAL = frozenset(
+    {
+        ServerError.AuthenticationError,
+        ServerError.AuthorizationError,
+        ServerError.ConsumerBusy,
+        ServerError.TopicNotFound,
+        ServerError.SubscriptionNotFound,
+        ServerError.TopicTerminatedError,
+        ServerError.InvalidTopicName,
+        ServerError.IncompatibleSchema,
+        ServerError.ConsumerAssignError,
+        ServerError.NotAllowedError,
+    }
+)
+"""Errors that trying again does not mend (PulsarClientException.isRetriableError): the client must hear of them."""
+
+
+class OwnerState(NamedTuple):
+    """What the owner says of a subscription.
+
+    Attributes:
+        mark_delete: everything up to here is acked; None where the owner did not say.
+        last: the topic's last entry that may be delivered.
+    """
+
+    mark_delete: Position | None
+    last: Position
+
+
+class ConsumerEvents(Protocol):
+    """Whom a RelayedConsumer tells what happens at the owner."""
+
+    def owner_command(self, command: BaseCommand, payload: bytes) -> None:
+        """The owner sent something for this consumer: ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC, TOPIC_MIGRATED, MESSAGE."""
+
+    def reattached(self, state: OwnerState) -> None:
+        """The consumer is at the owner again after the owner moved or the connection broke."""
+
+    def dismissed(self, reason: str) -> None:
+        """The consumer cannot be kept at the owner: the client must subscribe again."""
+
+
+class RelayedConsumer:
+    """One consumer at the owner, kept there while the owner moves.
+
+    Args:
+        owners: where to find it.
+        identity: the client's credentials.
+        subscribe: the client's SUBSCRIBE.
+        events: who is told what happens.
+        mute: whether FLOW is withheld; if not, everything passes through and the owner's close is the client's.
+    """
+
+    def __init__(
+        self, owners: Owners, identity: Identity, subscribe: CommandSubscribe, events: ConsumerEvents, *, mute: bool
+    ) -> None:
+        self._owners = owners
+        self._identity = identity
+        self._subscribe = subscribe
+        self._events = events
+        self._mute = mute
+        self._connection: OwnerConnection | None = None
+        self._consumer_id = 0
+        self._closed = False
+        self._close_expected = False
+        self._reattaching: asyncio.Task[None] | None = None
+        self._unanswered: dict[int, CommandAck] = {}
+        self._last_ack = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def attached(self) -> bool:
+        """Whether the owner has the consumer now."""
+        return self._connection is not None
+
+    @property
+    def unanswered_acks(self) -> int:
+        """Acks that the owner has not confirmed yet."""
+        return len(self._unanswered)
+
+    async def attach(self) -> BaseCommand:
+        """Subscribe at the owner.
+
+        Returns:
+            The owner's SUCCESS.
+
+        Raises:
+            OwnerUnavailableError: the owner cannot be found or does not answer.
+            OwnerRefusedError: the owner refused the subscription.
+        """
+        connection = await self._owners.owner_of(self._subscribe.topic, self._identity)
+        consumer_id = connection.add_consumer(self)
+        subscribe = CommandSubscribe()
+        subscribe.CopyFrom(self._subscribe)
+        subscribe.consumer_id = consumer_id
+        try:
+            answer = await connection.request(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
+        except BaseException:
+            # Whatever ended the wait, also the client's own close: nothing may be left at the owner.
+            connection.remove_consumer(consumer_id)
+            close = CommandCloseConsumer(consumer_id=consumer_id)
+            connection.ask(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close), lambda _: None)
+            raise
+        if answer.type == BaseCommand.ERROR:
+            connection.remove_consumer(consumer_id)
+            raise OwnerRefusedError(answer.error.error, answer.error.message)
+        self._connection, self._consumer_id = connection, consumer_id
+        if self._closed:
+            await self.close()
+        return answer
+
+    async def state(self) -> OwnerState:
+        """Ask the owner where the subscription and the topic stand.
+
+        Raises:
+            RelayError: the owner cannot say now.
+        """
+        answer = await self.request(
+            BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=CommandGetLastMessageId())
+        )
+        if answer.type == BaseCommand.ERROR:
+            raise OwnerRefusedError(answer.error.error, answer.error.message)
+        response = answer.get_last_message_id_response
+        last = Position(response.last_message_id.ledger_id, response.last_message_id.entry_id)
+        if not response.HasField("consumer_mark_delete_position"):
+            return OwnerState(None, last)
+        mark_delete = response.consumer_mark_delete_position
+        return OwnerState(Position(mark_delete.ledger_id, mark_delete.entry_id), last)
+
+    async def request(self, command: BaseCommand) -> BaseCommand:
+        """Relay a request of this consumer; its consumer id is replaced by the one at the owner.
+
+        Raises:
+            OwnerUnavailableError: the consumer is not at the owner now, or the owner does not answer.
+        """
+        if self._connection is None:
+            raise OwnerUnavailableError(f"the owner of {self._subscribe.topic} is being looked up")
+        body_of(command).consumer_id = self._consumer_id
+        # The owner closes the consumer before it answers one of these.
+        self._close_expected = command.type in {BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE}
+        try:
+            return await self._connection.request(command)
+        finally:
+            self._close_expected = False
+
+    def send(self, command: BaseCommand) -> None:
+        """Relay a command of this consumer that has no answer."""
+        if self._connection is not None:
+            body_of(command).consumer_id = self._consumer_id
+            self._connection.send(command)
+
+    def ack(self, ack: CommandAck) -> None:
+        """Ack at the owner: now, or as soon as the consumer is there again. Kept until the owner has answered."""
+        self._last_ack += 1
+        number = self._last_ack
+        self._unanswered[number] = ack
+        self._idle.clear()
+        if self._connection is not None:
+            self._send_ack(number, ack)
+
+    async def settled(self) -> None:
+        """Wait until the owner has answered every ack."""
+        await self._idle.wait()
+
+    async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
+        """Close the consumer at the owner.
+
+        Args:
+            command: the client's CLOSE_CONSUMER, if it closes it.
+
+        Returns:
+            The owner's answer; None where the consumer was not there.
+        """
+        self._closed = True
+        if self._reattaching is not None:
+            self._reattaching.cancel()
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return None
+        if command is None:
+            command = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer())
+        command.close_consumer.consumer_id = self._consumer_id
+        try:
+            return await connection.request(command)
+        except OwnerUnavailableError:
+            return None
+        finally:
+            connection.remove_consumer(self._consumer_id)
+
+    # Resident
+
+    def owner_said(self, command: BaseCommand, payload: bytes) -> None:
+        """Called by the connection."""
+        if command.type == BaseCommand.CLOSE_CONSUMER:
+            if self._connection is not None:
+                self._connection.remove_consumer(self._consumer_id)
+            self._detached()
+        else:
+            self._events.owner_command(command, payload)
+
+    def owner_gone(self) -> None:
+        """Called by the connection."""
+        self._detached()
+
+    # Coming back
+
+    def _detached(self) -> None:
+        self._connection = None
+        if self._closed:
+            return
+        if self._close_expected or not self._mute:
+            self._closed = True
+            self._events.dismissed("the owner closed the consumer")
+        elif self._reattaching is None:
+            self._reattaching = asyncio.create_task(self._reattach())
+            self._reattaching.add_done_callback(self._reattach_ended)
+
+    def _reattach_ended(self, task: asyncio.Task[None]) -> None:
+        self._reattaching = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error(
+                "%s: the consumer cannot come back to the owner", self._subscribe.topic, exc_info=task.exception()
+            )
+            self._events.dismissed("internal error")
+        elif self._connection is None and not self._closed:
+            self._detached()  # it broke again before the task had ended
+
+    async def _reattach(self) -> None:
+        pause = BACKOFF_S[0]
+        while not self._closed:
+            try:
+                if self._connection is None:
+                    await self.attach()
+                for number, ack in list(self._unanswered.items()):
+                    self._send_ack(number, ack)
+                state = await self.state()
+            except RelayError as error:
+                if error.code in _FINAL:
+                    self._closed = True
+                    self._events.dismissed(str(error))
+                    return
+                log.info("%s: %s; trying again in %.1f s", self._subscribe.topic, error, pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, BACKOFF_S[1])
+                continue
+            log.info("%s: subscription %s is at the owner again", self._subscribe.topic, self._subscribe.subscription)
+            self._events.reattached(state)
+            return
+
+    def _send_ack(self, number: int, ack: CommandAck) -> None:
+        assert self._connection is not None
+        relayed = CommandAck()
+        relayed.CopyFrom(ack)
+        relayed.consumer_id = self._consumer_id
+
+        def answered(response: BaseCommand | None) -> None:
+            # Without an answer the ack stays, to be sent again.
+            if response is None or self._unanswered.pop(number, None) is None:
+                return
+            if ack.HasField("request_id"):
+                self._events.owner_command(response, b"")
+            if not self._unanswered:
+                self._idle.set()
+
+        self._connection.ask(BaseCommand(type=BaseCommand.ACK, ack=relayed), answered)

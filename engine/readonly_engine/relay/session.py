@@ -1,0 +1,102 @@
+"""One connection to a broker of the writable cluster as a pure state machine: the client's side of Pulsar's protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from readonly_engine.wire.commands import (
+    NEWEST_PROTOCOL_VERSION,
+    body_of,
+    decode_command,
+    encode_command,
+    has_request_id,
+)
+from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnect, CommandPong
+
+if TYPE_CHECKING:
+    from readonly_engine.relay.identity import Identity
+
+CLIENT_VERSION = "pulsar-readonly"
+
+
+class Received(NamedTuple):
+    """A command of the owner.
+
+    Attributes:
+        command: the command.
+        payload: what follows it in a MESSAGE.
+        request_id: which of our requests it answers; None for what the owner says by itself.
+    """
+
+    command: BaseCommand
+    payload: bytes
+    request_id: int | None
+
+
+class OwnerSession:
+    """Numbers requests and recognises their answers.
+
+    Answers PING by itself: an owner takes a connection for dead that does not (5 s, connectionLivenessCheckTimeoutMillis).
+    """
+
+    def __init__(self) -> None:
+        self._splitter = FrameSplitter()
+        self._last_request = 0
+        self._waiting: set[int] = set()
+        self._out: list[bytes] = []
+
+    def connect(self, identity: Identity) -> bytes:
+        """The first frame of the connection."""
+        connect = CommandConnect(client_version=CLIENT_VERSION, protocol_version=NEWEST_PROTOCOL_VERSION)
+        if identity.auth_method:
+            connect.auth_method_name = identity.auth_method
+            connect.auth_data = identity.auth_data
+        return encode_command(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
+
+    def request(self, command: BaseCommand) -> tuple[int, bytes]:
+        """Send a command that is answered. Its request id is replaced by one of this connection.
+
+        Returns:
+            The id under which the answer comes, and the frame to send.
+        """
+        self._last_request += 1
+        body_of(command).request_id = self._last_request
+        self._waiting.add(self._last_request)
+        return self._last_request, encode_command(command)
+
+    def forget(self, request_id: int) -> None:
+        """Expect no answer any more; one that comes all the same is dropped."""
+        self._waiting.discard(request_id)
+
+    def receive_data(self, data: bytes) -> list[Received]:
+        """Take what arrived; `data_to_send` may have something afterwards.
+
+        Raises:
+            WireError: not Pulsar's protocol; the connection cannot go on.
+        """
+        received = []
+        for frame in self._splitter.receive_data(data):
+            command, end = decode_command(frame)
+            if command.type == BaseCommand.PING:
+                self._out.append(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
+                continue
+            received.append(Received(command, frame[end:], self._answered(command)))
+        return received
+
+    def data_to_send(self) -> bytes:
+        """What must be sent because of what arrived."""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def _answered(self, command: BaseCommand) -> int | None:
+        if not has_request_id(command):
+            return None
+        request_id = int(body_of(command).request_id)
+        if request_id not in self._waiting:
+            return None
+        # A producer that must wait for its turn is told so, and answered again when it is ready.
+        if command.type != BaseCommand.PRODUCER_SUCCESS or command.producer_success.producer_ready:
+            self._waiting.discard(request_id)
+        return request_id

@@ -1,0 +1,159 @@
+"""`pulsar-readonly serve`: one read-only broker."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
+from readonly_engine.broker.broker import Broker
+from readonly_engine.broker.fleet import Fleet
+from readonly_engine.broker.topics import ServedTopics
+from readonly_engine.config import (
+    ALL_INTERFACES,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    Address,
+    ConfigError,
+    EngineConfig,
+    make_config,
+    read_config_file,
+)
+from readonly_engine.http.server import HttpServer
+from readonly_engine.logs import set_up_logging
+from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.errors import MetadataUnavailableError
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.relay.admin import AdminClient
+from readonly_engine.relay.owners import Owners
+from readonly_engine.topic.cache import EntryCache
+
+log = logging.getLogger("readonly_engine")
+
+
+class StartError(Exception):
+    """The broker cannot start: says which setting is at fault."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; every option but --config is also a key of the configuration file."""
+    made = argparse.ArgumentParser(
+        prog="pulsar-readonly serve",
+        description="Serve topics of a Pulsar cluster for reading, without load on the brokers that own them.",
+        argument_default=argparse.SUPPRESS,
+    )
+    add = made.add_argument
+    add("--config", metavar="FILE", help="YAML file of settings, named as these options; options win")
+    add("--metadata-store", metavar="zk:HOST:PORT", help="ZooKeeper of the writable cluster")
+    add("--writer-url", metavar="pulsar://HOST:PORT", help="the writable cluster's brokers")
+    add("--admin-url", metavar="http://HOST:PORT", help="the writable cluster's admin API")
+    add("--listen", metavar="HOST:PORT", help="where clients connect (default 0.0.0.0:6650)")
+    add("--http", metavar="HOST:PORT", help="health, metrics, statistics (default 0.0.0.0:8080)")
+    add("--advertised-url", metavar="pulsar://HOST:PORT", help="where clients are sent (default: made from --listen)")
+    add("--topics", metavar="PATTERN", nargs="+", help="topics to serve: names, or regular expressions over full names")
+    add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
+    add("--pool", metavar="NAME", help="brokers of one pool share its topics out among them (default 'default')")
+    add("--cache-size", metavar="SIZE", help="entries kept in memory, as 512MiB (default 256MiB)")
+    add("--log-level", choices=LOG_LEVELS, help="default info")
+    add("--log-format", choices=LOG_FORMATS, help="default text")
+    return made
+
+
+def advertised_url(config: EngineConfig) -> str:
+    """Where clients reach this broker.
+
+    Raises:
+        StartError: it listens on all interfaces, and nobody said under which name it is reached.
+    """
+    if config.advertised_url:
+        return config.advertised_url
+    if config.listen.host in {ALL_INTERFACES, "::", ""}:
+        raise StartError(
+            f"--advertised-url is missing: clients cannot be sent to {config.listen}; "
+            f"give pulsar://HOST:{config.listen.port} with a HOST that they reach"
+        )
+    return f"pulsar://{config.listen}"
+
+
+async def serve(config: EngineConfig) -> None:
+    """Run one broker until SIGTERM or SIGINT.
+
+    Raises:
+        StartError: the broker cannot start.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        patterns = Bindings((from_patterns("topics", config.topics),) if config.topics else ())
+    except BindingsError as error:
+        raise StartError(f"--topics: {error}") from error
+    url = advertised_url(config)
+    store = ZooKeeperStore(config.zookeeper_hosts)
+    try:
+        await store.start()
+    except MetadataUnavailableError as error:
+        raise StartError(f"--metadata-store: {error}") from error
+    cluster = ClusterMetadata(store)
+    bookies = BookiePool(cluster.bookie_address)
+    cache = EntryCache(config.cache_size)
+    admin = AdminClient(config.admin_url)
+    broker = Broker(
+        Owners(config.writer_url),
+        ServedTopics(cluster, bookies, cache, admin),
+        Fleet(store, config.pool, url),
+        patterns,
+        config.bindings,
+    )
+    http = HttpServer(broker, store, cache)
+    try:
+        await _listen("http", config.http, http.start)
+        await _listen("listen", config.listen, broker.start)
+        log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
+        await stop.wait()
+        log.info("stopping")
+        await broker.drain()
+    finally:
+        await http.close()
+        await admin.close()
+        bookies.close()
+        await store.close()
+
+
+async def _listen(option: str, address: Address, start: Any) -> None:
+    try:
+        await start(address.host, address.port)
+    except OSError as error:
+        raise StartError(
+            f"--{option} {address}: {error.strerror or error}; choose a free address of this machine"
+        ) from error
+    except MetadataUnavailableError as error:
+        raise StartError(f"--metadata-store: {error}") from error
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; returns its exit status: 0 stopped, 1 could not start, 2 wrong usage."""
+    flags = vars(parser().parse_args(argv))
+    path = flags.pop("config", None)
+    settings = {name.replace("_", "-"): value for name, value in flags.items()}
+    try:
+        config = make_config(read_config_file(Path(path)) if path else {}, settings)
+    except ConfigError as error:
+        print(f"pulsar-readonly serve: {error}", file=sys.stderr)
+        return 2
+    set_up_logging(config.log_level, config.log_format)
+    try:
+        uvloop.run(serve(config))
+    except StartError as error:
+        print(f"pulsar-readonly serve: {error}", file=sys.stderr)
+        return 1
+    return 0
