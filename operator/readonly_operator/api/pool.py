@@ -69,7 +69,7 @@ class Pool:
     replicas: int
     image: str
     image_pull_policy: str
-    resources: Mapping[str, Any]
+    resources: Mapping[str, Mapping[str, str]]
     cache_size: str
     explicit_lac: ExplicitLac
 
@@ -106,12 +106,20 @@ class Pool:
             replicas=reader.number(spec, "spec", "replicas", DEFAULT_REPLICAS),
             image=spec.get("image") or "",
             image_pull_policy=spec.get("imagePullPolicy") or "",
-            resources=reader.mapping(spec, "spec", "resources"),
+            resources=_resources(reader.mapping(spec, "spec", "resources")),
             cache_size=cache_size,
             explicit_lac=ExplicitLac(
                 management, None if interval is None else milliseconds("spec.explicitLac.interval", interval)
             ),
         )
+
+
+def _resources(resources: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Quantities as text, which is how Kubernetes gives them back."""
+    return {
+        kind: {name: str(quantity) for name, quantity in reader.mapping(resources, "spec.resources", kind).items()}
+        for kind in resources
+    }
 
 
 def milliseconds(path: str, value: object) -> int:

@@ -31,7 +31,7 @@ class LookupConfig:
     def of(cls, bindings: Iterable[Binding]) -> LookupConfig:
         """The config that says what the bindings say, in whatever order they come."""
         entries = tuple(sorted((binding.full_name, binding.topics) for binding in bindings))
-        return cls(digest(_plain(entries)), entries)
+        return cls(f"r{digest(_plain(entries))}", entries)  # the letter keeps YAML readers from taking it for a number
 
     def yaml(self) -> str:
         """The file that brokers read."""

@@ -79,7 +79,7 @@ def explicit_lac(report: SourceReport | None, wanted: ExplicitLac) -> Condition:
             "the admin API does not answer; see condition SourceReachable",
         )
     intervals = sorted({interval for _, interval in report.intervals_ms})
-    shown = f"{intervals[0]} ms" if len(intervals) == 1 else f"{intervals[0]} to {intervals[-1]} ms"
+    shown = " to ".join(f"{interval} ms" for interval in sorted({intervals[0], intervals[-1]}))
     count = len(report.intervals_ms)
     return Condition(
         "ExplicitLac", Truth.TRUE, "On", f"{count} of {count} active writable brokers send explicit LACs every {shown}"

@@ -1,0 +1,110 @@
+"""Specs as typed values, and what a spec that cannot be used says."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_operator.api.binding import Binding
+from readonly_operator.api.pool import ExplicitLac, Pool
+from readonly_operator.api.reader import ApiSpecError
+
+
+def test_a_pool_with_only_a_source_has_the_defaults(pool_body):
+    pool = Pool.load(pool_body())
+    assert (pool.replicas, pool.image, pool.cache_size) == (2, "", "256Mi")
+    assert pool.explicit_lac == ExplicitLac("Verify", None)
+    assert str(pool.key) == "team/demo"
+    assert pool.key.fleet == "team.demo"
+
+
+def test_zero_replicas_is_not_the_default(pool_body):
+    assert Pool.load(pool_body(replicas=0)).replicas == 0
+
+
+def test_a_slash_after_the_admin_url_is_dropped(pool_body):
+    body = pool_body()
+    body["spec"]["source"]["adminUrl"] = "https://admin:8443/"
+    assert Pool.load(body).source.admin_url == "https://admin:8443"
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("200ms", 200), ("1s", 1000), ("90s", 90000)])
+def test_intervals(pool_body, text, milliseconds):
+    assert Pool.load(pool_body(explicitLac={"interval": text})).explicit_lac.interval_ms == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"source": None}, "spec.source.serviceUrl is missing"),
+        ({"source": {"serviceUrl": "pulsar://a:1"}}, "spec.source.adminUrl is missing"),
+        ({"source": {"serviceUrl": "pulsar://a:1", "adminUrl": "http://a"}}, "spec.source.metadataStoreUrl is missing"),
+        ({"source": {"serviceUrl": 5}}, "spec.source.serviceUrl must be a string, not int"),
+        ({"source": "pulsar://a"}, "spec.source must be an object, not str"),
+        ({"replicas": -1}, "spec.replicas must be a whole number of at least 0, not -1"),
+        ({"replicas": True}, "spec.replicas must be a whole number of at least 0, not True"),
+        ({"cache": {"size": "256MB"}}, "spec.cache.size must be a whole number of Ki, Mi or Gi, not '256MB'"),
+        (
+            {"explicitLac": {"interval": "5"}},
+            "spec.explicitLac.interval must be a whole number of ms or s, for example 200ms",
+        ),
+        (
+            {"explicitLac": {"interval": 5}},
+            "spec.explicitLac.interval must be a whole number of ms or s, for example 200ms",
+        ),
+        ({"explicitLac": {"management": "Guess"}}, "spec.explicitLac.management must be one of Verify, not 'Guess'"),
+    ],
+)
+def test_a_pool_that_cannot_be_used_names_the_field(pool_body, spec, message):
+    with pytest.raises(ApiSpecError) as caught:
+        Pool.load(pool_body(**spec))
+    assert str(caught.value).startswith(message)
+
+
+def test_topics_are_sorted_and_each_once(binding_body):
+    binding = Binding.load(binding_body(topics=["persistent://a/b/z", "persistent://a/b/c", "persistent://a/b/z"]))
+    assert binding.topics == ("persistent://a/b/c", "persistent://a/b/z")
+    assert binding.full_name == "team/orders"
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "persistent://public/default/orders",
+        "persistent://public/default/orders-partition-3",
+        "persistent://public/default/orders-.*",
+        "persistent://a.b-c/d=e:f%25/(x|y)[0-9]{2}",
+    ],
+)
+def test_topics_that_are_fine(binding_body, topic):
+    assert Binding.load(binding_body(topics=[topic])).topics == (topic,)
+
+
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        ([], "spec.topics must name at least one topic"),
+        ("persistent://a/b/c", "spec.topics must name at least one topic"),
+        (["orders"], "spec.topics[0] must be persistent://TENANT/NAMESPACE/TOPIC"),
+        (
+            ["persistent://a/b/c", "non-persistent://a/b/c"],
+            "spec.topics[1] must be persistent://TENANT/NAMESPACE/TOPIC",
+        ),
+        (["persistent://a/.*/c"], "spec.topics[0] must be persistent://TENANT/NAMESPACE/TOPIC"),
+        (["persistent://a/b/c d"], "spec.topics[0] must be persistent://TENANT/NAMESPACE/TOPIC"),
+        (["persistent://a/b/c/d"], "spec.topics[0] must be persistent://TENANT/NAMESPACE/TOPIC"),
+        ([7], "spec.topics[0] must be persistent://TENANT/NAMESPACE/TOPIC"),
+        (["persistent://a/b/c("], "spec.topics[0] is no regular expression: missing ), unterminated subpattern"),
+    ],
+)
+def test_a_binding_that_cannot_be_used_names_the_field(binding_body, topics, message):
+    body = binding_body()
+    body["spec"]["topics"] = topics
+    with pytest.raises(ApiSpecError) as caught:
+        Binding.load(body)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_binding_without_a_pool_names_the_field(binding_body):
+    body = binding_body()
+    del body["spec"]["poolRef"]
+    with pytest.raises(ApiSpecError, match=r"spec\.poolRef\.name is missing"):
+        Binding.load(body)

@@ -1,0 +1,202 @@
+"""Conditions and the status that they make."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from readonly_operator.api.pool import ExplicitLac
+from readonly_operator.brokers import BrokerReport, is_ready, waiting_reason
+from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.reconcile.lookup import LookupState
+from readonly_operator.reconcile.writable import explicit_lac, source_reachable
+from readonly_operator.source import SourceReport
+from readonly_operator.status import Condition, Truth, listed, render
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+LATER = dt.datetime(2026, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1)))
+
+
+def ready(truth: Truth, message: str = "m") -> Condition:
+    return Condition("Ready", truth, "Because", message)
+
+
+def test_a_status_has_generation_values_and_conditions():
+    assert render({}, 4, [ready(Truth.TRUE)], {"brokers": 2, "absent": None}, NOON) == {
+        "observedGeneration": 4,
+        "brokers": 2,
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "observedGeneration": 4,
+                "lastTransitionTime": "2026-01-01T12:00:00Z",
+                "reason": "Because",
+                "message": "m",
+            }
+        ],
+    }
+
+
+def test_the_transition_time_stays_while_the_status_stays():
+    first = render({}, 1, [ready(Truth.FALSE)], {}, NOON)
+    again = render(first, 2, [ready(Truth.FALSE, "other")], {}, NOON + dt.timedelta(hours=1))
+    assert again["conditions"][0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+    assert again["conditions"][0]["observedGeneration"] == 2
+    changed = render(again, 2, [ready(Truth.TRUE)], {}, NOON + dt.timedelta(hours=1))
+    assert changed["conditions"][0]["lastTransitionTime"] == "2026-01-01T13:00:00Z"
+
+
+def test_nothing_new_renders_the_same_status():
+    first = render({}, 1, [ready(Truth.FALSE)], {"brokers": 1}, NOON)
+    assert render(first, 1, [ready(Truth.FALSE)], {"brokers": 1}, NOON + dt.timedelta(days=1)) == first
+
+
+def test_times_are_in_utc():
+    assert (
+        render({}, 1, [ready(Truth.TRUE)], {}, LATER)["conditions"][0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+    )
+
+
+def test_long_lists_are_cut():
+    assert listed(map(str, range(8)), 3) == "0; 1; 2; and 5 more"
+    assert listed(["a"]) == "a"
+
+
+@pytest.fixture
+def wanted(make_binding):
+    return LookupConfig.of([make_binding()])
+
+
+def holding(name: str, config: LookupConfig, problem: str = "") -> BrokerReport:
+    return BrokerReport(name, asked=True, revision=config.revision, bindings=config.bindings, problem=problem)
+
+
+def summary(condition: Condition) -> tuple[str, str]:
+    return condition.status.value, condition.reason
+
+
+def test_lookup_is_configured_when_every_broker_holds_it(wanted, make_binding):
+    state = LookupState(wanted, 2, [holding("demo-0", wanted), holding("demo-1", wanted)])
+    assert state.converged()
+    assert summary(state.condition()) == ("True", "Held")
+    assert state.condition().message == "2 of 2 brokers hold 1 binding"
+    assert state.holders(make_binding()) == 2
+
+
+def test_a_broker_that_holds_an_older_config_is_behind(wanted, make_binding):
+    old = LookupConfig.of([])
+    state = LookupState(wanted, 2, [holding("demo-0", wanted), holding("demo-1", old)])
+    assert not state.converged()
+    assert [report.name for report in state.behind()] == ["demo-1"]
+    assert summary(state.condition()) == ("False", "BrokersBehind")
+    assert f"demo-1 still holds revision {old.revision}" in state.condition().message
+    assert state.holders(make_binding()) == 1
+
+
+def test_a_binding_with_other_topics_is_not_held(wanted, make_binding):
+    state = LookupState(wanted, 1, [holding("demo-0", wanted)])
+    assert state.holders(make_binding("orders", "persistent://public/default/other")) == 0
+
+
+def test_a_broker_that_cannot_be_asked_makes_it_unknown(wanted):
+    silent = BrokerReport("demo-1", asked=False, problem="connection refused")
+    state = LookupState(wanted, 2, [holding("demo-0", wanted), silent])
+    assert summary(state.condition()) == ("Unknown", "BrokersSilent")
+    assert "demo-1 cannot be asked: connection refused" in state.condition().message
+
+
+def test_a_broker_that_is_not_there_makes_it_unknown(wanted):
+    state = LookupState(wanted, 2, [holding("demo-0", wanted)])
+    assert not state.converged()
+    assert summary(state.condition()) == ("Unknown", "BrokersSilent")
+    assert "1 not created yet" in state.condition().message
+
+
+def test_a_broker_that_complains_is_quoted(wanted):
+    state = LookupState(wanted, 1, [holding("demo-0", wanted, "bindings[0]: no such thing")])
+    assert not state.converged()
+    assert summary(state.condition()) == ("False", "BrokerRefuses")
+    assert "bindings[0]: no such thing" in state.condition().message
+
+
+def test_no_brokers_hold_nothing(wanted):
+    assert summary(LookupState(wanted, 0, []).condition()) == ("Unknown", "NoBrokers")
+
+
+def test_more_brokers_than_wanted_are_not_converged(wanted):
+    state = LookupState(wanted, 1, [holding("demo-0", wanted), holding("demo-1", wanted)])
+    assert not state.converged()
+    assert "1 more than wanted" in state.condition().message
+
+
+def test_a_source_that_was_not_checked_is_unknown():
+    assert summary(source_reachable(None)) == ("Unknown", "NotChecked")
+    assert summary(explicit_lac(None, ExplicitLac())) == ("Unknown", "NotChecked")
+
+
+def test_a_source_that_does_not_answer_names_the_fields():
+    report = SourceReport(("adminUrl http://a: refused", "serviceUrl pulsar://b: refused"))
+    condition = source_reachable(report)
+    assert summary(condition) == ("False", "Unreachable")
+    assert condition.message == "spec.source.adminUrl http://a: refused; spec.source.serviceUrl pulsar://b: refused"
+    assert summary(explicit_lac(report, ExplicitLac())) == ("Unknown", "SourceUnreachable")
+
+
+def test_explicit_lac_on_everywhere():
+    report = SourceReport((), (("b0:8080", 200), ("b1:8080", 300)))
+    assert summary(source_reachable(report)) == ("True", "Answers")
+    condition = explicit_lac(report, ExplicitLac())
+    assert summary(condition) == ("True", "On")
+    assert condition.message == "2 of 2 active writable brokers send explicit LACs every 200 ms to 300 ms"
+
+
+def test_explicit_lac_off_says_what_to_set_where():
+    condition = explicit_lac(SourceReport((), (("b0:8080", 200), ("b1:8080", 0))), ExplicitLac(interval_ms=150))
+    assert summary(condition) == ("False", "Off")
+    assert condition.message.startswith("bookkeeperExplicitLacIntervalInMills is 0 (off) on b1:8080: set ")
+    assert "bookkeeperExplicitLacIntervalInMills=150 in broker.conf" in condition.message
+
+
+def test_explicit_lac_slower_than_the_user_accepts():
+    report = SourceReport((), (("b0:8080", 200), ("b1:8080", 1000)))
+    condition = explicit_lac(report, ExplicitLac(interval_ms=500))
+    assert summary(condition) == ("False", "TooSlow")
+    assert "is 1000 on b1:8080" in condition.message
+    assert "accepts at most 500" in condition.message
+    assert summary(explicit_lac(report, ExplicitLac(interval_ms=1000))) == ("True", "On")
+
+
+def test_explicit_lac_of_a_broker_that_cannot_be_asked():
+    report = SourceReport((), (("b0:8080", 200),), (("b1:8080", "no answer in time"),))
+    condition = explicit_lac(report, ExplicitLac())
+    assert summary(condition) == ("Unknown", "BrokersSilent")
+    assert "b1:8080: no answer in time" in condition.message
+
+
+def pod(*, ready: str = "True", **status) -> dict:
+    return {"metadata": {"name": "demo-0"}, "status": {"conditions": [{"type": "Ready", "status": ready}], **status}}
+
+
+def test_a_running_pod_waits_for_nothing():
+    assert waiting_reason(pod(phase="Running")) == ""
+    assert is_ready(pod(phase="Running"))
+    assert not is_ready(pod(phase="Running", ready="False"))
+
+
+def test_a_pod_that_ends_is_not_ready():
+    ending = pod(phase="Running")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T12:00:00Z"
+    assert not is_ready(ending)
+
+
+def test_why_a_pod_waits_is_kubernetes_own_word():
+    waiting = {"waiting": {"reason": "ErrImageNeverPull", "message": "image is\nnot present"}}
+    assert waiting_reason(pod(phase="Pending", containerStatuses=[{"state": waiting}])) == (
+        "ErrImageNeverPull (image is not present)"
+    )
+    assert waiting_reason(pod(phase="Pending")) == "Pending"
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no nodes"}
+    assert waiting_reason({"metadata": {}, "status": {"phase": "Pending", "conditions": [unscheduled]}}) == (
+        "Unschedulable (no nodes)"
+    )

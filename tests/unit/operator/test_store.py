@@ -1,0 +1,98 @@
+"""What the operator knows of the cluster."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from readonly_operator.kinds import BINDING, CONFIG_MAP, POOL
+from readonly_operator.names import LABEL_POOL, PoolKey
+from readonly_operator.store import Store
+
+DEMO = PoolKey("team", "demo")
+OTHER = PoolKey("team", "other")
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+def changed(body, version, **spec):
+    body = copy.deepcopy(body)
+    body["metadata"]["resourceVersion"] = str(version)
+    body["spec"].update(spec)
+    return body
+
+
+def test_objects_are_found_by_name_and_by_pool(store, pool_body, binding_body):
+    assert store.put(POOL, pool_body()) == {DEMO}
+    assert store.put(BINDING, binding_body("b")) == {DEMO}
+    assert store.put(BINDING, binding_body("a")) == {DEMO}
+    assert [body["metadata"]["name"] for body in store.of_pool(BINDING, DEMO)] == ["a", "b"]
+    assert store.get(POOL, "team", "demo")["metadata"]["uid"] == "uid-of-demo"
+    assert store.get(POOL, "elsewhere", "demo") is None
+    assert [body["metadata"]["name"] for body in store.pools()] == ["demo"]
+
+
+def test_the_same_and_older_versions_say_nothing_new(store, pool_body):
+    store.put(POOL, changed(pool_body(), 10, replicas=5))
+    assert store.put(POOL, changed(pool_body(), 10)) == set()
+    assert store.put(POOL, changed(pool_body(), 9)) == set()
+    assert store.get(POOL, "team", "demo")["spec"]["replicas"] == 5
+
+
+def test_versions_are_compared_as_numbers(store, pool_body):
+    store.put(POOL, changed(pool_body(), 9))
+    assert store.put(POOL, changed(pool_body(), 10)) == {DEMO}
+
+
+def test_a_binding_that_moves_concerns_both_pools(store, binding_body):
+    store.put(BINDING, binding_body())
+    assert store.put(BINDING, changed(binding_body(), 9, poolRef={"name": "other"})) == {DEMO, OTHER}
+    assert store.of_pool(BINDING, DEMO) == []
+    assert len(store.of_pool(BINDING, OTHER)) == 1
+
+
+def test_what_was_deleted_does_not_come_back_by_a_late_event(store, pool_body):
+    store.put(POOL, pool_body())
+    assert store.remove(POOL, pool_body()) == {DEMO}
+    assert store.put(POOL, changed(pool_body(), 99)) == set()
+    assert store.get(POOL, "team", "demo") is None
+
+
+def test_a_new_object_of_the_same_name_is_another_one(store, pool_body):
+    store.put(POOL, changed(pool_body(), 50))
+    store.remove(POOL, pool_body())
+    successor = changed(pool_body(), 51)
+    successor["metadata"]["uid"] = "another"
+    assert store.put(POOL, successor) == {DEMO}
+    assert store.remove(POOL, pool_body()) == set()
+    assert store.get(POOL, "team", "demo") is not None
+
+
+def test_a_list_drops_what_is_gone_and_touches_what_is_there(store, pool_body):
+    store.put(POOL, pool_body("demo"))
+    store.put(POOL, pool_body("other"))
+    assert store.replace(POOL, [pool_body("demo")], ()) == {DEMO, OTHER}
+    assert store.get(POOL, "team", "other") is None
+
+
+def test_a_list_of_some_namespaces_leaves_the_others_alone(store, pool_body):
+    store.put(POOL, pool_body("demo"))
+    assert store.replace(POOL, [], ("elsewhere",)) == set()
+    assert store.get(POOL, "team", "demo") is not None
+
+
+def test_objects_of_no_pool_are_not_kept(store):
+    body = {"metadata": {"name": "x", "namespace": "team", "uid": "u", "resourceVersion": "1", "labels": {}}}
+    assert store.put(CONFIG_MAP, body) == set()
+    assert store.get(CONFIG_MAP, "team", "x") is None
+
+
+def test_managed_fields_are_not_kept_and_the_event_is_left_alone(store):
+    metadata = {"name": "x", "namespace": "team", "uid": "u", "resourceVersion": "1", "managedFields": [{}]}
+    body = {"metadata": {**metadata, "labels": {LABEL_POOL: "demo"}}}
+    assert store.put(CONFIG_MAP, body) == {DEMO}
+    assert "managedFields" not in store.get(CONFIG_MAP, "team", "x")["metadata"]
+    assert "managedFields" in body["metadata"]
