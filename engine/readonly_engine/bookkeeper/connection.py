@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
 from readonly_engine.bookkeeper.session import BookieSession
@@ -75,7 +75,7 @@ class BookieConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
