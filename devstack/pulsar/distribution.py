@@ -48,13 +48,18 @@ def ensure_tarball(version: str) -> Path:
             return target
         say(f"{target.name} in the cache is damaged: fetching it again")
         target.unlink()
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise DevstackError(
+            "mvn is missing: Pulsar's distribution is fetched with Apache Maven", "install Maven 3.8 or newer"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     with step(f"fetching Pulsar {version} (about 250 MB) through Maven"):
         # The second place is for a local repository that holds a damaged archive: Maven trusts what it has.
         for private in (False, True):
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
                 repository = Path(folder) / "repository" if private else None
-                fetched = _fetch(version, Path(folder), repository)
+                fetched = _fetch(maven, version, Path(folder), repository)
                 if _sha512(fetched) == pinned[version]:
                     fetched.replace(target)
                     return target
@@ -90,13 +95,8 @@ def ensure_distribution(version: str) -> Path:
     return home
 
 
-def _fetch(version: str, folder: Path, repository: Path | None) -> Path:
+def _fetch(maven: str, version: str, folder: Path, repository: Path | None) -> Path:
     """Copy the archive out of Maven into `folder`; a broken download is resumed by trying again."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise DevstackError(
-            "mvn is missing: Pulsar's distribution is fetched with Apache Maven", "install Maven 3.8 or newer"
-        )
     command = [
         maven,
         "--batch-mode",

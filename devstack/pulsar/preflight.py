@@ -69,10 +69,15 @@ def available_memory(meminfo: str) -> int:
 def check_disk(folder: Path) -> None:
     """Raise unless the disk below `folder` has room, in bytes and in the share that bookies insist on."""
     usage = shutil.disk_usage(folder)
-    if usage.free < _FREE_DISK or usage.used / usage.total > _FULLEST:
+    check_disk_numbers(str(folder), total=usage.total, used=usage.used, free=usage.free)
+
+
+def check_disk_numbers(where: str, *, total: int, used: int, free: int) -> None:
+    """The judgement of `check_disk`, on sizes in bytes."""
+    if free < _FREE_DISK or used / total > _FULLEST:
         raise DevstackError(
-            f"too little disk at {folder}: {usage.free / 2**30:.1f} GiB free, {usage.used / usage.total:.0%} used",
-            f"{_FREE_DISK >> 30} GiB free and less than {_FULLEST:.0%} used are needed; --state chooses another place",
+            f"too little disk at {where}: {free / 2**30:.1f} GiB free, {used / total:.0%} used",
+            f"{_FREE_DISK >> 30} GiB free and at most {_FULLEST:.0%} used are needed; --state chooses another place",
         )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
 
-BASE_PORT: Final = 17650
+BASE_PORT: Final = 26650
 """Apart from the default stack, so that a developer's own one is never touched."""
 
 LEDGER_ENTRIES: Final = 100

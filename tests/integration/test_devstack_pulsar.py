@@ -132,6 +132,34 @@ def test_a_stopped_brokers_topics_move(breakable_pulsar: PulsarCluster, topic: s
     assert len(survivor.brokers()) == 2
 
 
+def test_a_killed_broker_comes_back(
+    breakable_pulsar: PulsarCluster, pulsar_client: pulsar_lib.Client, topic: str
+) -> None:
+    produce(pulsar_client, topic, range(5))
+    breakable_pulsar.kill_broker(1)
+    breakable_pulsar.start_broker(1)
+    produce(pulsar_client, topic, range(5, 10))
+    assert consume(pulsar_client, topic, "s", 10) == list(range(10))
+
+
+def test_any_brokers_admin_api_reaches_a_topics_owner(pulsar_stack: PulsarCluster, topic: str) -> None:
+    for i in range(pulsar_stack.spec.brokers):
+        admin = pulsar_stack.admin(i)
+        name = f"{topic}-{i}"
+        admin.create_topic(name)
+        owners = {pulsar_stack.admin(j).lookup(name) for j in range(pulsar_stack.spec.brokers)}
+        assert len(owners) == 1
+        for j in range(pulsar_stack.spec.brokers):
+            other = pulsar_stack.admin(j)
+            other.create_subscription(name, f"sub/{j}")
+            assert other.stats(name)["subscriptions"][f"sub/{j}"]["msgBacklog"] == 0
+        assert sorted(admin.subscriptions(name)) == [f"sub/{j}" for j in range(pulsar_stack.spec.brokers)]
+        admin.delete_topic(name)
+        with pytest.raises(AdminError) as gone:
+            admin.stats(name)
+        assert gone.value.status == 404
+
+
 def test_a_second_up_takes_seconds_and_starts_nothing(pulsar_stack: PulsarCluster) -> None:
     before = [server.pid for server in pulsar_stack.status().servers]
     begin = time.monotonic()

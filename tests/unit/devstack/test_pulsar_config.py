@@ -1,0 +1,124 @@
+"""The servers' files are edited in place: no glued lines, no second value of a key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devstack.pulsar.config import bookie_conf, broker_conf, edit_properties, zookeeper_conf
+from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def parsed(text: str) -> dict[str, str]:
+    """Read a properties file, insisting that no key is given twice."""
+    pairs = [line.split("=", 1) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    values = dict(pairs)
+    assert len(values) == len(pairs)
+    return values
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A distribution's conf folder, with the shipped files' traps: no newline at the end, keys given twice."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "zookeeper.conf").write_text("tickTime=2000\nclientPort=2181\nadmin.serverPort=9990\nforceSync=yes")
+    (conf / "bookkeeper.conf").write_text(
+        "bookiePort=3181\nzkServers=localhost:2181\njournalSyncData=true\nbookiePort=1"
+    )
+    (conf / "broker.conf").write_text("# clusterName=x\nclusterName=\nbrokerServicePort=6650\nwebServicePort=8080")
+    return tmp_path
+
+
+def test_a_key_is_set_where_it_stands() -> None:
+    assert edit_properties("a=1\nb=2\nc=3\n", {"b": "9"}) == "a=1\nb=9\nc=3\n"
+
+
+def test_a_new_key_does_not_glue_to_a_last_line_without_newline() -> None:
+    assert edit_properties("a=1\nlast=2", {"new": "3"}) == "a=1\nlast=2\nnew=3\n"
+
+
+def test_the_last_line_without_newline_can_be_set() -> None:
+    assert edit_properties("a=1\nlast=2", {"last": "3"}) == "a=1\nlast=3\n"
+
+
+def test_a_key_given_twice_is_left_once() -> None:
+    assert edit_properties("k=1\na=2\nk=3\n", {"k": "9"}) == "k=9\na=2\n"
+
+
+def test_keys_that_are_not_changed_are_left_as_they_are() -> None:
+    text = "k=1\nk=2\n\n# k=3\n!k=4\nfree text\n"
+    assert edit_properties(text, {}) == text
+
+
+def test_comments_are_no_keys() -> None:
+    assert edit_properties("# k=1\n#k=2\n", {"k": "3"}) == "# k=1\n#k=2\nk=3\n"
+
+
+def test_spaces_around_the_sign_and_signs_in_values() -> None:
+    assert edit_properties("k = 1\n", {"k": "a=b"}) == "k=a=b\n"
+
+
+def test_a_key_that_begins_like_another_is_not_touched() -> None:
+    assert edit_properties("key=1\nkeyTwo=2\n", {"key": "3"}) == "key=3\nkeyTwo=2\n"
+
+
+def test_a_value_can_be_emptied() -> None:
+    assert edit_properties("zkServers=localhost:2181\n", {"zkServers": ""}) == "zkServers=\n"
+
+
+def test_zookeeper_listens_on_loopback_only(home: Path, tmp_path: Path) -> None:
+    values = parsed(zookeeper_conf(home, PulsarSpec(base_port=20000), tmp_path / "data"))
+    assert values["clientPort"] == "20020"
+    assert values["clientPortAddress"] == "127.0.0.1"
+    assert values["admin.enableServer"] == "false"
+    assert values["dataDir"] == str(tmp_path / "data")
+    assert values["forceSync"] == "yes"
+
+
+def test_each_bookie_has_its_own_ports_and_folders(home: Path, tmp_path: Path) -> None:
+    spec = PulsarSpec(base_port=20000)
+    files = [parsed(bookie_conf(home, spec, i, tmp_path / str(i))) for i in range(3)]
+    for key in ("bookiePort", "prometheusStatsHttpPort", "journalDirectories", "ledgerDirectories"):
+        assert len({values[key] for values in files}) == 3
+    assert files[0]["metadataServiceUri"] == "metadata-store:zk:127.0.0.1:20020"
+    assert files[0]["zkServers"] == ""
+    assert files[0]["bookiePort"] == "20030"
+    assert files[0]["journalSyncData"] == "true"
+
+
+def test_brokers_follow_the_spec(home: Path) -> None:
+    values = parsed(broker_conf(home, PulsarSpec(base_port=20000, explicit_lac_ms=250, transactions=True), 1))
+    assert values["brokerServicePort"] == "20001"
+    assert values["webServicePort"] == "20011"
+    assert values["bookkeeperExplicitLacIntervalInMills"] == "250"
+    assert values["transactionCoordinatorEnabled"] == "true"
+    assert values["clusterName"] == "pulsar-readonly"
+    assert values["managedLedgerDefaultWriteQuorum"] == "2"
+
+
+def test_one_bookie_means_one_copy(home: Path) -> None:
+    values = parsed(broker_conf(home, PulsarSpec(bookies=1), 0))
+    assert {values[f"managedLedgerDefault{what}"] for what in ("EnsembleSize", "WriteQuorum", "AckQuorum")} == {"1"}
+
+
+def test_settings_win_and_reach_only_their_role(home: Path, tmp_path: Path) -> None:
+    spec = PulsarSpec(
+        settings=(
+            Setting("broker", "managedLedgerMinLedgerRolloverTimeMinutes", "7"),
+            Setting("broker", "x", "1"),
+            Setting("broker", "x", "2"),
+            Setting("bookie", "journalSyncData", "false"),
+        )
+    )
+    broker = parsed(broker_conf(home, spec, 0))
+    bookie = parsed(bookie_conf(home, spec, 0, tmp_path))
+    assert broker["managedLedgerMinLedgerRolloverTimeMinutes"] == "7"
+    assert broker["x"] == "2"
+    assert "journalSyncData" not in broker
+    assert bookie["journalSyncData"] == "false"
+    assert "x" not in bookie

@@ -1,0 +1,86 @@
+"""What the machine lacks is said before anything starts."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devstack.errors import DevstackError
+from devstack.pulsar import preflight
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("told", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('openjdk version "17-internal"', 17),
+        ('java version "1.8.0_392"', 8),
+        ("sh: java: not found", None),
+        ("", None),
+    ],
+)
+def test_java_version(told: str, major: int | None) -> None:
+    assert preflight.java_major(told) == major
+
+
+def test_java_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(DevstackError, match=f"java is missing .JAVA_HOME={tmp_path}"):
+        preflight.check_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DevstackError, match=r"java is missing \(PATH\)"):
+        preflight.check_java()
+
+
+def test_java_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(DevstackError, match=r"java is too old .*11\.0\.2") as refused:
+        preflight.check_java()
+    assert "17 or newer" in refused.value.hint
+
+
+def test_available_memory() -> None:
+    assert preflight.available_memory("MemTotal: 9 kB\nMemAvailable:    2048 kB\nX: 1 kB\n") == 2 << 20
+
+
+def test_too_little_memory() -> None:
+    preflight.check_memory(1)
+    with pytest.raises(DevstackError, match=r"too little memory: 1073741824 MiB are needed"):
+        preflight.check_memory(1 << 50)
+
+
+def test_too_little_disk() -> None:
+    with pytest.raises(DevstackError, match=r"too little disk at /data: 0\.0 GiB free") as refused:
+        preflight.check_disk_numbers("/data", total=100, used=10, free=90)
+    assert "--state" in refused.value.hint
+
+
+@pytest.mark.parametrize(("used", "fits"), [(50, True), (97, True), (98, False)])
+def test_a_nearly_full_disk_makes_bookies_read_only(used: int, *, fits: bool) -> None:
+    gib = 1 << 30
+    if fits:
+        preflight.check_disk_numbers("/data", total=1000 * gib, used=used * 10 * gib, free=(100 - used) * 10 * gib)
+    else:
+        with pytest.raises(DevstackError, match="98% used"):
+            preflight.check_disk_numbers("/data", total=1000 * gib, used=used * 10 * gib, free=20 * gib)
+
+
+def test_a_port_in_use_is_named_with_its_purpose() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(DevstackError, match=f"port {port} for bookie-1 is in use") as refused:
+            preflight.check_ports([("bookie-1", port)])
+        assert "--base-port" in refused.value.hint
+    preflight.check_ports([("bookie-1", port)])
