@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devstack.cache import content_key
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.kube import configs, programs
@@ -354,8 +355,15 @@ class LocalCluster:
 
 
 def _write_config(node: Node, name: str, text: str) -> Path:
-    path = node.folder / "conf" / name
-    path.write_text(text)
+    """Write a configuration file under a name with its content key.
+
+    A changed configuration thus changes its program's command line and starts it anew; an unchanged file stays untouched,
+    since kube-proxy ends when its file is written.
+    """
+    stem, _, suffix = name.rpartition(".")
+    path = node.folder / "conf" / f"{stem}-{content_key(text)}.{suffix}"
+    if not path.exists():
+        path.write_text(text)
     return path
 
 
