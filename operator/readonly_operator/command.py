@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import kopf
 
+from readonly_operator.names import OPERATOR
 from readonly_operator.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
                     liveness_endpoint=liveness,
                     standalone=True,
                     memo=operation,
+                    # else kopf makes one of the user's name, and the image's user has none
+                    identity=OPERATOR,  # type: ignore[arg-type]
                 )
             )
     except Exception as error:

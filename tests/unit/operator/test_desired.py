@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from readonly_operator.api.pool import Pool
 from readonly_operator.desired.children import children
 from readonly_operator.desired.lookup import LookupConfig
 from readonly_operator.settings import Settings
+
+if TYPE_CHECKING:
+    from readonly_operator.api.pool import Pool
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SETTINGS = Settings(engine_image="pulsar-readonly/engine:1.2.3")
