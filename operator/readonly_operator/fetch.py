@@ -54,10 +54,10 @@ def connect(host: str, port: int, timeout: float) -> None:
     Raises:
         FetchError: there is none within `timeout` seconds.
     """
+    if not 0 < port < 65536:  # the C library would take it modulo 65536
+        raise FetchError(f"{port} is no port")
     try:
         socket.create_connection((host, port), timeout).close()
-    except OverflowError:
-        raise FetchError(f"{port} is no port") from None
     except OSError as error:
         raise FetchError(explain(error)) from error
 

@@ -1,0 +1,66 @@
+"""The command line, and what bad options say."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_operator import command
+from readonly_operator.settings import Settings, SettingsError
+
+
+def test_help_names_the_options(capsys):
+    with pytest.raises(SystemExit) as caught:
+        command.main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for option in ("--namespace", "--all-namespaces", "--engine-image", "--liveness", "--metrics", "--log-format"):
+        assert option in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["--namespace", "Team_A"],
+            "--namespace Team_A: must be the name of a namespace, as in kubectl get namespaces",
+        ),
+        (
+            ["--liveness", "8080"],
+            "--liveness 8080: must be http://HOST:PORT/PATH, for example http://0.0.0.0:8081/healthz",
+        ),
+        (["--metrics", "8082"], "--metrics 8082: must be HOST:PORT, for example 0.0.0.0:8082"),
+        (["--metrics", "0.0.0.0:99999"], "--metrics 0.0.0.0:99999: must be HOST:PORT, for example 0.0.0.0:8082"),
+    ],
+)
+def test_bad_options_say_what_would_be_right(capsys, argv, message):
+    assert command.main(argv) == 2
+    assert capsys.readouterr().err == f"pulsar-readonly operator: {message}\n"
+
+
+def test_two_scopes_exclude_each_other(capsys):
+    with pytest.raises(SystemExit) as caught:
+        command.main(["--namespace", "a", "--all-namespaces"])
+    assert caught.value.code == 2
+    assert "not allowed with argument --namespace" in capsys.readouterr().err
+
+
+def test_settings_come_from_the_environment_and_flags_win():
+    environ = {
+        "PULSAR_READONLY_NAMESPACES": "a, b",
+        "PULSAR_READONLY_ENGINE_IMAGE": "from-environment:1",
+        "PULSAR_READONLY_RESYNC_SECONDS": "30",
+    }
+    settings = Settings.load(environ, engine_image="from-flag:1", namespaces=None)
+    assert settings.namespaces == ("a", "b")
+    assert settings.engine_image == "from-flag:1"
+    assert settings.resync_seconds == 30
+
+
+def test_the_engine_image_is_by_default_of_the_operators_version():
+    assert Settings.load({}).engine_image.startswith("pulsar-readonly/engine:")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "1.5"])
+def test_a_bad_variable_is_named(text):
+    with pytest.raises(SettingsError) as caught:
+        Settings.load({"PULSAR_READONLY_WORKERS": text})
+    assert str(caught.value) == f"PULSAR_READONLY_WORKERS={text}: must be a whole number above 0"

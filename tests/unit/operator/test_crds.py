@@ -1,0 +1,115 @@
+"""The custom resource definitions: documented, structural, and in step with the typed specs."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+import yaml
+from readonly_operator.api import pool as pool_api
+from readonly_operator.api.binding import Binding
+from readonly_operator.api.pool import Pool
+from readonly_operator.kinds import BINDING, POOL
+
+CRDS = pathlib.Path(__file__).parents[3] / "crds"
+EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+
+
+def load(kind) -> dict:
+    return yaml.safe_load((CRDS / f"{kind.plural}.yaml").read_text())
+
+
+def schema(kind) -> dict:
+    return load(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def walk(node: dict, path: str = ""):
+    yield path, node
+    for name, child in (node.get("properties") or {}).items():
+        yield from walk(child, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            yield from walk(node[key], f"{path}[]")
+
+
+KINDS = pytest.mark.parametrize("kind", [POOL, BINDING], ids=lambda kind: kind.plural)
+
+
+@KINDS
+def test_the_definition_is_the_kind_that_the_operator_watches(kind):
+    definition = load(kind)
+    assert definition["metadata"]["name"] == f"{kind.plural}.{kind.group}"
+    assert definition["spec"]["group"] == kind.group
+    assert definition["spec"]["scope"] == "Namespaced"
+    assert definition["spec"]["names"]["kind"] == kind.kind
+    assert definition["spec"]["names"]["categories"] == ["pulsar"]
+    assert [version["name"] for version in definition["spec"]["versions"]] == [kind.version]
+    assert definition["spec"]["versions"][0]["subresources"]["status"] == {}
+
+
+@KINDS
+def test_kubectl_explain_has_a_word_on_every_field(kind):
+    silent = [
+        path
+        for path, node in walk(schema(kind))
+        if not path.endswith("[]") and path != ".metadata" and not node.get("description")
+    ]
+    assert silent == []
+
+
+@KINDS
+def test_every_field_has_a_type(kind):
+    untyped = [
+        path for path, node in walk(schema(kind)) if "type" not in node and not node.get("x-kubernetes-int-or-string")
+    ]
+    assert untyped == []
+
+
+@KINDS
+def test_nothing_is_kept_that_the_schema_does_not_know(kind):
+    assert not any(node.get("x-kubernetes-preserve-unknown-fields") for _, node in walk(schema(kind)))
+
+
+@KINDS
+def test_every_rule_has_a_message_and_every_text_a_limit(kind):
+    for path, node in walk(schema(kind)["properties"]["spec"]):
+        for rule in node.get("x-kubernetes-validations", ()):
+            assert rule["message"], path
+        if node.get("type") == "string":
+            assert "maxLength" in node or "enum" in node, path
+
+
+def test_defaults_are_those_of_the_typed_spec():
+    spec = schema(POOL)["properties"]["spec"]["properties"]
+    assert spec["replicas"]["default"] == pool_api.DEFAULT_REPLICAS
+    assert spec["cache"]["properties"]["size"]["default"] == pool_api.DEFAULT_CACHE_SIZE
+    management = spec["explicitLac"]["properties"]["management"]
+    assert tuple(management["enum"]) == pool_api.MANAGEMENTS
+    assert management["default"] == pool_api.MANAGEMENTS[0]
+
+
+def test_the_pool_scales():
+    assert load(POOL)["spec"]["versions"][0]["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+
+
+def test_examples_in_messages_are_right_by_their_own_rules():
+    source = schema(POOL)["properties"]["spec"]["properties"]["source"]
+    for name, field in source["properties"].items():
+        rule, message = field["x-kubernetes-validations"][0]["rule"], field["x-kubernetes-validations"][0]["message"]
+        pattern = re.fullmatch(r"self\.matches\('(.*)'\)", rule)[1]
+        assert re.match(pattern, message.rpartition(" ")[2]), name
+
+
+def test_the_quickstart_is_made_of_what_the_definitions_allow():
+    documents = list(yaml.safe_load_all((EXAMPLES / "quickstart.yaml").read_text()))
+    assert [document["kind"] for document in documents] == [POOL.kind, BINDING.kind]
+    for document in documents:
+        document["metadata"]["uid"] = "uid"
+    pool, binding = Pool.load(documents[0]), Binding.load(documents[1])
+    assert binding.pool == pool.key
+    assert pool.replicas == 2

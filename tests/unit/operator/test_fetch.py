@@ -1,0 +1,154 @@
+"""HTTP and TCP checks against servers of this machine that answer, answer badly, or do not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+
+import pytest
+from readonly_operator import fetch
+from readonly_operator.api.pool import Source
+from readonly_operator.source import SourceMonitor, check
+
+
+@contextlib.contextmanager
+def serving(answer: bytes, *, pause: threading.Event | None = None):
+    """A server that sends these bytes to everyone, the second half only when `pause` is set."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def serve():
+        while not stop.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                if pause is None:
+                    connection.sendall(answer)
+                else:
+                    connection.sendall(answer[: len(answer) // 2])
+                    pause.wait(10)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        stop.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(timeout=15)
+
+
+def http_answer(body: bytes, status: str = "200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def test_json_is_read():
+    with serving(http_answer(b'{"a": [1]}')) as url:
+        assert fetch.get_json(url + "/x", 5) == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (http_answer(b"no\nsuch thing", "404 Not Found"), "HTTP 404 Not Found: no such thing"),
+        (http_answer(b"", "503 Unavailable"), "HTTP 503 Unavailable"),
+        (http_answer(b"<html>"), "the answer is not JSON"),
+        (b"SSH-2.0-OpenSSH\r\n", "SSH-2.0-OpenSSH"),
+    ],
+)
+def test_bad_answers_say_what_they_are(answer, message):
+    with serving(answer) as url, pytest.raises(fetch.FetchError) as caught:
+        fetch.get_json(url, 5)
+    assert str(caught.value).strip() == message
+
+
+def test_an_answer_that_stops_half_way_ends_at_the_deadline():
+    pause = threading.Event()
+    with serving(http_answer(b'{"a": 1}' * 100), pause=pause) as url:
+        started = time.monotonic()
+        with pytest.raises(fetch.FetchError, match="no answer in time"):
+            fetch.get_json(url, 0.3)
+        assert time.monotonic() - started < 3
+        pause.set()
+
+
+def test_a_huge_answer_is_cut(monkeypatch):
+    monkeypatch.setattr(fetch, "MAX_BYTES", 10)
+    with (
+        serving(http_answer(b"[" + b"1," * 50 + b"1]")) as url,
+        pytest.raises(fetch.FetchError, match="larger than 10 bytes"),
+    ):
+        fetch.get_json(url, 5)
+
+
+def test_nobody_listens():
+    port = free_port()
+    with pytest.raises(fetch.FetchError, match="connection refused"):
+        fetch.get_json(f"http://127.0.0.1:{port}/", 5)
+    with pytest.raises(fetch.FetchError, match="connection refused"):
+        fetch.connect("127.0.0.1", port, 5)
+
+
+def test_names_and_ports_that_are_none():
+    with pytest.raises(fetch.FetchError, match="the host name does not resolve"):
+        fetch.connect("no-such-host.invalid", 1, 5)
+    with pytest.raises(fetch.FetchError, match="99999 is no port"):
+        fetch.connect("127.0.0.1", 99999, 5)
+    with pytest.raises(fetch.FetchError, match="port out of range"):
+        fetch.get_json("http://127.0.0.1:99999/", 5)
+
+
+def test_an_unreachable_cluster_is_told_field_by_field():
+    port = free_port()
+    report = check(Source(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{port}/pulsar"))
+    assert report.problems == (
+        f"adminUrl http://127.0.0.1:{port}: connection refused",
+        f"serviceUrl pulsar://127.0.0.1:{port}: connection refused",
+        f"metadataStoreUrl zk:127.0.0.1:{port}/pulsar: connection refused",
+    )
+    assert report.intervals_ms == ()
+
+
+def test_one_address_of_several_is_enough():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        good, bad = listener.getsockname()[1], free_port()
+        source = Source(f"pulsar://127.0.0.1:{bad},127.0.0.1:{good}", f"http://127.0.0.1:{bad}", f"zk:127.0.0.1:{good}")
+        assert [problem.split()[0] for problem in check(source).problems] == ["adminUrl"]
+
+
+def test_an_admin_url_of_something_else_says_so():
+    with serving(http_answer(b'{"hello": "world"}')) as url:
+        port = url.rpartition(":")[2]
+        problems = check(Source(f"pulsar://127.0.0.1:{port}", url, f"zk:127.0.0.1:{port}")).problems
+    assert problems == (
+        f"adminUrl {url}: the answer is not a list of brokers; is this the admin API of Pulsar brokers?",
+    )
+
+
+def test_the_monitor_reports_a_change_once_and_forgets_what_nobody_names():
+    port = free_port()
+    source = Source(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{port}")
+    changed = threading.Event()
+    monitor = SourceMonitor(60, lambda _source: changed.set())
+    monitor.start()
+    try:
+        assert monitor.report(source) is None
+        assert changed.wait(10)
+        assert len(monitor.report(source).problems) == 3
+        monitor.keep(set())
+        changed.clear()
+        assert monitor.report(source) is None
+        assert changed.wait(10)
+    finally:
+        monitor.stop()
