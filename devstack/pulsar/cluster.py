@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.spec import PulsarSpec
 
-_MEMORY: Final = {"zookeeper": 200 << 20, "bookie": 450 << 20, "broker": 750 << 20}
-"""Resident bytes that a server of a kind comes to under light load (measured, rounded up)."""
+_MEMORY: Final = {"zookeeper": 150 << 20, "bookie": 350 << 20, "broker": 600 << 20}
+"""Resident bytes that a server of a kind comes to under some load (measured at 9,000 messages of 1 KB a second, rounded up)."""
 
 _JVM: Final = {
     "zookeeper": ("-Xms32m -Xmx128m", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),

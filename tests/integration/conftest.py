@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pulsar as pulsar_lib
 import pytest
 
+from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 
@@ -44,7 +45,7 @@ def pulsar_stack() -> Iterator[PulsarCluster]:
     stack.up()
     yield stack
     if not _kept():
-        stack.down(purge=True)
+        stack.down()  # its logs stay, for whoever looks into a failure
 
 
 @pytest.fixture(scope="session")
@@ -76,5 +77,26 @@ def topic() -> str:
 def pulsar_client(pulsar: Endpoints) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the writable cluster."""
     client = pulsar_lib.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def pool(pulsar: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """Two read-only brokers that serve every topic of the `topic` fixture; for tests that leave them running."""
+    pool = Pool(
+        pulsar, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, ["--topics", "persistent://public/default/test-.*"]
+    )
+    try:
+        pool.start(2)
+        yield pool
+    finally:
+        pool.close()
+
+
+@pytest.fixture
+def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
+    """The stock Python client, connected to the pool."""
+    client = pulsar_lib.Client(pool.url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
     yield client
     client.close()
