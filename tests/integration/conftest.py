@@ -39,7 +39,12 @@ def pulsar_stack() -> Iterator[PulsarCluster]:
             name="integration",
             base_port=BASE_PORT,
             quick=True,
-            settings=(Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),),
+            settings=(
+                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                # Else the ledgers of a topic without subscriptions go as soon as they are full.
+                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+            ),
         )
     )
     stack.up()

@@ -1,0 +1,165 @@
+"""A pool of read-only brokers as processes of this machine, for tests and benches."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from devstack.errors import DevstackError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from devstack.pulsar.status import Endpoints
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 40.0
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class BrokerProcess:
+    """One `pulsar-readonly serve`.
+
+    Args:
+        pulsar: the writable cluster.
+        log: where its log goes.
+        options: more options of the command.
+    """
+
+    def __init__(self, pulsar: Endpoints, log: Path, options: Sequence[str]) -> None:
+        self.port, self.http_port = free_port(), free_port()
+        self.url = f"pulsar://127.0.0.1:{self.port}"
+        self.http_url = f"http://127.0.0.1:{self.http_port}"
+        self.log = log
+        arguments = {
+            "--metadata-store": pulsar.metadata_store,
+            "--writer-url": pulsar.writer_url,
+            "--admin-url": pulsar.admin_url,
+            "--listen": f"127.0.0.1:{self.port}",
+            "--http": f"127.0.0.1:{self.http_port}",
+        }
+        command = [sys.executable, "-m", "readonly_engine.command", "serve"]
+        command += [word for pair in arguments.items() for word in pair]
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*command, *options], stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            )
+
+    def wait_ready(self) -> None:
+        """Wait until it serves.
+
+        Raises:
+            DevstackError: it ended, or is not ready in time.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            try:
+                self.get("/readyz")
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        raise DevstackError(
+            f"a read-only broker is not ready after {START_TIMEOUT_S:g} s", self.log.read_text()[-2000:]
+        )
+
+    def get(self, path: str) -> str:
+        """What its HTTP server answers; an OSError for anything but 200."""
+        with urllib.request.urlopen(self.http_url + path, timeout=5) as response:  # noqa: S310 - our own, on loopback
+            return str(response.read().decode())
+
+    def stats(self) -> Any:
+        """Its statistics."""
+        return json.loads(self.get("/stats"))
+
+    def dispatched(self, topic: str | None = None) -> int:
+        """Messages sent to the consumers that it has now, of one topic or of all."""
+        return sum(
+            subscription["msgOutCounter"]
+            for name, stats in self.stats()["topics"].items()
+            if topic in {None, name}
+            for subscription in stats["subscriptions"].values()
+        )
+
+    def stop(self) -> int:
+        """End it in order; returns its exit status."""
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Pool:
+    """Brokers that serve topics together.
+
+    Args:
+        pulsar: the writable cluster.
+        folder: where logs go.
+        name: the pool's name.
+        options: more options for every broker.
+    """
+
+    def __init__(self, pulsar: Endpoints, folder: Path, name: str, options: Sequence[str]) -> None:
+        self._pulsar = pulsar
+        self._folder = folder
+        self._options = ["--pool", name, *options]
+        self.brokers: list[BrokerProcess] = []
+
+    def start(self, count: int = 1) -> list[BrokerProcess]:
+        """Add brokers, and wait until each knows all."""
+        started = [
+            BrokerProcess(self._pulsar, self._folder / f"broker-{len(self.brokers) + i}.log", self._options)
+            for i in range(count)
+        ]
+        self.brokers += started
+        for broker in started:
+            broker.wait_ready()
+        self.wait_members(len([broker for broker in self.brokers if broker.process.poll() is None]))
+        return started
+
+    def wait_members(self, count: int) -> None:
+        """Wait until every live broker sees so many members.
+
+        Raises:
+            DevstackError: not in time.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
+        live = [broker for broker in self.brokers if broker.process.poll() is None]
+        while any(len(broker.stats()["brokers"]) != count for broker in live):
+            if time.monotonic() > deadline:
+                raise DevstackError(f"the pool's brokers do not see {count} members after {START_TIMEOUT_S:g} s")
+            time.sleep(0.05)
+
+    @property
+    def url(self) -> str:
+        """A service URL of all live brokers."""
+        live = [broker for broker in self.brokers if broker.process.poll() is None]
+        return "pulsar://" + ",".join(f"127.0.0.1:{broker.port}" for broker in live)
+
+    def close(self) -> None:
+        """End all brokers."""
+        for broker in self.brokers:
+            if broker.process.poll() is None:
+                broker.kill()
