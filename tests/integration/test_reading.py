@@ -253,7 +253,7 @@ def test_seek_by_id_and_by_time(pool_client, pulsar_client, topic: str) -> None:
     consumer = pool_client.subscribe(topic, "s", initial_position=EARLIEST)
     assert numbers(drain(consumer, 200)) == list(range(200))
     consumer.seek(ids[150])
-    assert numbers(drain(consumer, 50, ack=False))[0] in {150, 151}
+    assert numbers(drain(consumer, 49, ack=False)) == list(range(151, 200))  # the client leaves out the very message
     consumer.seek(1)  # the epoch: everything is later
     assert numbers(drain(consumer, 200)) == list(range(200))
 

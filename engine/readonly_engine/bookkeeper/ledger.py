@@ -81,12 +81,32 @@ class LedgerReader:
         Raises:
             ReadFailedError: no bookie answered.
         """
-        results = await asyncio.gather(*map(self._read_lac_of, self._last_ensemble()), return_exceptions=True)
-        lacs = [result for result in results if isinstance(result, int)]
+        results = await asyncio.gather(*map(self.read_lac_at, self.metadata.ensembles[-1][1]), return_exceptions=True)
+        lacs = [result for result in results if not isinstance(result, BaseException)]
         if not lacs:
             reasons = "; ".join(sorted({str(result) for result in results}))
             raise ReadFailedError(f"no bookie told the LAC of ledger {self.ledger_id}: {reasons}")
-        return max(lacs)
+        return max((lac for lac in lacs if lac is not None), default=NO_LAC)
+
+    async def read_lac_at(self, bookie_id: str) -> int | None:
+        """The LAC that one bookie can prove; None where it holds nothing of the ledger.
+
+        Raises:
+            BookieUnavailableError: no answer.
+            DigestMismatchError: the answer is damaged.
+        """
+        connection = await self._pool.for_reads(bookie_id)
+        reply = await connection.read_lac(self.ledger_id)
+        if reply.status in {ENOLEDGER, ENOENTRY}:
+            return None
+        if reply.status != EOK:
+            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to READ_LAC")
+        lac = NO_LAC
+        if reply.lac_body:
+            lac = decode_lac(reply.lac_body, self._digest, self.ledger_id)
+        if reply.body:
+            lac = max(lac, decode_entry(reply.body, self._digest, self.ledger_id).last_add_confirmed)
+        return lac
 
     async def long_poll(self, bookie_id: str, previous_lac: int, timeout_s: float) -> tuple[int, Entry | None]:
         """Wait at one bookie for a LAC above `previous_lac`.
@@ -111,23 +131,6 @@ class LedgerReader:
             except DigestMismatchError as error:
                 log.warning("bookie %s: %s", bookie_id, error)
         return reply.max_lac, entry
-
-    def _last_ensemble(self) -> tuple[str, ...]:
-        return self.metadata.ensembles[-1][1]
-
-    async def _read_lac_of(self, bookie_id: str) -> int:
-        connection = await self._pool.for_reads(bookie_id)
-        reply = await connection.read_lac(self.ledger_id)
-        if reply.status in {ENOLEDGER, ENOENTRY}:
-            return NO_LAC
-        if reply.status != EOK:
-            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to READ_LAC")
-        lac = NO_LAC
-        if reply.lac_body:
-            lac = decode_lac(reply.lac_body, self._digest, self.ledger_id)
-        if reply.body:
-            lac = max(lac, decode_entry(reply.body, self._digest, self.ledger_id).last_add_confirmed)
-        return lac
 
     async def _accept(self, request: asyncio.Future[ReadReply], entry_id: int) -> Entry | None:
         """The entry of a first request, None where another replica must be asked."""

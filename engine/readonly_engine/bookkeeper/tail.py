@@ -1,4 +1,4 @@
-"""Following the LAC of an open ledger: READ_LAC once, then one long poll at each bookie of the last ensemble."""
+"""Following the LAC of an open ledger: one long poll at each bookie of the last ensemble, READ_LAC where a poll can miss it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ log = logging.getLogger(__name__)
 POLL_TIMEOUT_S = 10.0
 """A bookie that has restarted may wait out a whole poll although newer entries exist: keep it modest."""
 
-EMPTY_LEDGER_WAIT_S = (0.05, 0.5)
-"""A bookie that has no entry of the ledger yet answers at once: ask again after the first, later after the second."""
+EMPTY_WAIT_S = (0.05, 0.5)
+"""A bookie that holds nothing of the ledger cannot be polled: look again after the first, in the end after the second."""
 
 BACKOFF_S = (0.1, 5.0)
 
-REFRESH_S = 10.0
-"""READ_LAC again this often while nothing moves: the explicit LAC outlives what a bookie has cached."""
+IDLE_PROBE_S = (0.05, 10.0)
+"""READ_LAC this long after the LAC has come to rest, then after twice as long again and again, in the end at the second interval.
+
+A poll that begins after an explicit LAC was written is not woken by it (measured: DbLedgerStorage compares with what it has
+cached from entries), so the last entry before a rest could stay unseen for a whole poll.
+"""
 
 
 class LacTail:
@@ -43,10 +47,14 @@ class LacTail:
     def __init__(self, ledger: LedgerReader, advanced: Callable[[int, Entry | None], None]) -> None:
         self._ledger = ledger
         self._advanced = advanced
-        self.lac = NO_LAC
+        self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._refresher = asyncio.create_task(self._refresh())
+        self._polls: list[asyncio.Task[None]] = []
+        self._probe: asyncio.Task[None] | None = None
+        self._probe_pause = IDLE_PROBE_S[0]
+        self._probe_timer = self._loop.call_soon(self._start_probe)
+        self._lac_at_timer = NO_LAC
+        self.lac = NO_LAC
         self.update()
 
     def update(self) -> None:
@@ -55,44 +63,81 @@ class LacTail:
         if ensemble == self._ensemble:
             return
         self._ensemble = ensemble
-        for task in self._tasks:
+        for task in self._polls:
             task.cancel()
-        self._tasks = [asyncio.create_task(self._poll(bookie_id)) for bookie_id in ensemble]
+        self._polls = [asyncio.create_task(self._poll(bookie_id)) for bookie_id in ensemble]
 
     def confirm(self, lac: int, entry: Entry | None = None) -> None:
         """Take a LAC from wherever it came; a lower one than before is ignored."""
         if lac > self.lac:
             self.lac = lac
+            if self._probe_pause != IDLE_PROBE_S[0]:
+                self._expect_rest()
             self._advanced(lac, entry)
 
     def stop(self) -> None:
         """Poll no more."""
-        self._refresher.cancel()
-        for task in self._tasks:
+        self._probe_timer.cancel()
+        if self._probe is not None:
+            self._probe.cancel()
+        for task in self._polls:
             task.cancel()
 
-    async def _refresh(self) -> None:
-        while True:
-            try:
-                self.confirm(await self._ledger.read_lac())
-            except (BookKeeperError, DigestMismatchError) as error:
-                log.info("ledger %d: %s", self._ledger.ledger_id, error)
-            await asyncio.sleep(REFRESH_S)
+    # READ_LAC when the LAC has come to rest
+
+    def _expect_rest(self) -> None:
+        self._probe_pause = IDLE_PROBE_S[0]
+        self._arm()
+
+    def _arm(self) -> None:
+        self._probe_timer.cancel()
+        self._lac_at_timer = self.lac
+        self._probe_timer = self._loop.call_later(self._probe_pause, self._rested)
+
+    def _rested(self) -> None:
+        if self.lac != self._lac_at_timer:
+            self._expect_rest()  # not at rest: entries are flowing, and polls are woken by them
+        else:
+            self._probe_pause = min(2 * self._probe_pause, IDLE_PROBE_S[1])
+            self._start_probe()
+
+    def _start_probe(self) -> None:
+        if self._probe is None:
+            self._probe = asyncio.create_task(self._read_lac())
+
+    async def _read_lac(self) -> None:
+        try:
+            self.confirm(await self._ledger.read_lac())
+        except (BookKeeperError, DigestMismatchError) as error:
+            log.info("ledger %d: %s", self._ledger.ledger_id, error)
+        finally:
+            self._probe = None
+        self._arm()
+
+    # Long polls
 
     async def _poll(self, bookie_id: str) -> None:
-        pause, empty_pause = BACKOFF_S[0], EMPTY_LEDGER_WAIT_S[0]
+        pause = BACKOFF_S[0]
         while True:
-            previous = self.lac
             try:
-                lac, entry = await self._ledger.long_poll(bookie_id, previous, POLL_TIMEOUT_S)
-                pause = BACKOFF_S[0]
+                await self._await_entries(bookie_id)
+                while True:
+                    self.confirm(*await self._ledger.long_poll(bookie_id, self.lac, POLL_TIMEOUT_S))
+                    pause = BACKOFF_S[0]
             except NoSuchLedgerError:
-                await asyncio.sleep(empty_pause)
-                empty_pause = min(2 * empty_pause, EMPTY_LEDGER_WAIT_S[1])
                 continue
-            except BookKeeperError as error:
+            except (BookKeeperError, DigestMismatchError) as error:
                 log.info("ledger %d: %s; polling it again in %.1f s", self._ledger.ledger_id, error, pause)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_S[1])
-                continue
-            self.confirm(lac, entry)
+
+    async def _await_entries(self, bookie_id: str) -> None:
+        """Wait until the bookie holds something of the ledger: before that it answers a poll at once."""
+        pause = EMPTY_WAIT_S[0]
+        lac = await self._ledger.read_lac_at(bookie_id)
+        while lac is None:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, EMPTY_WAIT_S[1])
+            lac = await self._ledger.read_lac_at(bookie_id)
+        self.confirm(lac)
+        self._expect_rest()
