@@ -83,7 +83,7 @@ class Brokers:
         self._timeout = timeout
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ask-broker")
-        self._nudged: dict[str, tuple[str, float, int]] = {}
+        self._nudged: dict[str, tuple[str, float]] = {}
 
     def ask(self, pods: Sequence[Manifest]) -> list[BrokerReport]:
         """What each of the pods holds, in the order of the pods; all are asked at the same time."""
@@ -99,17 +99,12 @@ class Brokers:
         """
         metadata = pod["metadata"]
         now = self._clock()
-        last, at, times = self._nudged.get(metadata["uid"], ("", 0.0, 0))
-        if last == revision:
-            if now - at < NUDGE_AGAIN_SECONDS:
-                return False
-            times += 1
-        else:
-            times = 0
-        value = revision if times == 0 else f"{revision}.{times}"
-        self._nudged[metadata["uid"]] = (revision, now, times)
-        if (metadata.get("annotations") or {}).get(ANNOTATION_BINDINGS_REVISION) == value:
+        last, at = self._nudged.get(metadata["uid"], ("", 0.0))
+        if last == revision and now - at < NUDGE_AGAIN_SECONDS:
             return False
+        self._nudged[metadata["uid"]] = (revision, now)
+        said, _, times = str((metadata.get("annotations") or {}).get(ANNOTATION_BINDINGS_REVISION, "")).partition(".")
+        value = revision if said != revision else f"{revision}.{int(times or 0) + 1}"
         after = self._kube.annotate(POD, metadata["namespace"], metadata["name"], {ANNOTATION_BINDINGS_REVISION: value})
         if after is not None:
             self._store.put(POD, after)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubernetes import client, config
@@ -67,7 +68,10 @@ class ApiServer:
             KubeError: there is neither.
         """
         try:
-            config.load_config()  # type: ignore[no-untyped-call]
+            if "KUBERNETES_SERVICE_HOST" in os.environ:
+                config.load_incluster_config()  # type: ignore[no-untyped-call]
+            else:
+                config.load_kube_config()  # type: ignore[no-untyped-call]
         except config.ConfigException as error:
             raise KubeError(f"no Kubernetes configuration: {error}; run in a pod, or set KUBECONFIG") from None
         self._client = DynamicClient(client.ApiClient(), discoverer=_NoDiscovery)  # type: ignore[no-untyped-call]

@@ -1,0 +1,209 @@
+"""A Kubernetes with the operator and a writable Pulsar in it, and a namespace for each test.
+
+    pytest tests/e2e --kind-bin=devstack/bin/kind --kind-kubectl-bin=PATH --keep-cluster
+
+With a Docker engine that is kind; else the devstack's own node answers as the kind program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = pathlib.Path(__file__).parents[2]
+SYSTEM = "pulsar-readonly-system"
+WRITER = "pulsar"
+SOURCE = {
+    "serviceUrl": f"pulsar://pulsar-broker.{WRITER}.svc.cluster.local:6650",
+    "adminUrl": f"http://pulsar-broker.{WRITER}.svc.cluster.local:8080",
+    "metadataStoreUrl": f"zk:pulsar-zookeeper.{WRITER}.svc.cluster.local:2181",
+}
+FAILED = pytest.StashKey[bool]()
+
+
+def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float = 0.1) -> Any:
+    """What the assertion returns, once it does not fail; its last failure when that takes too long."""
+    pause = threading.Event()
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return assertion()
+        except (AssertionError, LookupError):
+            if time.monotonic() > deadline:
+                raise
+        pause.wait(every)
+
+
+class Kubernetes:
+    """The cluster, by kubectl."""
+
+    def __init__(self, kubectl: str, kubeconfig: str) -> None:
+        self._kubectl = kubectl
+        self._environment = {**os.environ, "KUBECONFIG": kubeconfig}
+
+    def run(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self._kubectl, *arguments],
+            input=stdin,
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=timeout,
+            env=self._environment,
+        )
+
+    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        done = self.run(*arguments, stdin=stdin, timeout=timeout)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
+        """One object; LookupError when there is none."""
+        found = json.loads(self("get", kind, name, "-n", namespace, "--ignore-not-found", "-o", "json") or "null")
+        if found is None:
+            raise LookupError(f"no {kind} {name} in {namespace}")
+        return found
+
+    def list(self, kinds: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+        """Objects of one or more kinds."""
+        return json.loads(self("get", kinds, "-n", namespace, "-l", selector, "-o", "json"))["items"]
+
+    def apply(self, *manifests: dict[str, Any]) -> None:
+        """kubectl apply."""
+        self("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}))
+
+    def condition(self, kind: str, name: str, namespace: str, condition: str) -> dict[str, Any]:
+        """A condition that is about the current spec."""
+        body = self.get(kind, name, namespace)
+        status = body.get("status", {})
+        assert status.get("observedGeneration") == body["metadata"]["generation"], "status is of an older spec"
+        return next(one for one in status["conditions"] if one["type"] == condition)
+
+    def expect(
+        self, kind: str, name: str, namespace: str, expected: dict[str, tuple[str, str]], timeout: float = 30.0
+    ) -> dict[str, str]:
+        """Wait for conditions: {type: (status, reason)}.
+
+        Returns:
+            Their messages.
+        """
+
+        def reached() -> dict[str, str]:
+            found = {one: self.condition(kind, name, namespace, one) for one in expected}
+            assert {one: (value["status"], value["reason"]) for one, value in found.items()} == expected, found
+            return {one: value["message"] for one, value in found.items()}
+
+        return eventually(reached, timeout)
+
+    def broker(self, pod: str, namespace: str, path: str) -> Any:
+        """What a broker answers, through the API server; LookupError when it does not answer."""
+        done = self.run("get", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}:8080/proxy{path}")
+        if done.returncode:
+            raise LookupError(done.stderr)
+        return json.loads(done.stdout)
+
+
+def devstack(*arguments: str, timeout: float) -> None:
+    """Run a command of the devstack."""
+    subprocess.run([sys.executable, "-m", "devstack", *arguments], cwd=ROOT, check=True, timeout=timeout)
+
+
+@pytest.fixture(scope="session")
+def kubernetes(kind_cluster) -> Kubernetes:
+    """The cluster, with the images in it."""
+    kind_cluster.ensure_kubectl()
+    for image in ("operator", "engine"):
+        devstack("image", "build", "--load", image, timeout=900)
+    return Kubernetes(str(kind_cluster.kubectl_path.absolute()), str(kind_cluster.kubeconfig_path.absolute()))
+
+
+@pytest.fixture(scope="session")
+def operator(kubernetes) -> Kubernetes:
+    """The cluster with the operator of this checkout running in it, as `kubectl apply -k` installs it."""
+    kubernetes("apply", "-k", str(ROOT / "manifests" / "overlays" / "devstack"))
+    deployment = ("deployment/pulsar-readonly-operator", "-n", SYSTEM)
+    # the image's tag is always the same: a new build needs new pods
+    kubernetes("rollout", "restart", *deployment)
+    kubernetes("rollout", "status", *deployment, "--timeout=180s", timeout=200)
+    return kubernetes
+
+
+@pytest.fixture(scope="session")
+def writer(kubernetes) -> str:
+    """A writable Pulsar in the cluster; its namespace."""
+    devstack("writer", "up", timeout=900)
+    return WRITER
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if outcome.get_result().failed:
+        item.stash[FAILED] = True
+
+
+@pytest.fixture
+def namespace(request, kubernetes) -> Iterator[str]:
+    """A namespace of the test's own. What is in it is shown when the test fails."""
+    name = f"e2e-{uuid.uuid4().hex[:8]}"
+    kubernetes("create", "namespace", name)
+    yield name
+    if request.node.stash.get(FAILED, False):
+        for command in (
+            ("get", "robp,rotb,statefulset,service,configmap,pods", "-n", name, "-o", "wide"),
+            ("get", "robp,rotb", "-n", name, "-o", "yaml"),
+            ("get", "events", "-n", name, "--sort-by=.lastTimestamp"),
+            ("logs", "-n", name, "-l", "app.kubernetes.io/part-of=pulsar-readonly", "--prefix", "--tail=50"),
+            ("logs", "-n", SYSTEM, "deployment/pulsar-readonly-operator", "--tail=100"),
+        ):
+            done = kubernetes.run(*command)
+            sys.stderr.write(f"\n--- kubectl {' '.join(command)}\n{done.stdout}{done.stderr}")
+    kubernetes("delete", "namespace", name, "--wait=false")
+
+
+def _pool(namespace: str, name: str = "demo", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "kind": "ReadOnlyBrokerPool",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"source": dict(SOURCE), **spec},
+    }
+
+
+def _binding(namespace: str, name: str, *topics: str, pool: str = "demo") -> dict[str, Any]:
+    return {
+        "apiVersion": "pulsar-readonly.io/v1alpha1",
+        "kind": "ReadOnlyTopicBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"poolRef": {"name": pool}, "topics": list(topics)},
+    }
+
+
+@pytest.fixture
+def pool(namespace) -> Callable[..., dict[str, Any]]:
+    """Makes a pool in the test's namespace: name, fields of its spec."""
+    return lambda name="demo", **spec: _pool(namespace, name, **spec)
+
+
+@pytest.fixture
+def binding(namespace) -> Callable[..., dict[str, Any]]:
+    """Makes a binding in the test's namespace: name, topics, pool."""
+    return lambda name, *topics, pool="demo": _binding(namespace, name, *topics, pool=pool)
+
+
+@pytest.fixture(name="eventually")
+def _eventually() -> Callable[..., Any]:
+    """See eventually."""
+    return eventually

@@ -1,0 +1,131 @@
+"""A binding becomes lookup redirection config that running brokers hold within 5 s, without a restart."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+TOPIC = "persistent://public/default/orders"
+UPTAKE_SECONDS = 5.0
+
+
+@pytest.fixture
+def running(operator, writer, namespace, pool):
+    """The cluster, with a pool of two brokers in the test's namespace."""
+    operator.apply(pool())
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
+    return operator
+
+
+def held(kubernetes, namespace, pod: str) -> dict[str, list[str]]:
+    answer = kubernetes.broker(pod, namespace, "/bindings")
+    assert answer["error"] is None
+    return {one["name"]: one["topics"] for one in answer["bindings"]}
+
+
+def test_a_binding_to_a_pool_that_is_not_there_waits_for_it(operator, writer, namespace, pool, binding):
+    operator.apply(binding("orders", TOPIC))
+    messages = operator.expect(
+        "rotb",
+        "orders",
+        namespace,
+        {
+            "Ready": ("False", "PoolNotFound"),
+            "LookupConfigured": ("False", "PoolNotFound"),
+            "Progressing": ("False", "PoolNotFound"),
+        },
+    )
+    assert (
+        messages["Ready"] == f'there is no ReadOnlyBrokerPool "demo" in namespace "{namespace}"; there is none at all'
+    )
+    operator.apply(pool("dem", replicas=0), pool(replicas=1))
+    operator.expect(
+        "rotb", "orders", namespace, {"Ready": ("True", "Held"), "LookupConfigured": ("True", "Held")}, timeout=120
+    )
+    operator("delete", "robp/demo", "-n", namespace)
+    message = operator.expect("rotb", "orders", namespace, {"Ready": ("False", "PoolNotFound")})["Ready"]
+    assert message == f'there is no ReadOnlyBrokerPool "demo" in namespace "{namespace}"; there is dem'
+    assert "finalizers" not in operator.get("rotb", "orders", namespace)["metadata"]
+
+
+def test_running_brokers_take_bindings_up_within_5_seconds(running, namespace, binding, eventually, record_property):
+    pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in running.list("pods", namespace)}
+    assert set(pods) == {"demo-0", "demo-1"}
+    took = []
+
+    def change(name: str, topics: list[str] | None) -> None:
+        started = time.monotonic()
+        if topics is None:
+            running("delete", f"rotb/{name}", "-n", namespace, "--wait=false")
+        else:
+            running.apply(binding(name, *topics))
+        for pod in pods:
+
+            def up_to_date(pod=pod):
+                assert held(running, namespace, pod).get(f"{namespace}/{name}") == topics
+
+            eventually(up_to_date, timeout=60, every=0.02)
+            took.append(time.monotonic() - started)
+
+    change("orders", [TOPIC])
+    change("logs", ["persistent://public/default/log-.*"])
+    change("orders", [TOPIC, "persistent://public/default/returns"])
+    change("logs", None)
+    change("logs", ["persistent://public/default/log-.*"])
+    change("orders", None)
+    record_property("uptake_seconds", json.dumps([round(seconds, 2) for seconds in took]))
+    assert max(took) < UPTAKE_SECONDS
+    after = running.list("pods", namespace)
+    assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in after} == pods
+    assert [pod["status"]["containerStatuses"][0]["restartCount"] for pod in after] == [0, 0]
+    running.expect("rotb", "logs", namespace, {"Ready": ("True", "Held"), "Progressing": ("False", "Settled")})
+    status = running.get("rotb", "logs", namespace)["status"]
+    assert (status["brokers"], status["holdingBrokers"]) == (2, 2)
+    assert status["lookupRevision"] == running.get("robp", "demo", namespace)["status"]["lookupRevision"]
+    assert status["lookupRevision"] == running.broker("demo-0", namespace, "/bindings")["revision"]
+
+
+def test_a_config_that_was_edited_by_hand_is_repaired_in_brokers_too(running, namespace, binding, eventually):
+    running.apply(binding("orders", TOPIC))
+    running.expect("rotb", "orders", namespace, {"Ready": ("True", "Held")})
+    running(
+        "patch",
+        "configmap",
+        "demo-bindings",
+        "-n",
+        namespace,
+        "-p",
+        json.dumps({"data": {"bindings.yaml": "bindings: []"}}),
+    )
+
+    def repaired():
+        assert "orders" in running.get("configmap", "demo-bindings", namespace)["data"]["bindings.yaml"]
+        for pod in ("demo-0", "demo-1"):
+            assert held(running, namespace, pod) == {f"{namespace}/orders": [TOPIC]}
+
+    eventually(repaired)
+    running.expect("rotb", "orders", namespace, {"Ready": ("True", "Held")})
+
+
+def test_another_operator_process_changes_nothing(running, namespace, binding, eventually):
+    running.apply(binding("orders", TOPIC))
+    running.expect("rotb", "orders", namespace, {"Ready": ("True", "Held")})
+
+    def state():
+        found = running.list("robp,rotb,statefulset,service,configmap,serviceaccount", namespace)
+        pods = {pod["metadata"]["uid"] for pod in running.list("pods", namespace)}
+        return {(one["kind"], one["metadata"]["name"]): one["metadata"]["resourceVersion"] for one in found}, pods
+
+    before = eventually(state)
+    deployment = ("deployment/pulsar-readonly-operator", "-n", "pulsar-readonly-system")
+    running("rollout", "restart", *deployment)
+    running("rollout", "status", *deployment, "--timeout=120s")
+    running.apply(binding("other", "persistent://public/default/other"))
+    running.expect("rotb", "other", namespace, {"Ready": ("True", "Held")})
+    running("delete", "rotb/other", "-n", namespace)
+    after, pods = state()
+    untouched = {one: version for one, version in before[0].items() if one[0] in {"Service", "ServiceAccount"}}
+    assert untouched.items() <= after.items()
+    assert pods == before[1]

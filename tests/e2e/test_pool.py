@@ -1,0 +1,138 @@
+"""A pool becomes objects, stays what it should be, scales, and goes without a trace."""
+
+from __future__ import annotations
+
+CHILDREN = "serviceaccount,configmap,service,statefulset,pods"
+POOL_LABEL = "pulsar-readonly.io/pool=demo"
+
+
+def names(kubernetes, namespace) -> set[str]:
+    return {f"{one['kind']}/{one['metadata']['name']}" for one in kubernetes.list(CHILDREN, namespace, POOL_LABEL)}
+
+
+def test_a_pool_becomes_ready_brokers(operator, writer, namespace, pool):
+    operator.apply(pool())
+    messages = operator.expect(
+        "robp",
+        "demo",
+        namespace,
+        {
+            "Ready": ("True", "BrokersReady"),
+            "Progressing": ("False", "Settled"),
+            "LookupConfigured": ("True", "Held"),
+            "SourceReachable": ("True", "Answers"),
+            "ExplicitLac": ("True", "On"),
+        },
+        timeout=120,
+    )
+    assert messages["Ready"] == "2 of 2 brokers ready"
+    assert names(operator, namespace) == {
+        "ServiceAccount/demo",
+        "ConfigMap/demo-config",
+        "ConfigMap/demo-bindings",
+        "Service/demo",
+        "Service/demo-headless",
+        "StatefulSet/demo",
+        "Pod/demo-0",
+        "Pod/demo-1",
+    }
+    status = operator.get("robp", "demo", namespace)["status"]
+    assert (status["replicas"], status["readyReplicas"], status["bindings"]) == (2, 2, 0)
+    assert "finalizers" not in operator.get("robp", "demo", namespace)["metadata"]
+    for kind in ("robp", "rotb"):
+        operator("get", kind, "-n", namespace, "-o", "wide")
+
+
+def test_brokers_run_restricted(operator, writer, namespace, pool):
+    operator("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    operator.apply(pool(replicas=1))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
+    assert operator.get("pod", "demo-0", namespace)["spec"]["automountServiceAccountToken"] is False
+
+
+def test_drift_is_repaired(operator, namespace, pool, eventually):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
+    before = operator.get("service", "demo", namespace)["spec"]
+    operator("patch", "service", "demo", "-n", namespace, "-p", '{"spec":{"selector":{"app":"other"}}}')
+    operator("patch", "statefulset", "demo", "-n", namespace, "-p", '{"spec":{"updateStrategy":{"type":"OnDelete"}}}')
+    operator("patch", "configmap", "demo-config", "-n", namespace, "-p", '{"data":{"engine.yaml":"nonsense"}}')
+    for child in ("serviceaccount/demo", "service/demo-headless", "configmap/demo-bindings"):
+        operator("delete", child, "-n", namespace)
+
+    def repaired():
+        assert operator.get("service", "demo", namespace)["spec"] == before
+        assert operator.get("statefulset", "demo", namespace)["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+        assert "metadata-store: zk:" in operator.get("configmap", "demo-config", namespace)["data"]["engine.yaml"]
+        assert len(names(operator, namespace)) == 6
+
+    eventually(repaired, 30)
+
+
+def test_labels_of_others_are_left_alone(operator, namespace, pool, eventually):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
+    operator("label", "service", "demo", "-n", namespace, "team=shop")
+    operator("delete", "configmap", "demo-config", "-n", namespace)
+    eventually(lambda: operator.get("configmap", "demo-config", namespace))
+    assert operator.get("service", "demo", namespace)["metadata"]["labels"]["team"] == "shop"
+
+
+def test_a_name_that_is_taken_is_not_taken_over(operator, namespace, pool):
+    operator("create", "configmap", "demo-config", "-n", namespace, "--from-literal=mine=yes")
+    operator.apply(pool(replicas=0))
+    message = operator.expect("robp", "demo", namespace, {"Ready": ("False", "NameConflict")})["Ready"]
+    assert message.startswith("ConfigMap demo-config exists and does not belong to this pool")
+    assert operator.get("configmap", "demo-config", namespace)["data"] == {"mine": "yes"}
+    operator("delete", "configmap", "demo-config", "-n", namespace)
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")}, timeout=60)
+
+
+def test_kubectl_scale(operator, writer, namespace, pool, eventually):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
+    operator("scale", "robp/demo", "--replicas=1", "-n", namespace)
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
+    scale = operator(
+        "get", "--raw", f"/apis/pulsar-readonly.io/v1alpha1/namespaces/{namespace}/readonlybrokerpools/demo/scale"
+    )
+    assert '"replicas":1' in scale
+    assert f'"selector":"{POOL_LABEL}"' in scale
+    operator("scale", "robp/demo", "--replicas=0", "-n", namespace)
+
+    def gone():
+        assert operator.list("pods", namespace, POOL_LABEL) == []
+
+    eventually(gone, 60)
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
+
+
+def test_why_a_broker_does_not_start_is_said(operator, namespace, pool, eventually):
+    operator.apply(pool(replicas=1, image="localhost/no-such-image:1", imagePullPolicy="Never"))
+
+    def said():
+        condition = operator.condition("robp", "demo", namespace, "Ready")
+        assert (condition["status"], condition["reason"]) == ("False", "BrokersNotReady")
+        assert condition["message"].startswith("0 of 1 brokers ready; demo-0: ErrImageNeverPull")
+
+    eventually(said)
+    operator.expect("robp", "demo", namespace, {"LookupConfigured": ("Unknown", "BrokersSilent")})
+
+
+def test_deletion_leaves_nothing(operator, writer, namespace, pool, eventually):
+    operator.apply(pool(replicas=1))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)
+    operator("delete", "robp/demo", "-n", namespace)
+
+    def nothing():
+        assert names(operator, namespace) == set()
+
+    eventually(nothing, 90)
+
+
+def test_a_pool_of_the_same_name_can_follow_at_once(operator, namespace, pool):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
+    operator("delete", "robp/demo", "-n", namespace)
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")}, timeout=60)

@@ -1,0 +1,44 @@
+"""What a pool says about the writable cluster."""
+
+from __future__ import annotations
+
+UNREACHABLE = {
+    "serviceUrl": "pulsar://no-such-broker.nowhere:6650",
+    "adminUrl": "http://no-such-broker.nowhere:8080",
+    "metadataStoreUrl": "zk:127.0.0.1:9",
+}
+
+
+def test_a_cluster_that_is_not_there_is_named(operator, namespace, pool):
+    operator.apply(pool(replicas=0, source=UNREACHABLE))
+    messages = operator.expect(
+        "robp",
+        "demo",
+        namespace,
+        {"SourceReachable": ("False", "Unreachable"), "ExplicitLac": ("Unknown", "SourceUnreachable")},
+        timeout=60,
+    )
+    assert messages["SourceReachable"] == (
+        "spec.source.adminUrl http://no-such-broker.nowhere:8080: the host name does not resolve; "
+        "spec.source.serviceUrl pulsar://no-such-broker.nowhere:6650: the host name does not resolve; "
+        "spec.source.metadataStoreUrl zk:127.0.0.1:9: connection refused"
+    )
+
+
+def test_explicit_lac_is_read_from_every_active_broker(operator, writer, namespace, pool):
+    operator.apply(pool(replicas=0))
+    message = operator.expect("robp", "demo", namespace, {"ExplicitLac": ("True", "On")}, timeout=60)["ExplicitLac"]
+    assert message.startswith("2 of 2 active writable brokers send explicit LACs every ")
+
+
+def test_an_interval_that_is_too_long_says_what_to_set(operator, writer, namespace, pool):
+    operator.apply(pool(replicas=0, explicitLac={"interval": "1ms"}))
+    message = operator.expect("robp", "demo", namespace, {"ExplicitLac": ("False", "TooSlow")}, timeout=60)[
+        "ExplicitLac"
+    ]
+    assert (
+        "spec.explicitLac.interval accepts at most 1: set bookkeeperExplicitLacIntervalInMills=1 in broker.conf"
+        in message
+    )
+    operator.apply(pool(replicas=0, explicitLac={"interval": "10s"}))
+    operator.expect("robp", "demo", namespace, {"ExplicitLac": ("True", "On")})
