@@ -27,7 +27,7 @@ from readonly_engine.wire.commands import command_name, decode_command, encode_c
 from readonly_engine.wire.entry import LAST_ENTRY
 from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.ledgers import decode_bookie_address, decode_ledger_metadata, decode_managed_ledger
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnect
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandConnect
 
 from devstack.pulsar.admin import PulsarAdmin
 
@@ -166,7 +166,9 @@ def capture_frames(broker: tuple[str, int], admin: PulsarAdmin, topic: str, part
         use_the_client(client, topic, partitioned)
     finally:
         client.close()
-    frames = {f"{side}_{name.lower()}": found[0] for (side, name), found in notes.items() if name != "SUBSCRIBE"}
+    frames = {
+        f"{side}_{name.lower()}": found[0] for (side, name), found in notes.items() if name not in {"SUBSCRIBE", "ACK"}
+    }
     for whole in notes["broker", "MESSAGE"]:
         command, end = decode_command(whole[4:])
         message = command.message
@@ -177,8 +179,8 @@ def capture_frames(broker: tuple[str, int], admin: PulsarAdmin, topic: str, part
         elif b"batched 1" in whole[4 + end :]:
             frames.setdefault("broker_message_batch", whole)
     for whole in notes["client", "ACK"]:
-        if decode_command(whole[4:])[0].ack.ack_type:
-            frames["client_ack_cumulative"] = whole
+        kind = CommandAck.AckType.Name(decode_command(whole[4:])[0].ack.ack_type)
+        frames.setdefault(f"client_ack_{kind.lower()}", whole)
     for whole in notes["client", "SUBSCRIBE"]:
         command, _ = decode_command(whole[4:])
         frames[f"client_subscribe_{command.subscribe.subscription}"] = whole
