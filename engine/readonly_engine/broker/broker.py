@@ -26,7 +26,10 @@ T = TypeVar("T")
 BINDINGS_POLL_S = 1.0
 """A bindings file that is a mounted ConfigMap changes by a swap of links: looking is simpler than watching."""
 
-DRAIN_TIMEOUT_S = 15.0
+ACK_TIMEOUT_S = 5.0
+"""How long a broker that leaves waits for acks; a pod has 30 s in all (terminationGracePeriodSeconds)."""
+
+CLOSE_TIMEOUT_S = 5.0
 
 
 class Broker:
@@ -75,30 +78,44 @@ class Broker:
         return self._server is not None and self._server.is_serving()
 
     async def drain(self) -> None:
-        """Leave the pool, send every client elsewhere, let acks under way land; then close."""
+        """Leave the pool, let what was delivered be acked, send every client elsewhere; then close."""
         self._draining = True
         if self._watcher is not None:
             self._watcher.cancel()
         await self.fleet.leave()
         consumers = self._consumers()
         log.info("leaving: %d consumers are sent to other brokers", len(consumers))
-        acks = [asyncio.ensure_future(consumer.relayed.settled()) for consumer in consumers]
-        if acks:
-            _, late = await asyncio.wait(acks, timeout=DRAIN_TIMEOUT_S)
-            for ack in late:
-                ack.cancel()
-            if late:
-                log.warning("%d consumers have acks that the owner has not answered", len(late))
+        await self._await_acks(consumers)
         for consumer in consumers:
             consumer.dismiss("this broker leaves the pool")
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=DRAIN_TIMEOUT_S)
+            await asyncio.wait(self._tasks, timeout=CLOSE_TIMEOUT_S)
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
             connection.close()
         self.topics.close()
         self.owners.close()
+
+    async def _await_acks(self, consumers: list[Consumer]) -> None:
+        """Deliver nothing new, and wait for the acks of what was delivered: what is not acked is delivered again elsewhere."""
+        subscriptions = {consumer.subscription for consumer in consumers if consumer.subscription is not None}
+        durable = {c.subscription for c in consumers if c.subscription is not None and c.subscribe.durable}
+        for subscription in subscriptions:
+            subscription.pause()
+        deadline = asyncio.get_running_loop().time() + ACK_TIMEOUT_S
+        while any(subscription.outstanding for subscription in durable):
+            if asyncio.get_running_loop().time() > deadline:
+                log.info("some messages are not acked after %g s; they are delivered again elsewhere", ACK_TIMEOUT_S)
+                break
+            await asyncio.sleep(0.02)
+        relayed = [asyncio.ensure_future(consumer.relayed.settled()) for consumer in consumers]
+        if relayed:
+            _, late = await asyncio.wait(relayed, timeout=ACK_TIMEOUT_S)
+            for wait in late:
+                wait.cancel()
+            if late:
+                log.warning("%d consumers have acks that the owner has not answered", len(late))
 
     def redirect_for(self, topic: TopicName) -> str | None:
         """The broker of the pool that serves a topic; None for a topic that is not bound to the pool."""

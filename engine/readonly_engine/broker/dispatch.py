@@ -79,6 +79,10 @@ class Dispatcher(Protocol):
     def rewind(self) -> None:
         """Deliver all that is not acked once more: the cursor moved."""
 
+    @property
+    def outstanding(self) -> bool:
+        """Whether a consumer has something that it has not acked."""
+
 
 class SingleActiveDispatcher:
     """Exclusive and Failover: every entry, in order, to the one active consumer.
@@ -156,6 +160,11 @@ class SingleActiveDispatcher:
     def rewind(self) -> None:
         """Start over at the first entry that is not acked."""
         self._next = self._cursor.first_unacked()
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether the active consumer has something that it has not acked."""
+        return self.active is not None and self._cursor.first_unacked() < self._next
 
 
 class SharedDispatcher:
@@ -235,6 +244,11 @@ class SharedDispatcher:
         """Start over at the first entry that is not acked."""
         self._replay.clear()
         self._next = self._cursor.first_unacked()
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a consumer has something that it has not acked."""
+        return any(receiver.pending for receiver in self.receivers)
 
     def _wanted(self, position: Position) -> bool:
         """Whether an entry must still be delivered: neither acked nor trimmed."""

@@ -79,6 +79,7 @@ class Subscription:
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
         self._closed = False
+        self._paused = False
         log_.listen(self.pump)
 
     # Consumers
@@ -111,6 +112,15 @@ class Subscription:
         self._log.unlisten(self.pump)
         if self._reading is not None:
             self._reading.cancel()
+
+    def pause(self) -> None:
+        """Deliver nothing new; acks go on."""
+        self._paused = True
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a consumer has something that it has not acked."""
+        return self._dispatcher.outstanding
 
     def active_changed(self, consumer: Consumer, *, active: bool) -> None:
         """The owner says who is the active consumer of a Failover subscription."""
@@ -168,7 +178,7 @@ class Subscription:
 
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
-        while self._reading is None and not self._closed:
+        while self._reading is None and not self._closed and not self._paused:
             want = self._dispatcher.want()
             if want is None:
                 return

@@ -1,0 +1,293 @@
+"""What happens when brokers, owners and bookies come and go, and when bindings change."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from devstack.pool import Pool, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.cluster import PulsarCluster
+    from devstack.pulsar.status import Endpoints
+
+EARLIEST = pulsar.InitialPosition.Earliest
+SHARED = pulsar.ConsumerType.Shared
+TESTS = "persistent://public/default/test-.*"
+QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+
+
+def wait_for(check: Callable[[], bool], seconds: float = 30, what: str = "the condition") -> float:
+    begin = time.monotonic()
+    while not check():
+        assert time.monotonic() - begin < seconds, f"{what} does not hold after {seconds} s"
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+@pytest.fixture
+def own_pool(pulsar: Endpoints, tmp_path: Path) -> Iterator[Callable[..., Pool]]:
+    """Pools that a test may break."""
+    pools = []
+
+    def make(count: int, *options: str) -> Pool:
+        pool = Pool(pulsar, tmp_path, uuid.uuid4().hex, options)
+        pools.append(pool)
+        pool.start(count)
+        return pool
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+class Feed:
+    """Publishes numbers until it is stopped."""
+
+    def __init__(self, client: pulsar.Client, topic: str, pause: float = 0.002) -> None:
+        self.sent = 0
+        self._producer = client.create_producer(topic, batching_enabled=False)
+        self._pause = pause
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause):
+            self._producer.send(b"%d" % self.sent)
+            self.sent += 1
+
+    def stop(self) -> int:
+        self._stop.set()
+        self._thread.join()
+        return self.sent
+
+
+class Sink:
+    """Receives and acks until it has every number below a count."""
+
+    def __init__(self, consumer: pulsar.Consumer) -> None:
+        self.got: list[int] = []
+        self._consumer = consumer
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                message = self._consumer.receive(200)
+            except pulsar.Timeout:
+                continue
+            self.got.append(int(message.data()))
+            self._consumer.acknowledge(message)
+
+    def stop(self) -> list[int]:
+        self._stop.set()
+        self._thread.join()
+        return self.got
+
+
+def backlog(admin: PulsarAdmin, topic: str, subscription: str) -> int:
+    return admin.stats(topic)["subscriptions"][subscription]["msgBacklog"]
+
+
+def test_bindings_are_taken_up_within_five_seconds_without_a_restart(
+    own_pool, pulsar_client, admin: PulsarAdmin, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bindings.yaml"
+    file.write_text('revision: "1"\nbindings: []\n')
+    pool = own_pool(2, "--bindings", str(file))
+    pids = [broker.process.pid for broker in pool.brokers]
+    client = pulsar.Client(pool.url, logger=QUIET)
+    producer = pulsar_client.create_producer(topic)
+    producer.send(b"0")
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    consumer.acknowledge(consumer.receive(10_000))
+    assert sum(broker.dispatched() for broker in pool.brokers) == 0  # not bound: the owner serves it
+
+    file.write_text(f'revision: "2"\nbindings: [{{name: ns/one, topics: ["{topic}"]}}]\n')
+    held = [lambda b=broker: json.loads(b.get("/bindings"))["revision"] == "2" for broker in pool.brokers]
+    assert wait_for(lambda: all(check() for check in held)) < 5
+    consumer.close()
+    consumer = client.subscribe(topic, "s")
+    producer.send(b"1")
+    assert consumer.receive(10_000).data() == b"1"
+    assert sum(broker.dispatched(topic) for broker in pool.brokers) == 1
+
+    file.write_text("revision: 3\nbindings: what\n")
+    broken = [
+        lambda b=broker: "revision must be a text" in (json.loads(b.get("/bindings"))["error"] or "")
+        for broker in pool.brokers
+    ]
+    wait_for(lambda: all(check() for check in broken))
+    producer.send(b"2")
+    assert consumer.receive(10_000).data() == b"2"  # the last good bindings stay in force
+
+    file.write_text('revision: "4"\nbindings: []\n')
+    wait_for(lambda: all(not broker.stats()["topics"] for broker in pool.brokers), what="unbound topics leave the pool")
+    producer.send(b"3")
+    consumer.acknowledge_cumulative(_last(consumer, b"3"))
+    wait_for(lambda: backlog(admin, topic, "s") == 0)
+    assert [broker.process.pid for broker in pool.brokers] == pids
+    client.close()
+
+
+def _last(consumer: pulsar.Consumer, data: bytes) -> pulsar.Message:
+    """Receives up to this message: earlier ones that were not acked come again from the owner."""
+    while True:
+        message = consumer.receive(10_000)
+        if message.data() == data:
+            return message
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+def test_another_broker_takes_over(own_pool, pulsar_client, admin: PulsarAdmin, topic: str, how: int) -> None:
+    pool = own_pool(2, "--topics", TESTS)
+    client = pulsar.Client(pool.url, logger=QUIET)
+    feed = Feed(pulsar_client, topic)
+    sink = Sink(client.subscribe(topic, "s", consumer_type=SHARED, initial_position=EARLIEST))
+    wait_for(lambda: len(sink.got) > 100)
+    serving = next(broker for broker in pool.brokers if topic in broker.stats()["topics"])
+    serving.process.send_signal(how)
+    assert serving.process.wait(30) == (0 if how == signal.SIGTERM else -signal.SIGKILL)
+    pool.wait_members(1)
+    wait_for(lambda: any(topic in broker.stats()["topics"] for broker in pool.brokers if broker is not serving))
+    mark = len(sink.got)
+    wait_for(lambda: len(sink.got) > mark + 100, what="messages flow from the other broker")
+    sent = feed.stop()
+    wait_for(lambda: set(sink.got) == set(range(sent)), what="every message has arrived")
+    wait_for(lambda: backlog(admin, topic, "s") == 0)
+    got = sink.stop()
+    if how == signal.SIGTERM:
+        assert sorted(got) == list(range(sent)), "a broker that leaves in order causes no duplicates"
+    client.close()
+
+
+def test_a_broker_that_joins_takes_topics_over(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
+    pool = own_pool(1, "--topics", TESTS)
+    admin.create_partitioned_topic(topic, 6)
+    client = pulsar.Client(pool.url, logger=QUIET)
+    sink = Sink(client.subscribe(topic, "s", consumer_type=SHARED, initial_position=EARLIEST))
+    feed = Feed(pulsar_client, topic)
+    wait_for(lambda: len(sink.got) > 100)
+    pool.start(1)
+    wait_for(lambda: sum(len(broker.stats()["topics"]) for broker in pool.brokers) == 6)
+    wait_for(lambda: all(broker.stats()["topics"] for broker in pool.brokers), what="both brokers serve partitions")
+    mark = feed.sent
+    wait_for(lambda: feed.sent > mark + 100)
+    sent = feed.stop()
+    wait_for(lambda: set(sink.got) == set(range(sent)))
+    sink.stop()
+    client.close()
+
+
+def test_reads_go_on_while_the_owner_is_dead_and_acks_land_afterwards(
+    own_pool, breakable_pulsar: PulsarCluster, pulsar_client, admin: PulsarAdmin, topic: str
+) -> None:
+    pool = own_pool(1, "--topics", TESTS)
+    client = pulsar.Client(pool.url, logger=QUIET)
+    producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    for number in range(2000):
+        producer.send_async(b"%d" % number, lambda *_: None)
+    producer.flush()
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST, receiver_queue_size=10)
+    got = []
+    for _ in range(20):
+        message = consumer.receive(10_000)
+        got.append(int(message.data()))
+        consumer.acknowledge(message)
+    owner = breakable_pulsar.endpoints.brokers.index(admin.lookup(topic))
+    breakable_pulsar.kill_broker(owner)
+    for _ in range(500):
+        message = consumer.receive(10_000)
+        got.append(int(message.data()))
+        consumer.acknowledge(message)
+    assert got == list(range(520)), "the owner's death is not felt by a reader"
+    breakable_pulsar.start_broker(owner)
+    while set(got) != set(range(2000)):
+        message = consumer.receive(30_000)
+        got.append(int(message.data()))
+        consumer.acknowledge(message)
+    wait_for(lambda: backlog(admin, topic, "s") == 0, 60)
+    client.close()
+
+
+def test_reads_go_on_without_one_bookie(own_pool, breakable_pulsar: PulsarCluster, pulsar_client, topic: str) -> None:
+    pool = own_pool(1, "--topics", TESTS)
+    client = pulsar.Client(pool.url, logger=QUIET)
+    producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    for number in range(500):
+        producer.send_async(b"%d" % number, lambda *_: None)
+    producer.flush()
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    assert int(reader.read_next(10_000).data()) == 0
+    breakable_pulsar.kill_bookie(1)
+    assert [int(reader.read_next(20_000).data()) for _ in range(499)] == list(range(1, 500))
+    for number in range(500, 700):
+        producer.send_async(b"%d" % number, lambda *_: None)
+    producer.flush()
+    assert [int(reader.read_next(20_000).data()) for _ in range(200)] == list(range(500, 700))
+    client.close()
+
+
+def _serve(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "readonly_engine.command", "serve", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def right_options(pulsar: Endpoints) -> dict[str, str]:
+    return {
+        "--metadata-store": pulsar.metadata_store,
+        "--writer-url": pulsar.writer_url,
+        "--admin-url": pulsar.admin_url,
+        "--listen": f"127.0.0.1:{free_port()}",
+        "--http": f"127.0.0.1:{free_port()}",
+        "--topics": TESTS,
+    }
+
+
+def _words(options: dict[str, str]) -> list[str]:
+    return [word for pair in options.items() for word in pair]
+
+
+def test_an_unreachable_zookeeper_is_named(right_options: dict[str, str]) -> None:
+    port = free_port()
+    done = _serve(*_words(right_options | {"--metadata-store": f"zk:127.0.0.1:{port}"}))
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        1,
+        f"pulsar-readonly serve: --metadata-store: no ZooKeeper answers at 127.0.0.1:{port} within 10 s",
+    )
+
+
+@pytest.mark.parametrize("option", ["--listen", "--http"])
+def test_a_port_in_use_is_named(right_options: dict[str, str], option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = _serve(*_words(right_options | {option: address}))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"pulsar-readonly serve: {option} {address}: ")
+    assert done.stderr.splitlines()[-1].endswith("choose a free address of this machine")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_pattern_that_is_none_is_named(right_options: dict[str, str]) -> None:
+    done = _serve(*_words(right_options | {"--topics": "persistent://public/default/orders-("}))
+    assert done.returncode == 1
+    assert "--topics: 'persistent://public/default/orders-(' is not a topic pattern: missing )" in done.stderr
+    assert "Traceback" not in done.stderr
