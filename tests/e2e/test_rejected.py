@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import uuid
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "pulsar-readonly.io/v1alpha1",
         "kind": KINDS[kind],
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name},
         "spec": {**spec, "source": GOOD} if spec.get("source") == "good" else spec,
     }
 
@@ -36,21 +37,41 @@ def row(case: dict[str, Any]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+class Namespaced:
+    """kubectl in one namespace."""
+
+    def __init__(self, kubernetes, namespace: str) -> None:
+        self._kubernetes = kubernetes
+        self._namespace = namespace
+
+    def dry_run(self, body: dict[str, Any]):
+        return self._kubernetes.run(
+            "apply", "-n", self._namespace, "--dry-run=server", "-f", "-", stdin=json.dumps(body)
+        )
+
+    def taken(self, body: dict[str, Any]) -> None:
+        done = self.dry_run(body)
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def api(operator):
-    """The cluster with the definitions installed, and one good object of each kind for updates."""
-    operator.apply(
+    """A namespace with one good object of each kind, for updates."""
+    namespace = f"e2e-{uuid.uuid4().hex[:8]}"
+    operator("create", "namespace", namespace)
+    for body in (
         manifest("pool", "fixed", {"source": GOOD, "replicas": 0}),
         manifest("binding", "fixed", {"poolRef": {"name": "fixed"}, "topics": [TOPIC]}),
-    )
-    yield operator
-    operator("delete", "robp/fixed", "rotb/fixed", "-n", "default")
+    ):
+        operator("apply", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+    yield Namespaced(operator, namespace)
+    operator("delete", "namespace", namespace, "--wait=false")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["mistake"] for case in CASES])
 def test_a_mistake_is_refused_and_named(api, case):
     body = manifest(case["mistake"].partition(":")[0], case.get("name", "demo"), case["spec"])
-    done = api.run("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+    done = api.dry_run(body)
     assert done.returncode != 0, "it was taken"
     assert case["reads"] in done.stderr
 
@@ -59,13 +80,13 @@ def test_a_pool_may_reach_its_cluster_by_other_urls(api):
     body = manifest(
         "pool", "fixed", {"source": {**GOOD, "serviceUrl": "pulsar://a:6650,b:6651", "adminUrl": "https://proxy"}}
     )
-    api("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+    api.taken(body)
 
 
 @pytest.mark.parametrize("url", ["zk:a:1", "zk:a.b-c:2181,d:2181", "zk:a:2181/pulsar/one"])
 def test_metadata_stores_that_are_fine(api, url):
     body = manifest("pool", "another", {"source": {**GOOD, "metadataStoreUrl": url}})
-    api("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+    api.taken(body)
 
 
 def test_every_mistake_is_in_the_documentation():
@@ -74,7 +95,7 @@ def test_every_mistake_is_in_the_documentation():
     assert missing == []
 
 
-def test_kubectl_explains_every_field(api):
-    text = api("explain", "robp.spec.explicitLac")
+def test_kubectl_explains_every_field(operator):
+    text = operator("explain", "robp.spec.explicitLac")
     assert "bookkeeperExplicitLacIntervalInMills" in text
     assert "enum: Verify" in text
