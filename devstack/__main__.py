@@ -13,6 +13,7 @@ _GROUPS = {
     "pulsar": ("devstack.pulsar.command", "a real Pulsar as processes: ZooKeeper, bookies, brokers"),
     "kube": ("devstack.kube.command", "a real Kubernetes: kind where Docker runs, else a local node"),
     "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
+    "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),
     "writer": ("devstack.writer.command", "the writable Pulsar cluster inside that Kubernetes"),
 }
 

@@ -34,7 +34,7 @@ SERVED_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Shared, C
 
 @dataclass(slots=True)
 class Counters:
-    """What a subscription has done since it is here."""
+    """What a subscription has done on this broker."""
 
     messages: int = 0
     bytes: int = 0
@@ -52,6 +52,7 @@ class Subscription:
         kind: CommandSubscribe.SubType.
         start: where the owner's cursor stands.
         holes: the owner's individually deleted messages: ranges (lower, upper].
+        counters: where it counts what it does.
     """
 
     def __init__(
@@ -61,11 +62,12 @@ class Subscription:
         kind: CommandSubscribe.SubType,
         start: Position,
         holes: Iterable[tuple[Position, Position]],
+        counters: Counters,
     ) -> None:
         self.topic = log_.topic
         self.name = name
         self.kind = kind
-        self.counters = Counters()
+        self.counters = counters
         self._log = log_
         self._cursor = CursorCopy(log_.chain, start)
         self._cursor.load_holes(holes)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.subscription import Subscription
+from readonly_engine.broker.subscription import Counters, Subscription
 from readonly_engine.topic.log import TopicLog
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from readonly_engine.relay.admin import AdminClient
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.cache import EntryCache
+
+
+MAX_COUNTERS = 100_000
+"""Subscriptions whose counters are kept; those of readers have a new name each time."""
 
 
 class ServedTopic:
@@ -46,6 +51,7 @@ class ServedTopics:
         self._cache = cache
         self._admin = admin
         self._topics: dict[TopicName, ServedTopic] = {}
+        self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
     @property
     def all(self) -> Iterable[tuple[TopicName, ServedTopic]]:
@@ -77,7 +83,12 @@ class ServedTopics:
                 if subscription is None:
                     holes = await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
                     subscription = Subscription(
-                        served.log, subscribe.subscription, subscribe.sub_type, state.mark_delete or state.last, holes
+                        served.log,
+                        subscribe.subscription,
+                        subscribe.sub_type,
+                        state.mark_delete or state.last,
+                        holes,
+                        self._counters_of(topic, subscribe.subscription),
                     )
                     served.subscriptions[subscribe.subscription] = subscription
                 subscription.add(consumer)
@@ -104,6 +115,14 @@ class ServedTopics:
                 subscription.close()
             served.log.close()
         self._topics.clear()
+
+    def _counters_of(self, topic: TopicName, subscription: str) -> Counters:
+        """The counters of a subscription, which go on where they were when its consumers come back."""
+        counters = self.counters.setdefault((topic, subscription), Counters())
+        self.counters.move_to_end((topic, subscription))
+        if len(self.counters) > MAX_COUNTERS:
+            self.counters.popitem(last=False)
+        return counters
 
     def _close_if_unused(self, topic: TopicName, served: ServedTopic) -> None:
         if not served.subscriptions and not served.joining and self._topics.get(topic) is served:

@@ -19,10 +19,7 @@ _LABELS = ["topic", "subscription"]
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker.
-
-    Counters of a subscription start over when its last consumer leaves, as those of Pulsar do.
-    """
+    """Metrics of one broker; a subscription's counters stay when its consumers leave."""
 
     def __init__(self, broker: Broker, cache: EntryCache) -> None:
         self._broker = broker
@@ -37,15 +34,15 @@ class BrokerCollector(Collector):
         acks = CounterMetricFamily("pulsar_readonly_acks_relayed", "Acks relayed to the owner", labels=_LABELS)
         failures = CounterMetricFamily("pulsar_readonly_read_failures", "Reads that were tried again", labels=_LABELS)
         consumers = GaugeMetricFamily("pulsar_readonly_consumers", "Consumers connected", labels=_LABELS)
+        for (topic, name), counters in self._broker.topics.counters.items():
+            labels = [str(topic), name]
+            dispatched.add_metric(labels, counters.messages)
+            size.add_metric(labels, counters.bytes)
+            acks.add_metric(labels, counters.acks)
+            failures.add_metric(labels, counters.read_failures)
         for topic, served in self._broker.topics.all:
             for name, subscription in served.subscriptions.items():
-                labels = [str(topic), name]
-                counters = subscription.counters
-                dispatched.add_metric(labels, counters.messages)
-                size.add_metric(labels, counters.bytes)
-                acks.add_metric(labels, counters.acks)
-                failures.add_metric(labels, counters.read_failures)
-                consumers.add_metric(labels, len(subscription.consumers))
+                consumers.add_metric([str(topic), name], len(subscription.consumers))
         yield from (dispatched, size, acks, failures, consumers)
         yield GaugeMetricFamily(
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)

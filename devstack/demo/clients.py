@@ -1,0 +1,139 @@
+"""The stock clients of the demo; runs in a pod, with nothing but the Python client of Apache Pulsar.
+
+    clients.py prepare  ADMIN_URL TOPIC PARTITIONS SUBSCRIPTION...
+    clients.py produce  SERVICE_URL TOPIC COUNT
+    clients.py consume  SERVICE_URL TOPIC SUBSCRIPTION TYPE CONSUMERS COUNT
+
+Each prints progress to standard error, and one line of JSON as its result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+RECEIVE_MS = 500
+DEADLINE_S = 120.0
+LINGER_S = 2.0
+"""How long to look for duplicates after everything has arrived."""
+
+
+def say(text: str) -> None:
+    """Progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def request(method: str, url: str, body: str | None = None) -> None:
+    """Ask the admin API; what is there already, or not any more, is as good as done."""
+    call = urllib.request.Request(  # noqa: S310 - the demo's own cluster
+        url, method=method, data=None if body is None else body.encode(), headers={"Content-Type": "application/json"}
+    )
+    try:
+        urllib.request.urlopen(call, timeout=30).close()  # noqa: S310
+    except urllib.error.HTTPError as error:
+        if error.code not in {404, 409}:
+            raise
+
+
+def prepare(admin: str, topic: str, partitions: str, *subscriptions: str) -> dict[str, Any]:
+    """Make the topic anew, with subscriptions at its start."""
+    path = f"{admin}/admin/v2/{topic.replace('://', '/')}"
+    request("DELETE", f"{path}/partitions?force=true")
+    request("PUT", f"{path}/partitions", partitions)
+    earliest = json.dumps({"ledgerId": -1, "entryId": -1})
+    for subscription in subscriptions:
+        request("PUT", f"{path}/subscription/{subscription}", earliest)
+    return {"topic": topic, "partitions": int(partitions)}
+
+
+def produce(url: str, topic: str, count: str) -> dict[str, Any]:
+    """Publish the numbers below a count, with keys; waits for every receipt."""
+    import pulsar  # noqa: PLC0415 - only where it is installed
+
+    client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
+    producer = client.create_producer(topic, block_if_queue_full=True)
+    results = {"ok": 0, "failed": 0}
+
+    def sent(result: Any, _message_id: Any) -> None:
+        results["ok" if result == pulsar.Result.Ok else "failed"] += 1
+
+    for number in range(int(count)):
+        producer.send_async(b"%d" % number, sent, partition_key=f"customer-{number % 97}")
+        if number % 2500 == 0:
+            say(f"produced {number}")
+    producer.flush()
+    client.close()
+    return {"produced": results["ok"], "failed": results["failed"]}
+
+
+class Consumers:
+    """Consumers of one subscription that stop together when everything has arrived."""
+
+    def __init__(self, count: int) -> None:
+        self.received: list[list[int]] = []
+        self.acked = 0
+        self._count = count
+        self._seen: set[int] = set()
+        self._lock = threading.Lock()
+        self._last = time.monotonic()
+
+    def run(self, consumer: Any, mine: list[int], timeout: type[Exception]) -> None:
+        """Receive and ack; what is acked counts once the broker has confirmed it, which the end of the demo checks."""
+        while not self.done():
+            try:
+                message = consumer.receive(RECEIVE_MS)
+            except timeout:
+                continue
+            number = int(message.data())
+            consumer.acknowledge(message)
+            mine.append(number)
+            with self._lock:
+                self.acked += 1
+                self._seen.add(number)
+                self._last = time.monotonic()
+                if len(self._seen) % 2500 == 0:
+                    say(f"received {len(self._seen)}")
+
+    def done(self) -> bool:
+        """Whether all has arrived and nothing came after it for a while, or nothing comes any more."""
+        quiet = time.monotonic() - self._last
+        return quiet > (LINGER_S if len(self._seen) >= self._count else DEADLINE_S)
+
+
+def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, count: str) -> dict[str, Any]:
+    """Receive and ack all numbers, by several consumers, each on a client of its own."""
+    import pulsar  # noqa: PLC0415
+
+    group = Consumers(int(count))
+    clients, threads = [], []
+    for index in range(int(consumers)):
+        client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
+        consumer = client.subscribe(
+            topic,
+            subscription,
+            consumer_type=getattr(pulsar.ConsumerType, kind),
+            consumer_name=f"{subscription}-{index}",
+            receiver_queue_size=100,
+        )
+        clients.append(client)
+        group.received.append([])
+        threads.append(threading.Thread(target=group.run, args=(consumer, group.received[-1], pulsar.Timeout)))
+        say(f"{subscription}-{index} has subscribed")
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client in clients:
+        client.close()
+    return {"subscription": subscription, "type": kind, "received": group.received, "acked": group.acked}
+
+
+if __name__ == "__main__":
+    parts: dict[str, Callable[..., dict[str, Any]]] = {"prepare": prepare, "produce": produce, "consume": consume}
+    print(json.dumps(parts[sys.argv[1]](*sys.argv[2:])), flush=True)
