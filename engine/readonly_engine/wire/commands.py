@@ -21,6 +21,8 @@ NEWEST_PROTOCOL_VERSION = 21
 
 NO_EPOCH = -1
 
+_NO_PARTITION = encode_varint(-1)
+
 
 def encode_command(command: BaseCommand, payload: bytes = b"") -> bytes:
     """A command as a frame, with its length prefix; `payload` is what follows the command in a MESSAGE or SEND."""
@@ -102,9 +104,9 @@ def encode_message_frame(
         redelivery_count: how often the entry was delivered before.
         consumer_epoch: sent only where it is not NO_EPOCH (Commands.newMessage).
     """
-    message_id = b"\x08" + encode_varint(ledger_id) + b"\x10" + encode_varint(entry_id)
-    if partition >= 0:
-        message_id += b"\x18" + encode_varint(partition)
+    # The owner writes the partition always, -1 too: the same bytes as its own (measured).
+    where = _NO_PARTITION if partition < 0 else encode_varint(partition)
+    message_id = b"".join((b"\x08", encode_varint(ledger_id), b"\x10", encode_varint(entry_id), b"\x18", where))
     body = b"\x08" + encode_varint(consumer_id) + b"\x12" + encode_varint(len(message_id)) + message_id
     if redelivery_count:
         body += b"\x18" + encode_varint(redelivery_count)
