@@ -72,8 +72,11 @@ def decode_ledger_metadata(value: bytes) -> LedgerMetadata:
         message.ParseFromString(rest[start : start + size])
     except DecodeError as error:
         raise MalformedFrameError("a ledger's znode holds damaged metadata") from error
-    if not message.segment:
-        raise MalformedFrameError("a ledger's znode names no ensemble")
+    if not message.segment or not all(segment.ensemble_member for segment in message.segment):
+        raise MalformedFrameError("a ledger's znode names no ensemble, or an empty one")
+    # protobuf hands out a text that is not UTF-8 as bytes.
+    if not all(isinstance(bookie, str) for segment in message.segment for bookie in segment.ensemble_member):
+        raise MalformedFrameError("a ledger's znode names a bookie that is no text")
     closed = message.state == LedgerMetadataFormat.CLOSED
     return LedgerMetadata(
         ensembles=tuple((segment.first_entry_id, tuple(segment.ensemble_member)) for segment in message.segment),
@@ -103,13 +106,17 @@ def decode_managed_ledger(value: bytes) -> ManagedLedgerInfo:
 
 
 def _decompress(value: bytes) -> bytes:
-    meta_size = int.from_bytes(value[2:6], "big")
-    header = CompressedInfo.FromString(value[6 : 6 + meta_size])
-    data = value[6 + meta_size :]
-    if header.compression_type == NONE:
-        return data
-    if header.compression_type == ZLIB:
-        return zlib.decompress(data)
+    start = 6 + int.from_bytes(value[2:6], "big")
+    if len(value) < start:
+        raise MalformedFrameError("a topic's znode says that it is compressed, and ends before it says how")
+    try:
+        header = CompressedInfo.FromString(value[6:start])
+        if header.compression_type == NONE:
+            return value[start:]
+        if header.compression_type == ZLIB:
+            return zlib.decompress(value[start:])
+    except (DecodeError, zlib.error) as error:
+        raise MalformedFrameError("a topic's znode cannot be decompressed") from error
     known = dict(zip(CompressionType.values(), CompressionType.keys(), strict=True))
     name = known.get(header.compression_type, header.compression_type)
     raise UnsupportedFormatError(f"a topic's znode is compressed with {name}; NONE and ZLIB are understood")
