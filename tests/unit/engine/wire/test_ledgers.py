@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import contextlib
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.wire.bookkeeper_pb2 import BookieServiceInfoFormat, LedgerMetadataFormat
+from readonly_engine.wire.errors import MalformedFrameError, UnsupportedFormatError, WireError
+from readonly_engine.wire.ledgers import (
+    LedgerMetadata,
+    decode_bookie_address,
+    decode_ledger_metadata,
+    decode_managed_ledger,
+)
+from readonly_engine.wire.managed_ledger_pb2 import CompressedInfo, ManagedLedgerInfo
+from readonly_engine.wire.message_pb2 import LZ4, NONE, ZLIB, ZSTD
+from readonly_engine.wire.varint import encode_varint
+
+PREAMBLE = b"BookieMetadataFormatVersion\t"
+
+
+def ledger_node(message, version=b"3"):
+    encoded = message.SerializeToString()
+    return PREAMBLE + version + b"\n" + encode_varint(len(encoded)) + encoded
+
+
+def compressed(value, kind, data):
+    header = CompressedInfo(compression_type=kind, uncompressed_size=len(value)).SerializeToString()
+    return b"\x47\x78" + len(header).to_bytes(4, "big") + header + data
+
+
+def test_a_real_open_ledger(golden):
+    ledger = decode_ledger_metadata(golden("zk_ledger_open"))
+    assert (ledger.closed, ledger.last_entry_id) == (False, -1)
+    assert (ledger.write_quorum, ledger.ack_quorum) == (2, 2)
+    assert (ledger.digest_type, ledger.password) == (LedgerMetadataFormat.CRC32C, b"")
+    ((first, bookies),) = ledger.ensembles
+    assert first == 0
+    assert len(set(bookies)) == 2
+
+
+def test_a_real_closed_ledger(golden):
+    ledger = decode_ledger_metadata(golden("zk_ledger_closed"))
+    assert (ledger.closed, ledger.last_entry_id) == (True, 2)
+    assert ledger.ensembles == decode_ledger_metadata(golden("zk_ledger_open")).ensembles
+
+
+def test_a_real_compacted_ledger_has_another_digest(golden):
+    assert decode_ledger_metadata(golden("zk_ledger_compacted")).digest_type == LedgerMetadataFormat.CRC32
+
+
+def test_real_topics(golden):
+    assert [ledger.entries for ledger in decode_managed_ledger(golden("zk_managed_ledger")).ledger_info] == [0]
+    first, second = decode_managed_ledger(golden("zk_managed_ledger_two")).ledger_info
+    assert first.entries == 3
+    assert first.timestamp > 1_700_000_000_000
+    assert (second.entries, second.timestamp) == (0, 0)
+    assert second.ledger_id > first.ledger_id
+
+
+def test_a_topic_that_was_just_created_has_no_ledgers():
+    assert not decode_managed_ledger(b"").ledger_info
+
+
+def test_a_real_bookie(golden):
+    host, port = decode_bookie_address(golden("zk_bookie"))
+    assert f"{host}:{port}" in decode_ledger_metadata(golden("zk_ledger_open")).ensembles[0][1]
+
+
+def test_a_bookie_that_does_not_say_where_it_listens():
+    info = BookieServiceInfoFormat()
+    info.endpoints.add(id="web", host="h", port=80, protocol="http")
+    assert decode_bookie_address(info.SerializeToString()) is None
+    info.endpoints.add(id="bookie", host="b", port=3181, protocol="bookie-rpc")
+    assert decode_bookie_address(info.SerializeToString()) == ("b", 3181)
+
+
+@pytest.mark.parametrize("kind", [NONE, ZLIB])
+def test_a_compressed_topic_is_the_same_topic(golden, kind):
+    value = golden("zk_managed_ledger_two")
+    node = compressed(value, kind, zlib.compress(value) if kind == ZLIB else value)
+    assert decode_managed_ledger(node) == decode_managed_ledger(value)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(LZ4, "LZ4"), (ZSTD, "ZSTD")])
+def test_a_codec_that_is_not_understood_is_named(kind, name):
+    with pytest.raises(UnsupportedFormatError, match=f"compressed with {name}; NONE and ZLIB are understood"):
+        decode_managed_ledger(compressed(b"x", kind, b"x"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        compressed(b"x", ZLIB, b"not zlib"),
+        compressed(b"x", ZLIB, zlib.compress(b"x" * 100)[:-6]),
+        b"\x47\x78\x00\x00\x00\x02\xff\xff",
+        b"\x47\x78",
+        b"\x0a\x05",
+    ],
+)
+def test_a_damaged_topic_is_the_named_error(value):
+    with pytest.raises(MalformedFrameError):
+        decode_managed_ledger(value)
+
+
+@given(st.sampled_from([b"", b"\x47\x78", b"\x47\x78\0\0\0\x02\x08\x02"]), st.binary(max_size=60))
+def test_any_bytes_are_a_topic_or_a_named_error(start, rest):
+    with contextlib.suppress(WireError):
+        assert isinstance(decode_managed_ledger(start + rest), ManagedLedgerInfo)
+
+
+@given(st.data())
+def test_a_ledger_with_damaged_bytes_is_a_ledger_or_a_named_error(golden, data):
+    value = bytearray(golden(data.draw(st.sampled_from(["zk_ledger_open", "zk_ledger_closed"]))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(WireError):
+        ledger = decode_ledger_metadata(bytes(value))
+        assert all(isinstance(bookie, str) for bookie in ledger.replicas_of(0))
+
+
+@given(st.sampled_from([b"", PREAMBLE, PREAMBLE + b"3\n", PREAMBLE + b"3\n\x08"]), st.binary(max_size=60))
+def test_any_bytes_are_a_ledger_or_a_named_error(start, rest):
+    with contextlib.suppress(WireError):
+        decode_ledger_metadata(start + rest)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_bookie_or_the_named_error(value):
+    with contextlib.suppress(MalformedFrameError):
+        decode_bookie_address(value)
+
+
+def made_ledger(**fields):
+    message = LedgerMetadataFormat(quorum_size=2, ensemble_size=3, state=LedgerMetadataFormat.OPEN, **fields)
+    message.segment.add(first_entry_id=0, ensemble_member=["a:1", "b:1", "c:1"])
+    message.segment.add(first_entry_id=10, ensemble_member=["a:1", "d:1", "c:1"])
+    return message
+
+
+def test_each_entry_has_the_bookies_of_its_ensemble_in_turn():
+    ledger = decode_ledger_metadata(ledger_node(made_ledger()))
+    assert [ledger.replicas_of(entry) for entry in (0, 1, 2, 9)] == [
+        ("a:1", "b:1"), ("b:1", "c:1"), ("c:1", "a:1"), ("a:1", "b:1")
+    ]  # fmt: skip
+    assert ledger.replicas_of(10) == ("d:1", "c:1")
+    assert ledger.ensemble_at(1 << 40) == ("a:1", "d:1", "c:1")
+
+
+@given(st.integers(1, 6).flatmap(lambda size: st.tuples(st.just(size), st.integers(1, size))), st.integers(0, 1 << 40))
+def test_replicas_are_as_many_different_bookies_as_the_write_quorum(shape, entry_id):
+    size, quorum = shape
+    ledger = LedgerMetadata(((0, tuple(f"b{n}:1" for n in range(size))),), quorum, 1, False, -1, 3)
+    replicas = ledger.replicas_of(entry_id)
+    assert len(set(replicas)) == len(replicas) == quorum
+    assert replicas[0] == f"b{entry_id % size}:1"
+
+
+def test_what_a_ledger_leaves_out_has_bookkeepers_meaning():
+    ledger = decode_ledger_metadata(ledger_node(made_ledger()))
+    assert (ledger.ack_quorum, ledger.digest_type) == (2, LedgerMetadataFormat.CRC32C)
+    ledger = decode_ledger_metadata(
+        ledger_node(made_ledger(ack_quorum_size=1, digest_type=LedgerMetadataFormat.HMAC, password=b"pw"))
+    )
+    assert (ledger.ack_quorum, ledger.digest_type, ledger.password) == (1, LedgerMetadataFormat.HMAC, b"pw")
+
+
+def test_the_last_entry_of_a_ledger_in_recovery_is_not_known_yet():
+    message = made_ledger(last_entry_id=7)
+    message.state = LedgerMetadataFormat.IN_RECOVERY
+    ledger = decode_ledger_metadata(ledger_node(message))
+    assert (ledger.closed, ledger.last_entry_id) == (False, -1)
+
+
+@pytest.mark.parametrize("version", [b"1", b"2", b"4"])
+def test_another_version_of_the_format_is_the_named_error(version):
+    with pytest.raises(UnsupportedFormatError, match="version 3 is understood"):
+        decode_ledger_metadata(ledger_node(made_ledger(), version))
+
+
+def test_what_is_no_ledger_is_the_named_error(golden):
+    with pytest.raises(MalformedFrameError, match="format version"):
+        decode_ledger_metadata(golden("zk_managed_ledger"))
+    with pytest.raises(MalformedFrameError, match="names no ensemble"):
+        decode_ledger_metadata(ledger_node(LedgerMetadataFormat(quorum_size=2)))
+    empty = LedgerMetadataFormat(quorum_size=2)
+    empty.segment.add(first_entry_id=0)
+    with pytest.raises(MalformedFrameError, match="ensemble"):
+        decode_ledger_metadata(ledger_node(empty))

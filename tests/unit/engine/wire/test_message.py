@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import contextlib
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.wire.bookie import decode_reply
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.message import decode_metadata, decode_stored
+from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
+
+
+def stored(metadata, body=b"body", *, checksum=True, broker_metadata=None):
+    encoded = metadata.SerializeToString()
+    payload = len(encoded).to_bytes(4, "big") + encoded + body
+    if checksum:
+        payload = b"\x0e\x01" + google_crc32c.value(payload).to_bytes(4, "big") + payload
+    if broker_metadata is not None:
+        ours = broker_metadata.SerializeToString()
+        payload = b"\x0e\x02" + len(ours).to_bytes(4, "big") + ours + payload
+    return payload
+
+
+@pytest.mark.parametrize(("entry_id", "messages"), [(0, 1), (1, 1), (2, 3)])
+def test_entries_of_a_real_topic(golden, entry_id, messages):
+    payload = decode_reply(golden(f"bookie_read_{entry_id}"))[1].body[36:]
+    assert decode_stored(payload) == (payload, messages, False)
+    assert google_crc32c.value(payload[6:]) == int.from_bytes(payload[2:6], "big"), (
+        "the checksum is where we think it is"
+    )
+
+
+def test_the_metadata_of_a_real_message(golden):
+    metadata = decode_metadata(decode_reply(golden("bookie_read_0"))[1].body[36:])
+    assert metadata.partition_key == "k"
+    assert [(pair.key, pair.value) for pair in metadata.properties] == [("colour", "blue")]
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+@pytest.mark.parametrize(
+    "broker_metadata", [None, BrokerEntryMetadata(), BrokerEntryMetadata(broker_timestamp=1, index=7)]
+)
+def test_the_brokers_own_metadata_is_taken_off_and_the_rest_left_as_it_is(checksum, broker_metadata):
+    metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=2, num_messages_in_batch=4)
+    found = decode_stored(stored(metadata, checksum=checksum, broker_metadata=broker_metadata))
+    assert found.payload == stored(metadata, checksum=checksum)
+    assert (found.messages, found.marker) == (4, False)
+
+
+@pytest.mark.parametrize(
+    "kind", [MarkerType.TXN_COMMIT, MarkerType.TXN_ABORT, MarkerType.REPLICATED_SUBSCRIPTION_UPDATE]
+)
+def test_a_marker_is_known(kind):
+    assert decode_stored(stored(MessageMetadata(producer_name="p", marker_type=kind))).marker
+
+
+def test_without_a_batch_it_is_one_message():
+    assert decode_stored(stored(MessageMetadata(producer_name="p"))).messages == 1
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\x00\x00\x00", b"\x0e\x01", b"\x0e\x01abcd\x00\x00\x00\x09short", b"\x0e\x02\xff\xff"]
+)
+def test_an_entry_without_metadata_is_the_named_error(payload):
+    with pytest.raises(MalformedFrameError):
+        decode_stored(payload)
+
+
+def test_metadata_that_is_cut_off_is_the_named_error():
+    with pytest.raises(MalformedFrameError, match="longer than the entry"):
+        decode_stored(stored(MessageMetadata(producer_name="producer"), b"")[:-1])
+
+
+@given(st.sampled_from([b"", b"\x0e\x01", b"\x0e\x02", b"\x0e\x02\0\0\0\0", b"\0\0\0\x04"]), st.binary(max_size=60))
+def test_any_bytes_are_a_message_or_the_named_error(start, rest):
+    with contextlib.suppress(MalformedFrameError):
+        found = decode_stored(start + rest)
+        assert (start + rest).endswith(found.payload)
