@@ -3,23 +3,55 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
-STAMP := $(VENV)/.stamp-$(shell cat requirements/dev.txt pyproject.toml | sha256sum | cut -c1-16)
+# Made again when what it depends on changes, and when the folder was moved.
+STAMP := $(VENV)/.stamp-$(shell { cat requirements/dev.txt pyproject.toml; pwd; } | sha256sum | cut -c1-16)
+KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; print(default_layout().bin)')
 
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
 
-$(STAMP): requirements/dev.txt pyproject.toml
-	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	@echo "installing the locked Python packages into $(VENV)"
-	@$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(VENV)/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@rm -f $(VENV)/.stamp-*; touch $@
+include devstack/pulsar.mk devstack/kube.mk
 
-.PHONY: venv
+# Set-up: both together make a fresh Debian or Ubuntu ready.
+.PHONY: system setup venv lock
+system: ## install the Debian packages that are missing (needs root)
+	@devstack/install-packages
+setup: $(STAMP) ## everything else that demo and tests need: Python packages, the Pulsar distribution, Kubernetes, images
+	@$(PY) -m devstack pulsar fetch
+	@$(PY) -m devstack kube build
+	@$(PY) -m devstack image build all
 venv: $(STAMP) ## the locked Python packages, in .venv
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@echo "installing the locked Python packages into $(VENV)"
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.stamp-* && touch $@
+lock: $(STAMP) ## resolve and lock the Python packages again (needs uv)
+	@requirements/lock
 
-.PHONY: lint types
+# The main job
+.PHONY: demo clean-demo
+demo: $(STAMP) ## from nothing to messages read through a pool, with a table of what came of it
+	@$(PY) -m devstack demo run
+clean-demo: $(STAMP) ## end the demo's Kubernetes and all that runs in it
+	@$(PY) -m devstack demo clean
+
+# Checks
+E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
+.PHONY: test test-unit test-integration test-e2e lint types
+test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals
+	@$(PY) -m devstack kube build
+	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/unit tests/integration tests/e2e
+test-unit: $(STAMP) ## the fast ones
+	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit
+test-integration: $(STAMP) ## on a real Pulsar
+	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/integration
+test-e2e: $(STAMP) ## on a real Kubernetes
+	@$(PY) -m devstack kube build
+	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/e2e
 lint: $(STAMP) ## ruff: rules and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 types: $(STAMP) ## mypy, strict
@@ -27,5 +59,5 @@ types: $(STAMP) ## mypy, strict
 
 WIRE := engine/readonly_engine/wire
 .PHONY: proto
-proto: $(STAMP) ## the protobuf modules, made again from their .proto files
+proto: $(STAMP) ## make the protobuf modules again from their .proto files
 	@$(PY) -m grpc_tools.protoc -I $(WIRE) --python_out=$(WIRE) --pyi_out=$(WIRE) $(notdir $(wildcard $(WIRE)/*.proto))
