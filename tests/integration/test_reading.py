@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -305,3 +306,21 @@ def test_partitions_are_shared_out_among_the_brokers(
     ]
     assert sorted(name for names in serving for name in names) == [f"{topic}-partition-{i}" for i in range(8)]
     assert all(serving)
+
+
+def test_delayed_messages_of_a_shared_subscription_are_left_to_the_owner(
+    pool_client, pulsar_client, admin: PulsarAdmin, topic: str
+) -> None:
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    for number in range(10):
+        producer.send(b"%d" % number)
+    consumer = pool_client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared, initial_position=EARLIEST)
+    assert numbers(drain(consumer, 10)) == list(range(10))
+    assert eventually(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
+    assert owner_subscription(admin, topic, "s")["msgOutCounter"] == 0
+    begin = time.monotonic()
+    producer.send(b"late", deliver_after=timedelta(seconds=2))
+    producer.send(b"at once")
+    assert consumer.receive(RECEIVE_MS).data() == b"at once"
+    assert consumer.receive(RECEIVE_MS).data() == b"late"
+    assert time.monotonic() - begin >= 2

@@ -366,7 +366,11 @@ class ClientConnection(asyncio.Protocol):
                 request_id, ServerError.ServiceNotReady, f"{topic} is not served by this broker; look it up again"
             )
             return
-        pass_through = subscribe.sub_type not in SERVED_TYPES or subscribe.read_compacted
+        pass_through = (
+            subscribe.sub_type not in SERVED_TYPES
+            or subscribe.read_compacted
+            or self.broker.topics.passes_through(topic, subscribe.subscription)
+        )
         consumer = Consumer(self, topic, subscribe, pass_through=pass_through)
         task = self._spawn(self._join(consumer, request_id))
         self._subscribing[consumer_id] = task

@@ -238,7 +238,7 @@ class SharedDispatcher:
 
     def redeliver(self, receiver: Receiver, positions: list[Position]) -> None:
         """Deliver again what the consumer has pending of these."""
-        self._again(receiver, [p for p in positions if p in receiver.pending] if positions else list(receiver.pending))
+        self._again(receiver, positions or list(receiver.pending))
 
     def rewind(self) -> None:
         """Start over at the first entry that is not acked."""
@@ -256,8 +256,8 @@ class SharedDispatcher:
 
     def _again(self, receiver: Receiver, positions: list[Position]) -> None:
         for position in positions:
-            del receiver.pending[position]
-            if not self._cursor.is_acked(position):
+            # A client may name an entry twice: once for each message of a batch.
+            if receiver.pending.pop(position, None) is not None and not self._cursor.is_acked(position):
                 self._redeliveries[position] = self._redeliveries.get(position, 0) + 1
                 insort(self._replay, position)
 

@@ -14,7 +14,7 @@ from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.dispatch import Delivery, Dispatcher
@@ -53,6 +53,7 @@ class Subscription:
         start: where the owner's cursor stands.
         holes: the owner's individually deleted messages: ranges (lower, upper].
         counters: where it counts what it does.
+        cannot_serve: called with the reason when an entry comes that only the owner can deliver correctly.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Subscription:
         start: Position,
         holes: Iterable[tuple[Position, Position]],
         counters: Counters,
+        cannot_serve: Callable[[Subscription, str], None],
     ) -> None:
         self.topic = log_.topic
         self.name = name
@@ -80,6 +82,7 @@ class Subscription:
             )
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
+        self._cannot_serve = cannot_serve
         self._closed = False
         self._paused = False
         log_.listen(self.pump)
@@ -196,10 +199,24 @@ class Subscription:
                 return
 
     def _deliver(self, entries: list[TopicEntry]) -> None:
+        for index, entry in enumerate(entries):
+            if reason := self._only_at_owner(entry):
+                self._send(self._dispatcher.offer(entries[:index]))
+                self.pause()
+                self._cannot_serve(self, reason)
+                return
         for entry in entries:
             if entry.marker:
                 self._ack_marker(entry.position)
         self._send(self._dispatcher.offer(entries))
+
+    def _only_at_owner(self, entry: TopicEntry) -> str:
+        """Why the owner must deliver this entry; empty where it need not."""
+        if entry.in_transaction:
+            return "a message of a transaction, which only the owner knows to be committed"
+        if entry.deliver_at and self.kind == CommandSubscribe.Shared:
+            return "a message with delayed delivery, which the owner keeps track of"
+        return ""
 
     def _send(self, deliveries: list[Delivery]) -> None:
         counters, partition = self.counters, self.topic.partition

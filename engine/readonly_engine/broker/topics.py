@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from readonly_engine.topic.cache import EntryCache
 
 
-MAX_COUNTERS = 100_000
-"""Subscriptions whose counters are kept; those of readers have a new name each time."""
+log = logging.getLogger(__name__)
+
+MAX_REMEMBERED = 100_000
+"""Subscriptions of which something is remembered; those of readers have a new name each time."""
 
 
 class ServedTopic:
@@ -51,6 +54,7 @@ class ServedTopics:
         self._cache = cache
         self._admin = admin
         self._topics: dict[TopicName, ServedTopic] = {}
+        self.passed_through: OrderedDict[tuple[TopicName, str], str] = OrderedDict()
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
     @property
@@ -89,6 +93,7 @@ class ServedTopics:
                         state.mark_delete or state.last,
                         holes,
                         self._counters_of(topic, subscribe.subscription),
+                        self._pass_through,
                     )
                     served.subscriptions[subscribe.subscription] = subscription
                 subscription.add(consumer)
@@ -96,6 +101,10 @@ class ServedTopics:
         finally:
             served.joining -= 1
             self._close_if_unused(topic, served)
+
+    def passes_through(self, topic: TopicName, subscription: str) -> bool:
+        """Whether the owner must serve a subscription, because it met something that cannot be served here."""
+        return (topic, subscription) in self.passed_through
 
     def leave(self, subscription: Subscription, consumer: Consumer) -> None:
         """Take a consumer out of its subscription."""
@@ -116,11 +125,20 @@ class ServedTopics:
             served.log.close()
         self._topics.clear()
 
+    def _pass_through(self, subscription: Subscription, reason: str) -> None:
+        """Have the owner serve a subscription from now on: its consumers subscribe again, and all is relayed."""
+        log.warning("%s, %s passes through to the owner: %s", subscription.topic, subscription.name, reason)
+        self.passed_through[subscription.topic, subscription.name] = reason
+        if len(self.passed_through) > MAX_REMEMBERED:
+            self.passed_through.popitem(last=False)
+        for consumer in subscription.consumers:
+            consumer.dismiss(reason)
+
     def _counters_of(self, topic: TopicName, subscription: str) -> Counters:
         """The counters of a subscription, which go on where they were when its consumers come back."""
         counters = self.counters.setdefault((topic, subscription), Counters())
         self.counters.move_to_end((topic, subscription))
-        if len(self.counters) > MAX_COUNTERS:
+        if len(self.counters) > MAX_REMEMBERED:
             self.counters.popitem(last=False)
         return counters
 

@@ -44,6 +44,8 @@ class BrokerCollector(Collector):
             for name, subscription in served.subscriptions.items():
                 consumers.add_metric([str(topic), name], len(subscription.consumers))
         yield from (dispatched, size, acks, failures, consumers)
+        passed = len(self._broker.topics.passed_through)
+        yield GaugeMetricFamily("pulsar_readonly_passed_through", "Subscriptions left to the owner", value=passed)
         yield GaugeMetricFamily(
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)
         )

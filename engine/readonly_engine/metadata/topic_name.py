@@ -10,7 +10,13 @@ from urllib.parse import quote_plus
 from readonly_engine.metadata.errors import TopicNameError
 
 _PARTITION_SUFFIX = "-partition-"
+_PARTITION_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")  # `x-partition-01` is no partition (TopicName.getPartitionIndex)
 _TENANT_OR_NAMESPACE = re.compile(r"[-=:.\w]+")
+
+
+def encode_name(text: str) -> str:
+    """A name as Pulsar stores it, of a topic or a cursor: Java's URLEncoder keeps `.-*_` and makes a space `+`."""
+    return quote_plus(text, safe="*").replace("~", "%7E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class TopicName:
     def partition(self) -> int:
         """The partition's index, -1 for a topic that is no partition."""
         _, found, index = self.local_name.rpartition(_PARTITION_SUFFIX)
-        return int(index) if found and index.isascii() and index.isdigit() else -1
+        return int(index) if found and _PARTITION_INDEX.fullmatch(index) else -1
 
     @property
     def base(self) -> TopicName:
@@ -47,9 +53,8 @@ class TopicName:
 
     @property
     def managed_ledger_path(self) -> str:
-        """The topic's znode (TopicName.getPersistenceNamingEncoding; Java's URLEncoder keeps `.-*_` and makes a space `+`)."""
-        local = quote_plus(self.local_name, safe="*").replace("~", "%7E")
-        return f"/managed-ledgers/{self.tenant}/{self.namespace}/{self.domain}/{local}"
+        """The topic's znode (TopicName.getPersistenceNamingEncoding)."""
+        return f"/managed-ledgers/{self.tenant}/{self.namespace}/{self.domain}/{encode_name(self.local_name)}"
 
     @property
     def rest_path(self) -> str:

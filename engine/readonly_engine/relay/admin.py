@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import aiohttp
 
+from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 
@@ -47,9 +47,7 @@ class AdminClient:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
         stats = await self._get(f"/admin/v2/{topic.rest_path}/internalStats")
-        # A cursor's name is the encoded name of its subscription.
-        cursors = stats.get("cursors", {})
-        cursor = cursors.get(subscription) or cursors.get(quote(subscription, safe="")) or {}
+        cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
         return parse_holes(cursor.get("individuallyDeletedMessages", ""))
 
     async def close(self) -> None:

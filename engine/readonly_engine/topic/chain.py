@@ -125,7 +125,7 @@ class LedgerChain:
 
         What was the tail of an open ledger stops to be a place for an entry when that ledger is closed or trimmed.
         """
-        return self.after(Position(position.ledger_id, position.entry_id - 1))
+        return self.after(Position(position.ledger_id, max(position.entry_id, 0) - 1))
 
     def readable(self, position: Position) -> bool:
         """Whether this very entry may be read now."""

@@ -24,9 +24,11 @@ class TopicEntry:
         payload: the bytes for a MESSAGE frame.
         messages: how many messages it holds, which is what it costs in permits.
         marker: whether no consumer may see it.
+        in_transaction: whether it was published in a transaction.
+        deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
     """
 
-    __slots__ = ("_frames", "marker", "messages", "payload", "position")
+    __slots__ = ("_frames", "deliver_at", "in_transaction", "marker", "messages", "payload", "position")
 
     def __init__(self, entry: Entry) -> None:
         try:
@@ -38,6 +40,8 @@ class TopicEntry:
         self.payload = stored.payload
         self.messages = stored.messages
         self.marker = stored.marker
+        self.in_transaction = stored.in_transaction
+        self.deliver_at = stored.deliver_at
         self._frames: dict[tuple[int, int], bytes] = {}
 
     @property

@@ -27,11 +27,15 @@ class StoredMessage(NamedTuple):
         payload: the bytes for a MESSAGE frame: from the checksum on, without the broker's own metadata.
         messages: how many messages it holds; permits are counted in these.
         marker: whether it is a marker (of transactions or of replicated subscriptions), which no consumer may see.
+        in_transaction: whether it was published in a transaction, which may be open or aborted.
+        deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
     """
 
     payload: bytes
     messages: int
     marker: bool
+    in_transaction: bool = False
+    deliver_at: int = 0
 
 
 def decode_metadata(payload: bytes) -> MessageMetadata:
@@ -62,4 +66,11 @@ def decode_stored(payload: bytes) -> StoredMessage:
         size = int.from_bytes(payload[len(_BROKER_METADATA_MAGIC) : skip], "big")
         payload = payload[skip + size :]
     metadata = decode_metadata(payload)
-    return StoredMessage(payload, metadata.num_messages_in_batch, metadata.HasField("marker_type"))
+    marker = metadata.HasField("marker_type")
+    return StoredMessage(
+        payload,
+        metadata.num_messages_in_batch,
+        marker,
+        in_transaction=not marker and metadata.HasField("txnid_most_bits"),
+        deliver_at=metadata.deliver_at_time,
+    )
