@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.fetch import FetchError, get_json
+from readonly_operator.fetch import FetchError, get, get_json
 from readonly_operator.kinds import POD, Manifest
 from readonly_operator.names import ANNOTATION_BINDINGS_REVISION, PORT_HTTP
 
@@ -35,6 +36,7 @@ class BrokerReport:
         revision: of the config that it holds; None for none yet.
         bindings: what it holds.
         problem: why it could not be asked, or its own complaint about the config; empty for none.
+        unready: why it does not serve yet, by its own word; empty when it serves or does not say.
     """
 
     name: str
@@ -42,6 +44,7 @@ class BrokerReport:
     revision: str | None = None
     bindings: tuple[tuple[str, tuple[str, ...]], ...] = ()
     problem: str = ""
+    unready: str = ""
 
 
 def waiting_reason(pod: Manifest) -> str:
@@ -127,12 +130,19 @@ class Brokers:
         host = f"[{address}]" if ":" in address else address
         try:
             answer = get_json(f"http://{host}:{PORT_HTTP}/bindings", self._timeout)
-            return _report(name, answer)
+            return _report(name, answer, "" if is_ready(pod) else self._unready(host))
         except FetchError as error:
             return BrokerReport(name, asked=False, problem=f"http://{host}:{PORT_HTTP}/bindings: {error}")
 
+    def _unready(self, host: str) -> str:
+        try:
+            status, body = get(f"http://{host}:{PORT_HTTP}/readyz", self._timeout)
+        except FetchError:
+            return ""
+        return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:200]
 
-def _report(name: str, answer: Any) -> BrokerReport:
+
+def _report(name: str, answer: Any, unready: str) -> BrokerReport:
     try:
         return BrokerReport(
             name,
@@ -140,6 +150,7 @@ def _report(name: str, answer: Any) -> BrokerReport:
             revision=answer["revision"],
             bindings=tuple((one["name"], tuple(one["topics"])) for one in answer["bindings"]),
             problem=answer.get("error") or "",
+            unready=unready,
         )
     except (KeyError, TypeError):
         raise FetchError("the answer is not a broker's") from None

@@ -24,6 +24,23 @@ def get_json(url: str, timeout: float) -> Any:
     Raises:
         FetchError: it gives none.
     """
+    status, body = get(url, timeout)
+    if status != http.client.OK:
+        text = " ".join(body.decode(errors="replace").split())[:200]
+        reason = http.client.responses.get(status, "")
+        raise FetchError(f"HTTP {status} {reason}".rstrip() + (f": {text}" if text else ""))
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise FetchError("the answer is not JSON") from None
+
+
+def get(url: str, timeout: float) -> tuple[int, bytes]:
+    """Status and body that a URL gives within `timeout` seconds.
+
+    Raises:
+        FetchError: there is no answer, or it is too large or too slow.
+    """
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -39,13 +56,7 @@ def get_json(url: str, timeout: float) -> Any:
         raise FetchError(explain(error)) from error
     finally:
         connection.close()
-    if response.status != http.client.OK:
-        text = " ".join(body.decode(errors="replace").split())[:200]
-        raise FetchError(f"HTTP {response.status} {response.reason}" + (f": {text}" if text else ""))
-    try:
-        return json.loads(body)
-    except ValueError:
-        raise FetchError("the answer is not JSON") from None
+    return response.status, body
 
 
 def connect(host: str, port: int, timeout: float) -> None:

@@ -55,7 +55,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     state = _ask_brokers(context, pool, lookup, pods)
     report = context.sources.report(pool.source)
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    ready = _ready(pool, stateful_set, pods)
+    ready = _ready(pool, stateful_set, pods, state)
     looked_up = state.condition()
     settled = ready.status is Truth.TRUE and (state.converged() or pool.replicas == 0)
     conditions = [
@@ -76,7 +76,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     status.write(context.kube, context.store, POOL, body, rendered)
     binding_status.say(context, bindings, state)
     binding_status.say_broken(context, broken)
-    return Outcome(settled, look_again=not state.converged() and not all(map(waiting_reason, pods)))
+    return Outcome(settled, look_again=not settled and not all(map(waiting_reason, pods)))
 
 
 def _bindings(context: Context, key: PoolKey) -> tuple[list[tuple[Binding, Manifest]], list[tuple[str, Manifest]]]:
@@ -112,7 +112,7 @@ def _ask_brokers(context: Context, pool: Pool, lookup: LookupConfig, pods: list[
     return state
 
 
-def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest]) -> Condition:
+def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest], state: LookupState) -> Condition:
     if pool.replicas == 0 and not pods:
         return Condition("Ready", Truth.TRUE, "ScaledToZero", "spec.replicas is 0: no broker is wanted")
     serving = sum(map(is_ready, pods))
@@ -126,11 +126,12 @@ def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest]) -> Conditio
         return Condition("Ready", Truth.TRUE, "BrokersReady", head)
     if serving >= pool.replicas:
         return Condition("Ready", Truth.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
-    reasons = [
-        f"{pod['metadata']['name']}: {waiting_reason(pod) or 'running, not ready yet (see its /readyz)'}"
-        for pod in pods
-        if not is_ready(pod)
-    ]
+    words = {report.name: report.unready for report in state.reports}
+    reasons = []
+    for pod in pods:
+        if not is_ready(pod):
+            name = pod["metadata"]["name"]
+            reasons.append(f"{name}: {waiting_reason(pod) or words[name] or 'running, not ready yet'}")
     return Condition("Ready", Truth.FALSE, "BrokersNotReady", f"{head}" + (f"; {listed(reasons)}" if reasons else ""))
 
 

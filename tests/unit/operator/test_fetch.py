@@ -62,7 +62,7 @@ def test_json_is_read():
     ("answer", "message"),
     [
         (http_answer(b"no\nsuch thing", "404 Not Found"), "HTTP 404 Not Found: no such thing"),
-        (http_answer(b"", "503 Unavailable"), "HTTP 503 Unavailable"),
+        (http_answer(b"", "503 Service Unavailable"), "HTTP 503 Service Unavailable"),
         (http_answer(b"<html>"), "the answer is not JSON"),
         (b"SSH-2.0-OpenSSH\r\n", "SSH-2.0-OpenSSH"),
     ],
