@@ -187,6 +187,9 @@ def kubelet(layout: Layout, node: Node) -> str:
             },
             "maxPods": 200,
             "syncFrequency": "10s",
+            # An unchanged status is otherwise reported every 5 minutes, and `up` waits for this kubelet's first one.
+            "nodeStatusUpdateFrequency": "3s",
+            "nodeStatusReportFrequency": "3s",
             "serializeImagePulls": False,
         }
     )

@@ -31,9 +31,8 @@ class Kubectl:
         Raises:
             DevstackError: it failed; the hint holds its error output.
         """
-        return run(
-            [self.program, *arguments], what=f"kubectl {arguments[0]}", stdin=stdin, timeout=timeout, env=self._env()
-        )
+        what = f"kubectl {' '.join(arguments[:5])}"
+        return run([self.program, *arguments], what=what, stdin=stdin, timeout=timeout, env=self._env())
 
     def json(self, *arguments: str, timeout: float = 60) -> Any:
         """Run it with -o json and return what it printed, decoded."""

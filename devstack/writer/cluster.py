@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devstack.kube.kubectl import Kubectl
 
 _MANIFESTS = Path(__file__).parent / "manifests"
-_ROLLOUT_DEADLINE = 300
+_ROLLOUT_DEADLINE = 180
 # Quick to start and small: six Java processes share the machine with everything else.
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
 MAX_BROKERS = 2
@@ -87,8 +87,15 @@ class WriterStatus:
         return [*told, f"  {self.service_url}", f"  {self.admin_url}", f"  {self.metadata_store}"]
 
 
-def render(name: str, spec: WriterSpec, image: str) -> str:
-    """One of the manifests, filled in."""
+def render(name: str, spec: WriterSpec, image: str, data: str) -> str:
+    """One of the manifests, filled in.
+
+    Args:
+        name: its file's name without .yaml.
+        spec: what the cluster is like.
+        image: Pulsar's image.
+        data: the folder of the node that holds ZooKeeper's and the bookies' data.
+    """
     text = (_MANIFESTS / f"{name}.yaml").read_text()
     return fill(
         text,
@@ -96,6 +103,7 @@ def render(name: str, spec: WriterSpec, image: str) -> str:
         BROKERS=spec.brokers,
         EXPLICIT_LAC_MS=spec.explicit_lac_ms,
         IMAGE=image,
+        DATA=data,
         JVM=_JVM,
     )
 
@@ -109,13 +117,17 @@ def up(spec: WriterSpec) -> WriterStatus:
     kubectl = _kubectl()
     image = build([TARGETS["pulsar"]])[0]
     load(image)
+    kubectl.apply(fill((_MANIFESTS / "namespace.yaml").read_text(), NAMESPACE=spec.namespace))
+    # A folder for each life of the namespace: what an earlier cluster stored would not fit new metadata.
+    life = kubectl.json("get", "namespace", spec.namespace)["metadata"]["uid"]
+    data = f"/var/lib/pulsar-readonly/{life}"
     with step("ZooKeeper starts"):
-        kubectl.apply(render("zookeeper", spec, image))
+        kubectl.apply(render("zookeeper", spec, image, data))
         _rollout(kubectl, spec, "pulsar-zookeeper")
-    _initialize(kubectl, spec, image)
+    _initialize(kubectl, spec, render("init", spec, image, data))
     with step(f"2 bookies and {spec.brokers} broker{'s' if spec.brokers > 1 else ''} start"):
-        kubectl.apply(render("bookkeeper", spec, image))
-        kubectl.apply(render("broker", spec, image))
+        kubectl.apply(render("bookkeeper", spec, image, data))
+        kubectl.apply(render("broker", spec, image, data))
         _rollout(kubectl, spec, "pulsar-bookie")
         _rollout(kubectl, spec, "pulsar-broker")
     found = status(spec.namespace)
@@ -156,7 +168,7 @@ def _kubectl() -> Kubectl:
     return cluster.kubectl()
 
 
-def _initialize(kubectl: Kubectl, spec: WriterSpec, image: str) -> None:
+def _initialize(kubectl: Kubectl, spec: WriterSpec, manifest: str) -> None:
     """Run the initialising job to its end; one that is done is left alone, even if today's image is another."""
     job = ("-n", spec.namespace, "get", "job", "pulsar-pulsar-init", "--ignore-not-found")
 
@@ -168,7 +180,7 @@ def _initialize(kubectl: Kubectl, spec: WriterSpec, image: str) -> None:
         return
     with step("metadata is written"):
         kubectl.run("-n", spec.namespace, "delete", "job", "pulsar-pulsar-init", "--ignore-not-found", timeout=90)
-        kubectl.apply(render("init", spec, image))
+        kubectl.apply(manifest)
         deadline = time.monotonic() + _ROLLOUT_DEADLINE
         while not succeeded():
             if time.monotonic() >= deadline:
