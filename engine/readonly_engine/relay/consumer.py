@@ -292,6 +292,7 @@ class RelayedConsumer:
             if response is None or self._unanswered.pop(number, None) is None:
                 return
             if ack.HasField("request_id"):
+                body_of(response).request_id = ack.request_id
                 self._events.owner_command(response, b"")
             if not self._unanswered:
                 self._idle.set()
