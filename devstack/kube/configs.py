@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from devstack.kube.layout import (
     API_SERVICE,
-    CGROUP,
     CLUSTER_DOMAIN,
     DNS_SERVICE,
     POD_NETWORK,
@@ -164,7 +163,7 @@ def kubelet(layout: Layout, node: Node) -> str:
             "kind": "KubeletConfiguration",
             "failCgroupV1": False,  # since 1.35 kubelet refuses cgroup v1 unless told otherwise
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{CGROUP}/{node.name}",
+            "cgroupRoot": f"/{layout.cgroup}/{node.name}",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "clusterDNS": [DNS_SERVICE],
             "clusterDomain": CLUSTER_DOMAIN,

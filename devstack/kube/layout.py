@@ -6,15 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack.cache import cache_root
+from devstack.cache import cache_root, content_key
 from devstack.errors import DevstackError
 
 SOURCE = Path(__file__).parent
 
 LINK = "prokube0"
 """The host's end of the one link to the nodes' network."""
-CGROUP = "pulsar-readonly-kube"
-"""The cgroup under which all pods live, in every cgroup v1 hierarchy."""
 NODE_NETWORK = "10.200.0.0/24"
 HOST_ADDRESS = "10.200.0.1"
 POD_NETWORK = "10.244.0.0/16"
@@ -62,6 +60,11 @@ class Layout:
     """
 
     root: Path
+
+    @property
+    def cgroup(self) -> str:
+        """The cgroup under which all pods live, in every cgroup v1 hierarchy."""
+        return f"pulsar-readonly-{content_key(str(self.root))[:8]}"
 
     @property
     def builds(self) -> Path:

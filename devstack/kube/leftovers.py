@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devstack.kube.layout import LINK, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, SOURCE, Layout
+from devstack.kube.layout import LINK, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, Layout
 from devstack.kube.nodes import cgroup_folders
 from devstack.kube.run import run
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
 
 def leftovers(layout: Layout) -> list[str]:
     """Processes, mounts, network namespaces, links, routes and cgroups of the cluster; empty when nothing is left."""
-    return [*_processes(layout), *_mounts(layout), *_network(), *(f"cgroup {path}" for path in cgroup_folders())]
+    cgroups = (f"cgroup {path}" for path in cgroup_folders(layout.cgroup))
+    return [*_processes(layout), *_mounts(layout), *_network(), *cgroups]
 
 
 def _processes(layout: Layout) -> Iterator[str]:
-    """Programs that run from our builds, and first processes of nodes."""
-    ours = (str(layout.builds), str(SOURCE / "node-init.sh"))
+    """Programs that run from our builds, and first processes of nodes, which have their folder as an argument."""
+    ours = (f"{layout.builds}/", f"{layout.state}/")
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_text(errors="replace").split("\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if any(word.startswith(ours) for word in words[:2]):
-            yield f"process {folder.name} ({' '.join(words[:2])})"
+        if any(word.startswith(ours) for word in words[:3]):
+            yield f"process {folder.name} ({' '.join(words[:3])})"
 
 
 def _mounts(layout: Layout) -> Iterator[str]:

@@ -198,7 +198,7 @@ class LocalCluster:
     def _start(self, nodes: list[Node], parts: _Parts) -> None:
         self._save_sysctls()
         for node in nodes:
-            ensure_node(self._processes, node, nodes[0])
+            ensure_node(self._layout, self._processes, node, nodes[0])
         make_pki(self._layout, nodes)
         (self._layout.state / "etcd").mkdir(mode=0o700, exist_ok=True)
         first = nodes[0]
@@ -318,7 +318,7 @@ class LocalCluster:
         for name in self._processes.names():
             self._processes.stop(name, signal.SIGKILL)
         remove_link()
-        remove_cgroups()
+        remove_cgroups(self._layout.cgroup)
         self._restore_sysctls()
 
     def _save_sysctls(self) -> None:

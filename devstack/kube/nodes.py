@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.errors import DevstackError
-from devstack.kube.layout import CGROUP, HOST_ADDRESS, LINK, SERVICE_NETWORK, SOURCE, Node
+from devstack.kube.layout import HOST_ADDRESS, LINK, SERVICE_NETWORK, SOURCE, Layout, Node
 from devstack.kube.run import run, succeeds, wait_until
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def enter(processes: Processes, node: Node) -> list[str]:
     return ["nsenter", "-t", str(pid), "-m", "-n", "-p", "-u", "-i", "--"]
 
 
-def ensure_node(processes: Processes, node: Node, first: Node) -> None:
+def ensure_node(layout: Layout, processes: Processes, node: Node, first: Node) -> None:
     """Make a node unless it runs: namespaces, its end of the network, its cgroups."""
     if processes.pid(init_name(node)) is not None:
         return
@@ -66,7 +66,7 @@ def ensure_node(processes: Processes, node: Node, first: Node) -> None:
         _lay_network(processes, node)
     else:
         _join_network(processes, node, first)
-    _make_cgroups(node)
+    _make_cgroups(layout.cgroup, node)
 
 
 def _ip(arguments: str, within: Sequence[str] = ()) -> None:
@@ -76,8 +76,7 @@ def _ip(arguments: str, within: Sequence[str] = ()) -> None:
 def _lay_network(processes: Processes, first: Node) -> None:
     """The nodes' network: a bridge in the first node, with the host and the other nodes on it."""
     inside = enter(processes, first)
-    if succeeds(["ip", "link", "show", LINK]):
-        _ip(f"link del {LINK}")
+    remove_link()
     _ip(f"link add {_BRIDGE} type bridge", inside)
     _ip(f"addr add {first.address}/24 dev {_BRIDGE}", inside)
     _ip(f"link set {_BRIDGE} up", inside)
@@ -111,26 +110,26 @@ def route_pods(processes: Processes, node: Node, everyone: list[Node], pods: str
             _ip(f"route replace {pods} via {node.address}", enter(processes, other))
 
 
-def cgroup_folders() -> list[Path]:
-    """Our cgroup in every hierarchy in which it exists."""
-    return sorted(CGROUPS.glob(f"*/{CGROUP}"))
+def cgroup_folders(name: str) -> list[Path]:
+    """A cgroup in every hierarchy in which it exists."""
+    return sorted(CGROUPS.glob(f"*/{name}"))
 
 
-def cgroup_pids() -> list[int]:
-    """The processes of all pods on this machine."""
+def cgroup_pids(name: str) -> list[int]:
+    """The processes in a cgroup and in those below it."""
     found: set[int] = set()
-    for folder in cgroup_folders():
+    for folder in cgroup_folders(name):
         for file in folder.rglob("cgroup.procs"):
             with contextlib.suppress(FileNotFoundError, OSError):
                 found.update(int(line) for line in file.read_text().split())
     return sorted(found)
 
 
-def _make_cgroups(node: Node) -> None:
+def _make_cgroups(name: str, node: Node) -> None:
     for hierarchy in CGROUPS.iterdir():
         if not hierarchy.is_dir() or hierarchy.is_symlink() or hierarchy.name == "unified":
             continue
-        folder = hierarchy / CGROUP / node.name
+        folder = hierarchy / name / node.name
         folder.mkdir(parents=True, exist_ok=True)
         if hierarchy.name == "cpuset":  # a new cpuset is empty, and an empty one can hold no process
             for part in (folder.parent, folder):
@@ -138,22 +137,30 @@ def _make_cgroups(node: Node) -> None:
                     (part / setting).write_text((hierarchy / setting).read_text())
 
 
-def remove_cgroups(patience: float = 20.0) -> None:
-    """Remove our cgroups; ended processes leave them a moment after they die, so this tries until it works."""
+def remove_cgroups(name: str, patience: float = 20.0) -> None:
+    """Remove a cgroup everywhere; ended processes leave it a moment after they die, so this tries until it works."""
     deadline = time.monotonic() + patience
-    while cgroup_folders() and time.monotonic() < deadline:
-        for pid in cgroup_pids():  # a pod's process outlives its node only when the node was half made
+    while cgroup_folders(name) and time.monotonic() < deadline:
+        for pid in cgroup_pids(name):  # a pod's process outlives its node only when the node was half made
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for top in cgroup_folders():
+        for top in cgroup_folders(name):
             for folder, _, _ in os.walk(top, topdown=False):
                 with contextlib.suppress(OSError):
                     Path(folder).rmdir()
-        if cgroup_folders():
+        if cgroup_folders(name):
             time.sleep(0.05)
 
 
+def link_exists() -> bool:
+    """Whether the host's end of the network is there."""
+    return succeeds(["ip", "link", "show", LINK])
+
+
 def remove_link() -> None:
-    """Remove the host's end of the network; its addresses and routes go with it."""
-    if succeeds(["ip", "link", "show", LINK]):
-        _ip(f"link del {LINK}")
+    """Remove the host's end of the network; its addresses and routes go with it.
+
+    The kernel removes it too, some time after its node has ended: that it is gone already is no error.
+    """
+    succeeds(["ip", "link", "del", LINK])
+    wait_until(lambda: not link_exists(), 10, f"removing the link {LINK}")

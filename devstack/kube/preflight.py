@@ -7,17 +7,20 @@ import json
 import os
 import shutil
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.errors import DevstackError
-from devstack.kube.layout import CGROUP, LINK, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, SOURCE
-from devstack.kube.nodes import CGROUPS, cgroup_pids
+from devstack.kube.layout import LINK, MAX_NODES, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, SOURCE, Layout
+from devstack.kube.nodes import CGROUPS, link_exists
 from devstack.kube.run import run, succeeds
 
 _MEMORY_NEEDED = 2 << 30
 _DISK_TO_RUN = 2 << 30
 _DISK_TO_BUILD = 10 << 30
+_SOCKET_PATH_LIMIT = 107  # sun_path in unix(7), less its closing NUL
+_LINK_LINGERS = 3.0
 _OTHER_WAY = "or use a machine with a Docker engine and kind: they are used where they are"
 
 
@@ -107,14 +110,14 @@ def _check_kernel() -> None:
             "kube: this machine's cgroups are version 2 only, and the local node needs version 1 or hybrid",
             f"boot with systemd.unified_cgroup_hierarchy=0, {_OTHER_WAY}",
         )
+    probe = CGROUPS / "memory" / f"pulsar-readonly-probe-{os.getpid()}"
     try:
-        (CGROUPS / "memory" / CGROUP).mkdir(exist_ok=True)
-        if not cgroup_pids():
-            (CGROUPS / "memory" / CGROUP).rmdir()
-    except PermissionError as error:
-        raise DevstackError("kube: root may not make cgroups here", "run the container with --privileged") from error
-    except OSError:
-        pass  # it has children: a cluster runs
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise DevstackError(
+            "kube: root may not make cgroups here", f"run the container with --privileged, {_OTHER_WAY}"
+        ) from error
     if not _overlay_known() and not (succeeds(["modprobe", "overlay"]) and _overlay_known()):
         raise DevstackError("kube: this kernel has no overlayfs", f"load the module overlay, {_OTHER_WAY}")
     if not succeeds(["unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--mount-proc", "true"]):
@@ -142,6 +145,12 @@ def _check_space(root: Path, build: bool) -> None:
             f"kube: {root} is on an overlay file system, and containers cannot be unpacked on one",
             "set PULSAR_READONLY_CACHE to a folder on a disk or a volume",
         )
+    socket = str(Layout(root).nodes(MAX_NODES)[-1].socket)
+    if len(socket) > _SOCKET_PATH_LIMIT:
+        raise DevstackError(
+            f"kube: the cache folder's path is {len(socket) - _SOCKET_PATH_LIMIT} characters too long for a socket in it",
+            "set PULSAR_READONLY_CACHE to a shorter path",
+        )
     needed = _DISK_TO_BUILD if build else _DISK_TO_RUN
     free = shutil.disk_usage(root).free
     if free < needed:
@@ -158,13 +167,23 @@ def _check_space(root: Path, build: bool) -> None:
         )
 
 
+def _foreign_link() -> bool:
+    """Whether our link is there for longer than the kernel takes to remove one whose node has just ended."""
+    deadline = time.monotonic() + _LINK_LINGERS
+    while link_exists():
+        if time.monotonic() >= deadline:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def check_free_network() -> None:
-    """Before the first node: nobody else may use our addresses or our cgroup.
+    """Before the first node: nobody else may use our link or our addresses.
 
     Raises:
         DevstackError: another network, or another local Kubernetes, is in the way.
     """
-    if cgroup_pids():
+    if _foreign_link():
         raise DevstackError(
             "kube: another local Kubernetes runs on this machine, from another cache folder",
             "end it with the PULSAR_READONLY_CACHE that it was started with: python -m devstack kube down",
