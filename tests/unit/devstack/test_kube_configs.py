@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from devstack.errors import DevstackError
+from devstack.kube import configs, preflight, programs
+from devstack.kube.layout import Layout, check_node_count
+from devstack.kube.manifest import fill
+
+LAYOUT = Layout(Path("/cache/kube"))
+
+
+def test_nodes_have_their_own_names_addresses_and_sockets() -> None:
+    nodes = LAYOUT.nodes(3)
+    assert [node.name for node in nodes] == ["node1", "node2", "node3"]
+    assert [node.address for node in nodes] == ["10.200.0.2", "10.200.0.3", "10.200.0.4"]
+    assert str(nodes[1].socket) == "/cache/kube/state/node2/run/containerd/containerd.sock"
+
+
+def test_running_nodes_are_those_with_a_record_in_order(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.processes.mkdir(parents=True)
+    for name in ("node10-init", "node2-init", "node2-kubelet", "etcd"):
+        (layout.processes / f"{name}.json").write_text("{}")
+    assert [node.number for node in layout.running_nodes()] == [2, 10]
+
+
+def test_each_cache_folder_has_its_own_cgroup() -> None:
+    assert LAYOUT.cgroup == Layout(Path("/cache/kube")).cgroup
+    assert LAYOUT.cgroup != Layout(Path("/other/kube")).cgroup
+
+
+@pytest.mark.parametrize("count", [0, -1, 10])
+def test_a_node_count_out_of_range_is_named(count: int) -> None:
+    with pytest.raises(DevstackError, match=f"--nodes must be between 1 and 9, not {count}"):
+        check_node_count(count)
+
+
+def test_containerd_configuration_is_toml_and_names_the_parts() -> None:
+    parts = configs.RuntimeParts(cni=Path("/b/cni"), runc=Path("/usr/sbin/runc"), pause="localhost/pause:1")
+    config = tomllib.loads(configs.containerd(LAYOUT.nodes(1)[0], parts))
+    plugins = config["plugins"]
+    assert plugins["io.containerd.cri.v1.images"]["pinned_images"]["sandbox"] == "localhost/pause:1"
+    assert plugins["io.containerd.cri.v1.runtime"]["cni"]["bin_dirs"] == ["/b/cni"]
+    options = plugins["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]["runc"]["options"]
+    assert options == {"BinaryName": "/usr/sbin/runc", "SystemdCgroup": False}
+
+
+def test_kubelet_puts_pods_under_the_clusters_cgroup() -> None:
+    config = json.loads(configs.kubelet(LAYOUT, LAYOUT.nodes(2)[1]))
+    assert config["cgroupRoot"] == f"/{LAYOUT.cgroup}/node2"
+    assert config["failCgroupV1"] is False
+
+
+def test_cni_gives_pods_addresses_of_the_node() -> None:
+    config = json.loads(configs.cni("10.244.3.0/24"))
+    assert config["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.3.0/24"}]]
+
+
+def test_dns_answer_counts_only_for_its_own_question_and_address() -> None:
+    query = configs.dns_query("a.bc", 0x1234)
+    assert query.endswith(b"\x01a\x02bc\x00\x00\x01\x00\x01")
+    answer = b"\x12\x34\x81\x80" + query[4:] + bytes([10, 96, 0, 1])
+    assert configs.dns_says(answer, 0x1234, "10.96.0.1")
+    assert not configs.dns_says(answer, 0x1235, "10.96.0.1")
+    assert not configs.dns_says(answer, 0x1234, "10.96.0.2")
+    refused = answer[:3] + b"\x83" + answer[4:]
+    assert not configs.dns_says(refused, 0x1234, "10.96.0.1")
+
+
+def test_fill_leaves_what_kubernetes_fills_in() -> None:
+    assert fill("${A}-$(POD)-$1-${B}", A=1, B="two") == "1-$(POD)-$1-two"
+    with pytest.raises(KeyError, match="C"):
+        fill("${C}")
+
+
+def test_module_version_reads_both_forms_of_require() -> None:
+    go_mod = "module m\n\nrequire (\n\tk8s.io/kubernetes v1.36.4\n\tk8s.io/kubectl v0.36.2 // indirect\n)\nrequire x.y/z v1.0.0\n"
+    assert programs.module_version(go_mod, "k8s.io/kubernetes") == "v1.36.4"
+    assert programs.module_version(go_mod, "x.y/z") == "v1.0.0"
+    with pytest.raises(DevstackError, match=r"no version of k8s.io/kube$"):
+        programs.module_version(go_mod, "k8s.io/kube")
+
+
+def test_builds_that_share_sources_have_keys_of_their_own() -> None:
+    keys = [build.key() for build in (*programs.CORE, *programs.EXTRAS.values())]
+    assert len(set(keys)) == len(keys)
+    assert programs.KUBE.version().startswith("v1.")
+
+
+def test_prune_removes_only_old_builds(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    kept, old, foreign = programs.KUBE.folder(layout), layout.builds / "kube-0000", layout.builds / "image-pause-1.tar"
+    for folder in (kept, old):
+        folder.mkdir(parents=True)
+    foreign.touch()
+    programs.prune(layout)
+    assert kept.exists()
+    assert foreign.exists()
+    assert not old.exists()
+
+
+def test_package_list_names_a_program_or_a_file_each() -> None:
+    text = "# comment\nrunc  # runc: runs containers\nlibc6-dev # /usr/lib*/**/libc.a: static\n\n"
+    assert preflight.parse_packages(text) == [
+        preflight.Package("runc", "runc"),
+        preflight.Package("libc6-dev", "/usr/lib*/**/libc.a"),
+    ]
+
+
+def test_missing_packages_are_those_whose_program_or_file_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    there = [preflight.Package("sh", "sh"), preflight.Package("file", f"{tmp_path}/f*")]
+    missing = [preflight.Package("x", "no-such-program-anywhere"), preflight.Package("y", f"{tmp_path}/none*")]
+    assert preflight.missing_packages([*there, *missing]) == missing
+
+
+def test_only_routes_of_others_into_our_networks_overlap() -> None:
+    routes = [
+        {"dst": "default", "dev": "eth0"},
+        {"dst": "10.244.0.0/24", "dev": "prokube0"},
+        {"dst": "192.168.0.0/16", "dev": "eth0"},
+        {"dst": "10.0.0.0/8", "dev": "tun0"},
+        {"dst": "10.96.0.7", "dev": "eth1"},
+    ]
+    networks = ("10.96.0.0/16", "10.244.0.0/16")
+    assert preflight.overlapping(routes, networks) == ["10.0.0.0/8 dev tun0", "10.96.0.7 dev eth1"]

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devstack.errors import DevstackError
+from devstack.kube.lock import only_one
+from devstack.kube.processes import Processes, start_time
+from devstack.kube.run import run, succeeds, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROJECT = Path(__file__).resolve().parents[3]
+WRAPPER = ["sh", "-c", '"$@"; :', "sh"]  # like nsenter: a parent with the program as its only child
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path / "records", tmp_path / "logs")
+    yield made
+    for name in made.names():
+        made.stop(name, signal.SIGKILL)
+
+
+def test_a_process_is_started_once_and_replaced_when_its_arguments_change(processes: Processes) -> None:
+    def ensure(seconds: str) -> bool:
+        return processes.ensure("sleeper", ["sleep", seconds], wrapper=WRAPPER, env=os.environ)
+
+    assert ensure("300")
+    first = processes.pid("sleeper")
+    assert Path(f"/proc/{first}/cmdline").read_text() == "sleep\x00300\x00"
+    assert not ensure("300")
+    assert processes.pid("sleeper") == first
+    assert ensure("301")
+    assert processes.pid("sleeper") != first
+    assert first is not None
+    assert start_time(first) is None
+
+
+def test_a_record_of_a_pid_that_another_process_has_now_is_not_believed(processes: Processes, tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    record = f'{{"pid": {os.getpid()}, "started": "1", "key": ""}}'
+    (tmp_path / "records" / "old.json").write_text(record)
+    assert processes.names() == ["old"]
+    assert processes.pid("old") is None
+    processes.stop("old")
+    assert processes.names() == []
+
+
+def test_stop_kills_a_process_that_ignores_the_signal(processes: Processes, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    stubborn = ["sh", "-c", f"trap '' TERM; touch {ready}; while :; do sleep 0.05; done"]
+    processes.ensure("stubborn", stubborn, wrapper=WRAPPER, env=os.environ)
+    wait_until(ready.exists, 10, "the trap is set")
+    pid = processes.pid("stubborn")
+    assert pid is not None
+    processes.stop("stubborn", patience=0.2)
+    assert start_time(pid) is None
+
+
+def test_the_end_of_a_process_is_reported_with_its_last_words(processes: Processes) -> None:
+    processes.ensure("brief", ["sh", "-c", "sleep 0.2; echo its last words"], wrapper=WRAPPER, env=os.environ)
+    wait_until(lambda: processes.pid("brief") is None, 10, "brief has ended")
+    with pytest.raises(DevstackError, match="brief has ended") as error:
+        processes.require("brief")
+    assert "its last words" in error.value.hint
+
+
+def test_the_lock_is_held_by_one_and_names_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    code = (
+        "import sys; from pathlib import Path; from devstack.kube.lock import only_one\n"
+        f"with only_one(Path({str(path)!r}), 'test'):\n    print('held', flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(DevstackError, match=f"test: process {holder.pid} has been at it"),
+            only_one(path, "test", patience=0.2),
+        ):
+            pytest.fail("two at once")
+        holder.communicate("", timeout=10)
+    with only_one(path, "test", patience=5):
+        assert path.read_text() == str(os.getpid())
+
+
+def test_run_says_what_failed_and_why() -> None:
+    with pytest.raises(DevstackError, match="testing: sh failed with status 3") as error:
+        run(["sh", "-c", "echo because >&2; exit 3"], what="testing")
+    assert error.value.hint == "because"
+    with pytest.raises(DevstackError, match="testing: the program no-such-program is missing"):
+        run(["no-such-program"], what="testing")
+    with pytest.raises(DevstackError, match="testing: sleep did not end within 0 s"):
+        run(["sleep", "30"], what="testing", timeout=0.1)
+    assert not succeeds(["no-such-program"])
+
+
+def test_waiting_ends_at_its_deadline() -> None:
+    begin = time.monotonic()
+    with pytest.raises(DevstackError, match="the moon: not so after 0 s"):
+        wait_until(lambda: False, 0.1, "the moon", pause=0.01)
+    assert time.monotonic() - begin < 5
