@@ -31,6 +31,7 @@ SOURCE = {
     "metadataStoreUrl": f"zk:pulsar-zookeeper.{WRITER}.svc.cluster.local:2181",
 }
 FAILED = pytest.StashKey[bool]()
+MEASURED = pytest.StashKey[list[str]]()
 
 
 def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float = 0.1) -> Any:
@@ -152,6 +153,17 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     if outcome.get_result().failed:
         item.stash[FAILED] = True
+
+
+@pytest.fixture
+def measured(request) -> Callable[[str], None]:
+    """Notes a figure for the end of the test run."""
+    return request.config.stash.setdefault(MEASURED, []).append
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in config.stash.get(MEASURED, []):
+        terminalreporter.write_line(f"measured: {line}")
 
 
 @pytest.fixture
