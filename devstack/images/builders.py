@@ -12,7 +12,7 @@ from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.images.base import DOCKER_BASE, ensure_base
 from devstack.images.buildah import Buildah
-from devstack.kube.command import choose
+from devstack.kube.choice import choose
 from devstack.kube.kind import KindCluster, docker_runs
 from devstack.kube.lock import only_one
 from devstack.kube.run import run

@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from devstack.kube.kind import KindCluster, kind_usable
-from devstack.kube.layout import MAX_NODES, check_node_count, default_layout
-from devstack.kube.local import LocalCluster
+from devstack.kube.choice import DEFAULT_NAME, choose
+from devstack.kube.layout import MAX_NODES, check_node_count
 from devstack.kube.programs import EXTRAS
 
 if TYPE_CHECKING:
     import argparse
 
-DEFAULT_NAME = "pulsar-readonly"
-
-
-def choose(name: str = DEFAULT_NAME) -> KindCluster | LocalCluster:
-    """The cluster that this machine can have."""
-    layout = default_layout()
-    return KindCluster(layout, name) if kind_usable() else LocalCluster(layout)
+__all__ = ["DEFAULT_NAME", "add_commands", "choose"]
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:

@@ -119,14 +119,8 @@ HELM = Build(
     stamp="-X helm.sh/helm/v3/internal/version.version={version}",
     versioned="helm.sh/helm/v3",
 )
-METRICS_SERVER = Build(
-    name="metrics-server",
-    what="metrics-server",
-    module="addons",
-    packages={"": ("sigs.k8s.io/metrics-server/cmd/metrics-server",)},
-)
 CORE = (KUBE, COREDNS, NODE)
-EXTRAS = {build.name: build for build in (HELM, METRICS_SERVER)}
+EXTRAS = {build.name: build for build in (HELM,)}
 
 
 def go_environment(layout: Layout) -> dict[str, str]:

@@ -12,7 +12,7 @@ from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.images.builders import build, load
 from devstack.images.targets import TARGETS
-from devstack.kube.command import choose
+from devstack.kube.choice import choose
 from devstack.kube.manifest import fill
 
 if TYPE_CHECKING:

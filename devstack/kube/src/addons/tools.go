@@ -1,6 +1,0 @@
-//go:build tools
-
-// Package tools names the programs that are built straight from their modules, so that go.mod keeps them.
-package tools
-
-import _ "sigs.k8s.io/metrics-server/cmd/metrics-server"
