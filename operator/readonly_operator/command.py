@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -106,6 +107,9 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
                     identity=OPERATOR,  # type: ignore[arg-type]
                 )
             )
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE and liveness is not None
+        return _refuse(f"--liveness {liveness}: the address is in use" if taken else error, 1)
     except Exception as error:
         if not operation.refusal:
             logging.getLogger(__name__).debug("the operator failed", exc_info=True)

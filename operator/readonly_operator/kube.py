@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kubernetes import client, config
 from kubernetes.dynamic import DynamicClient, Resource
 from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError
+from urllib3.exceptions import HTTPError
 
 from readonly_operator.kinds import Kind, Manifest, kind_of
 from readonly_operator.names import OPERATOR
@@ -27,7 +28,11 @@ HTTP_CONFLICT = 409
 
 
 class KubeError(Exception):
-    """The API server refused a request; the text is its message."""
+    """The API server refused a request, and the text is its message; or it does not answer."""
+
+
+class NoConfigurationError(Exception):
+    """There is no way to tell which API server to ask."""
 
 
 class Kube(Protocol):
@@ -65,7 +70,7 @@ class ApiServer:
         """Take the configuration of the pod that we run in, else of the kubeconfig file.
 
         Raises:
-            KubeError: there is neither.
+            NoConfigurationError: there is neither.
         """
         try:
             if "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -73,7 +78,9 @@ class ApiServer:
             else:
                 config.load_kube_config()  # type: ignore[no-untyped-call]
         except config.ConfigException as error:
-            raise KubeError(f"no Kubernetes configuration: {error}; run in a pod, or set KUBECONFIG") from None
+            raise NoConfigurationError(
+                f"no Kubernetes configuration: {error} Run in a pod, or set KUBECONFIG"
+            ) from None
         self._client = DynamicClient(client.ApiClient(), discoverer=_NoDiscovery)  # type: ignore[no-untyped-call]
         self._timeout = (CONNECT_SECONDS, timeout_seconds)
 
@@ -164,6 +171,9 @@ class ApiServer:
             raise
         except DynamicApiError as error:
             raise KubeError(_reason(error)) from error
+        except HTTPError as error:
+            host = self._client.configuration.host
+            raise KubeError(f"{host} does not answer: {getattr(error, 'reason', None) or error}") from error
         return response  # type: ignore[no-any-return]
 
 

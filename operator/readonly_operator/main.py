@@ -13,7 +13,7 @@ import kopf
 
 from readonly_operator.controller import Controller, NotInstalledError
 from readonly_operator.kinds import BINDING, CONFIG_MAP, POD, POOL, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET, WATCHED
-from readonly_operator.kube import ApiServer, KubeError
+from readonly_operator.kube import ApiServer, KubeError, NoConfigurationError
 from readonly_operator.names import OPERATOR
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
     try:
         controller = Controller(ApiServer(timeout_seconds=memo.settings.request_timeout_seconds), memo.settings)
         controller.start()
+    except NoConfigurationError as error:
+        memo.refusal = str(error)
+        raise kopf.PermanentError(memo.refusal) from None
     except (NotInstalledError, KubeError, OSError) as error:
         memo.refusal = str(error)
         if retry + 1 < RETRIES:

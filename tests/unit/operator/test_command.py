@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from readonly_operator import command
 from readonly_operator.settings import Settings, SettingsError
@@ -64,3 +67,19 @@ def test_a_bad_variable_is_named(text):
     with pytest.raises(SettingsError) as caught:
         Settings.load({"PULSAR_READONLY_WORKERS": text})
     assert str(caught.value) == f"PULSAR_READONLY_WORKERS={text}: must be a whole number above 0"
+
+
+def test_without_a_kubernetes_configuration_it_says_where_it_looks(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from readonly_operator.command import main; sys.exit(main([]))"],
+        env={"KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "pulsar-readonly operator: no Kubernetes configuration: Invalid kube-config file. No configuration found. "
+        "Run in a pod, or set KUBECONFIG"
+    )
