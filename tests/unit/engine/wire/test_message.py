@@ -26,7 +26,9 @@ def stored(metadata, body=b"body", *, checksum=True, broker_metadata=None):
 @pytest.mark.parametrize(("entry_id", "messages"), [(0, 1), (1, 1), (2, 3)])
 def test_entries_of_a_real_topic(golden, entry_id, messages):
     payload = decode_reply(golden(f"bookie_read_{entry_id}"))[1].body[36:]
-    assert decode_stored(payload) == (payload, messages, False)
+    found = decode_stored(payload)
+    assert (found.payload, found.messages, found.marker) == (payload, messages, False)
+    assert (found.in_transaction, found.deliver_at) == (False, 0)
     assert google_crc32c.value(payload[6:]) == int.from_bytes(payload[2:6], "big"), (
         "the checksum is where we think it is"
     )
@@ -54,6 +56,18 @@ def test_the_brokers_own_metadata_is_taken_off_and_the_rest_left_as_it_is(checks
 )
 def test_a_marker_is_known(kind):
     assert decode_stored(stored(MessageMetadata(producer_name="p", marker_type=kind))).marker
+
+
+def test_a_message_of_a_transaction_is_known_and_its_marker_is_a_marker():
+    ids = {"txnid_least_bits": 0, "txnid_most_bits": 0}
+    found = decode_stored(stored(MessageMetadata(producer_name="p", **ids)))
+    assert (found.in_transaction, found.marker) == (True, False)
+    found = decode_stored(stored(MessageMetadata(producer_name="p", marker_type=MarkerType.TXN_COMMIT, **ids)))
+    assert (found.in_transaction, found.marker) == (False, True)
+
+
+def test_a_delayed_message_says_until_when():
+    assert decode_stored(stored(MessageMetadata(producer_name="p", deliver_at_time=1234))).deliver_at == 1234
 
 
 def test_without_a_batch_it_is_one_message():

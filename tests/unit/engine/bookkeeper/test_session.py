@@ -1,0 +1,117 @@
+"""BookieSession, played: what goes in, what comes out. The replies are a real bookie's; only their transaction ids are ours."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.bookkeeper.session import BookieSession
+from readonly_engine.wire import bookie
+from readonly_engine.wire.bookkeeper_pb2 import Response
+from readonly_engine.wire.errors import WireError
+
+
+@pytest.fixture
+def reply_to(golden):
+    """A real bookie's reply, as the answer to one of our requests."""
+
+    def make(name, request_id):
+        response = Response.FromString(golden(name))
+        response.header.txn_id = request_id
+        frame = response.SerializeToString()
+        return len(frame).to_bytes(4, "big") + frame
+
+    return make
+
+
+def test_requests_are_numbered_and_are_the_codecs_bytes():
+    session = BookieSession()
+    assert session.read_entry(47, 0, 9.0) == (1, bookie.encode_read(1, 47, 0))
+    assert session.long_poll(47, 2, 1000, 9.0) == (2, bookie.encode_long_poll(2, 47, 2, 1000))
+    assert session.read_lac(47, 9.0) == (3, bookie.encode_read_lac(3, 47))
+    assert session.waiting == 3
+
+
+def test_replies_are_matched_to_their_requests_in_whatever_order_they_come(reply_to):
+    session = BookieSession()
+    first, _ = session.read_entry(47, 0, 9.0)
+    second, _ = session.read_entry(47, 1000, 9.0)
+    third, _ = session.read_lac(47, 9.0)
+    replies = session.receive_data(
+        reply_to("bookie_read_lac", third) + reply_to("bookie_read_beyond", second) + reply_to("bookie_read_0", first)
+    )
+    assert [request_id for request_id, _ in replies] == [third, second, first]
+    assert replies[0][1].lac_body
+    assert replies[1][1].status == 403
+    assert replies[2][1].body.endswith(b"first")
+    assert session.waiting == 0
+
+
+def test_one_byte_at_a_time(reply_to):
+    session = BookieSession()
+    requests = [session.read_entry(47, 0, 9.0)[0], session.long_poll(47, 2, 300, 9.0)[0]]
+    stream = reply_to("bookie_read_0", requests[0]) + reply_to("bookie_long_poll_timeout", requests[1])
+    replies = [reply for byte in stream for reply in session.receive_data(bytes([byte]))]
+    assert [request_id for request_id, _ in replies] == requests
+
+
+def test_requests_expire_at_their_own_deadlines():
+    session = BookieSession()
+    late, _ = session.read_entry(47, 0, 5.0)
+    later, _ = session.long_poll(47, 2, 9000, 14.0)
+    assert session.expire(4.9) == []
+    assert session.expire(5.0) == [late]
+    assert session.expire(13.0) == []
+    assert session.waiting == 1
+    assert session.expire(99.0) == [later]
+
+
+def test_a_reply_after_the_deadline_is_dropped_and_the_next_still_matches(reply_to):
+    session = BookieSession()
+    late, _ = session.read_entry(47, 0, 5.0)
+    session.expire(6.0)
+    waiting, _ = session.read_entry(47, 1, 9.0)
+    replies = session.receive_data(reply_to("bookie_read_0", late) + reply_to("bookie_read_1", waiting))
+    assert [request_id for request_id, _ in replies] == [waiting]
+
+
+def test_a_second_reply_and_one_that_nobody_asked_for_are_dropped(reply_to):
+    session = BookieSession()
+    request, _ = session.read_entry(47, 0, 9.0)
+    once = reply_to("bookie_read_0", request)
+    assert len(session.receive_data(once + once + reply_to("bookie_read_0", 77))) == 1
+
+
+@given(st.lists(st.sampled_from(["ask", "answer", "answer again", "expire"]), max_size=30), st.data())
+def test_every_request_ends_exactly_once(steps, data):
+    """Whatever the order of replies, late replies and deadlines: answered or expired, never both, never neither."""
+    session, now = BookieSession(), 0.0
+    asked, ended, waiting = [], [], {}
+    for step in steps:
+        if step == "ask":
+            deadline = now + data.draw(st.integers(1, 3))
+            asked.append(session.read_entry(1, 0, deadline)[0])
+            waiting[asked[-1]] = deadline
+        elif step == "expire":
+            now += 1
+            gone = session.expire(now)
+            assert sorted(gone) == sorted(request for request, deadline in waiting.items() if deadline <= now)
+            ended += gone
+            for request in gone:
+                del waiting[request]
+        elif asked:
+            request = data.draw(st.sampled_from(asked))
+            frame = Response(status=403)
+            frame.header.txn_id = request
+            encoded = frame.SerializeToString()
+            found = session.receive_data(len(encoded).to_bytes(4, "big") + encoded)
+            assert [number for number, _ in found] == ([request] if request in waiting else [])
+            waiting.pop(request, None)
+            ended += [number for number, _ in found]
+    assert session.waiting == len(waiting)
+    assert sorted(ended + session.expire(1e9)) == asked
+
+
+def test_a_peer_that_is_no_bookie_ends_the_session(golden):
+    with pytest.raises(WireError):
+        BookieSession().receive_data(golden("broker_connected"))

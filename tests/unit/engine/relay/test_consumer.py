@@ -1,0 +1,343 @@
+"""A RelayedConsumer on its connection to the owner, played: what the owner sends goes in, what the owner would get comes out.
+
+The transport of the connection is a list of what was written; every answer is a real broker's, under our ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.relay.connection import OwnerConnection
+from readonly_engine.relay.consumer import OwnerState, RelayedConsumer
+from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.relay.identity import Identity
+from readonly_engine.relay.owners import Owners
+from readonly_engine.wire.commands import body_of, decode_command, encode_command
+from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandAck,
+    CommandAckResponse,
+    CommandFlow,
+    CommandSeek,
+    CommandSubscribe,
+    CommandSuccess,
+)
+
+ANSWERS = {
+    "LOOKUP": "broker_lookup_response",
+    "SUBSCRIBE": "broker_success",
+    "GET_LAST_MESSAGE_ID": "broker_get_last_message_id_response",
+    "CLOSE_CONSUMER": "broker_success",
+}
+
+
+def owner_url(golden):
+    """Where the golden LOOKUP_RESPONSE says that the owner is."""
+    return decode_command(golden("broker_lookup_response")[4:])[0].lookup_topic_response.broker_service_url
+
+
+class Written(asyncio.Transport):
+    """Keeps what was written, as commands."""
+
+    def __init__(self):
+        super().__init__()
+        self.splitter = FrameSplitter()
+        self.commands = []
+
+    def write(self, data):
+        self.commands += [decode_command(frame)[0] for frame in self.splitter.receive_data(data)]
+
+    def close(self):
+        pass
+
+
+class Owner:
+    """The other end of a connection: a real broker's answers to what was written."""
+
+    def __init__(self, owners, golden):
+        self.golden = golden
+        url = owner_url(golden)
+        self.transport = Written()
+        self.connection = OwnerConnection(url, Identity())
+        self.connection.connection_made(self.transport)
+        self.connection.data_received(golden("broker_connected"))
+        owners._open[url, Identity()] = self.connection
+        self.seen = 0
+
+    def next(self):
+        """What was written since the last look."""
+        new, self.seen = self.transport.commands[self.seen :], len(self.transport.commands)
+        return [(BaseCommand.Type.Name(command.type), body_of(command)) for command in new]
+
+    def answer(self, name, request_id, **fields):
+        command, _ = decode_command(self.golden(name)[4:])
+        body = body_of(command)
+        body.request_id = request_id
+        for field, value in fields.items():
+            setattr(body, field, value)
+        self.say(command)
+
+    def say(self, command):
+        self.connection.data_received(encode_command(command))
+
+    def lose(self):
+        self.connection.connection_lost(None)
+
+
+class Events:
+    def __init__(self):
+        self.said, self.back, self.ended = [], [], []
+
+    def owner_command(self, command, payload):
+        self.said.append(command)
+
+    def reattached(self, state):
+        self.back.append(state)
+
+    def dismissed(self, reason):
+        self.ended.append(reason)
+
+
+async def settle():
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def answered(owner, task=None):
+    """Answer whatever the consumer asks until it has what it wants; what was asked."""
+    asked = []
+    for _ in range(10):
+        await settle()
+        for name, body in owner.next():
+            asked.append((name, body))
+            if name in ANSWERS:
+                owner.answer(ANSWERS[name], body.request_id)
+        if task is not None and task.done():
+            break
+    return asked
+
+
+def subscribe():
+    return CommandSubscribe(topic="persistent://public/default/t", subscription="s", consumer_id=77, request_id=5)
+
+
+def play(golden, scene, *, mute=True):
+    async def run():
+        owners = Owners(owner_url(golden))
+        owner, events = Owner(owners, golden), Events()
+        owner.next()
+        consumer = RelayedConsumer(owners, Identity(), subscribe(), events, mute=mute)
+        task = asyncio.create_task(consumer.attach())
+        asked = await answered(owner, task)
+        await task
+        await scene(owners, owner, consumer, events, asked)
+
+    asyncio.run(run())
+
+
+def ack(entry_id, **fields):
+    made = CommandAck(ack_type=CommandAck.Individual, consumer_id=77, **fields)
+    made.message_id.add(ledger_id=1, entry_id=entry_id)
+    return made
+
+
+def test_it_subscribes_at_the_owner_under_an_id_of_the_connection_and_asks_for_nothing(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE"]
+        relayed = asked[1][1]
+        assert (relayed.subscription, relayed.consumer_id) == ("s", 1)
+        assert consumer.attached
+
+    play(golden, scene)
+
+
+def test_two_consumers_of_one_connection_have_ids_of_their_own(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        second = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
+        task = asyncio.create_task(second.attach())
+        asked = await answered(owner, task)
+        await task
+        assert asked[-1][1].consumer_id == 2
+
+    play(golden, scene)
+
+
+def test_the_owner_says_where_the_subscription_stands(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        task = asyncio.create_task(consumer.state())
+        await answered(owner, task)
+        state = await task
+        assert state.last.entry_id == 2
+        assert state.mark_delete == (state.last.ledger_id, -1)
+
+    play(golden, scene)
+
+
+def test_an_ack_goes_to_the_owner_and_its_receipt_to_the_client_under_the_clients_id(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        consumer.ack(ack(3, request_id=900))
+        ((name, relayed),) = owner.next()
+        assert (name, relayed.consumer_id, relayed.message_id[0].entry_id) == ("ACK", 1, 3)
+        assert relayed.request_id != 900
+        assert consumer.unanswered_acks == 1
+        response = CommandAckResponse(consumer_id=1, request_id=relayed.request_id)
+        owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
+        assert [said.ack_response.request_id for said in events.said] == [900]
+        assert consumer.unanswered_acks == 0
+        await asyncio.wait_for(consumer.settled(), 1)
+
+    play(golden, scene)
+
+
+def test_an_ack_that_the_client_wants_no_receipt_of_is_confirmed_all_the_same(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        consumer.ack(ack(3))
+        ((_, relayed),) = owner.next()
+        owner.say(
+            BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=CommandAckResponse(request_id=relayed.request_id))
+        )
+        assert (events.said, consumer.unanswered_acks) == ([], 0)
+
+    play(golden, scene)
+
+
+def test_acks_wait_while_the_owner_is_away_and_are_sent_again_when_it_is_back(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        consumer.ack(ack(1))
+        owner.next()
+        owner.lose()
+        assert not consumer.attached
+        consumer.ack(ack(2))
+        with pytest.raises(OwnerUnavailableError):
+            await consumer.state()
+        moved = Owner(owners, golden)
+        moved.next()
+        asked = await answered(moved)
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "ACK", "ACK", "GET_LAST_MESSAGE_ID"]
+        assert [body.message_id[0].entry_id for name, body in asked if name == "ACK"] == [1, 2]
+        assert len(events.back) == 1
+        assert isinstance(events.back[0], OwnerState)
+        assert consumer.unanswered_acks == 2, "until the owner has answered"
+        await consumer_closed(moved, consumer)
+
+    play(golden, scene)
+
+
+async def consumer_closed(owner, consumer):
+    task = asyncio.create_task(consumer.close())
+    asked = await answered(owner, task)
+    await task
+    assert [name for name, _ in asked] == ["CLOSE_CONSUMER"]
+
+
+def test_an_owner_that_unloads_the_topic_closes_the_consumer_and_it_comes_back(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        command, _ = decode_command(golden("broker_close_consumer")[4:])
+        command.close_consumer.consumer_id = 1
+        owner.say(command)
+        asked = await answered(owner)
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID"]
+        assert asked[1][1].consumer_id == 2, "an id is used once"
+        assert (len(events.back), events.ended) == (1, [])
+
+    play(golden, scene)
+
+
+def test_a_seek_closes_the_consumer_for_good(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())
+        task = asyncio.create_task(consumer.request(seek))
+        await settle()
+        ((name, body),) = owner.next()
+        assert (name, body.consumer_id) == ("SEEK", 1)
+        command, _ = decode_command(golden("broker_close_consumer")[4:])
+        command.close_consumer.consumer_id = 1
+        owner.say(command)
+        owner.answer("broker_success", body.request_id)
+        assert (await task).type == BaseCommand.SUCCESS
+        assert len(events.ended) == 1
+        assert await answered(owner) == []
+
+    play(golden, scene)
+
+
+def test_a_refusal_that_trying_again_does_not_mend_ends_the_consumer(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        owner.lose()
+        moved = Owner(owners, golden)
+        moved.next()
+        for _ in range(10):
+            await settle()
+            for name, body in moved.next():
+                moved.answer("broker_error" if name == "SUBSCRIBE" else ANSWERS[name], body.request_id)
+        assert events.ended == ["Exclusive consumer is already connected"]
+        assert events.back == []
+
+    play(golden, scene)
+
+
+def test_a_refused_subscription_is_the_owners_own_error(golden):
+    async def run():
+        owners = Owners(owner_url(golden))
+        owner = Owner(owners, golden)
+        owner.next()
+        consumer = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
+        task = asyncio.create_task(consumer.attach())
+        for _ in range(5):
+            await settle()
+            for name, body in owner.next():
+                owner.answer("broker_error" if name == "SUBSCRIBE" else ANSWERS[name], body.request_id)
+        with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected") as refused:
+            await task
+        assert refused.value.code == 5  # ConsumerBusy
+        assert not consumer.attached
+
+    asyncio.run(run())
+
+
+def test_a_consumer_that_passes_through_sends_flow_and_ends_with_its_connection(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        consumer.send(BaseCommand(type=BaseCommand.FLOW, flow=CommandFlow(consumer_id=77, message_permits=10)))
+        ((name, body),) = owner.next()
+        assert (name, body.consumer_id, body.message_permits) == ("FLOW", 1, 10)
+        owner.lose()
+        await settle()
+        assert len(events.ended) == 1
+
+    play(golden, scene, mute=False)
+
+
+def test_closing_while_subscribing_leaves_nothing_at_the_owner(golden):
+    async def run():
+        owners = Owners(owner_url(golden))
+        owner = Owner(owners, golden)
+        owner.next()
+        consumer = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
+        task = asyncio.create_task(consumer.attach())
+        await settle()
+        ((_, lookup),) = [entry for entry in owner.next() if entry[0] == "LOOKUP"]
+        owner.answer("broker_lookup_response", lookup.request_id)
+        await settle()
+        assert [name for name, _ in owner.next()] == ["SUBSCRIBE"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        ((name, body),) = owner.next()
+        assert (name, body.consumer_id) == ("CLOSE_CONSUMER", 1)
+
+    asyncio.run(run())
+
+
+def test_a_late_answer_reaches_nobody(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        task = asyncio.create_task(consumer.state())
+        await settle()
+        ((_, body),) = owner.next()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        owner.answer("broker_get_last_message_id_response", body.request_id)
+        owner.say(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=body.request_id)))
+        assert events.said == []
+
+    play(golden, scene)

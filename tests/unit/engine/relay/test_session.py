@@ -1,0 +1,168 @@
+"""OwnerSession, played: what goes in, what comes out. What comes from the owner is a real broker's, with our request ids."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_engine.relay.identity import Identity
+from readonly_engine.relay.session import OwnerSession
+from readonly_engine.wire.commands import body_of, decode_command, encode_command
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandCloseConsumer,
+    CommandError,
+    CommandGetLastMessageId,
+    CommandLookupTopic,
+    CommandProducerSuccess,
+    CommandSuccess,
+)
+
+
+def lookup(request_id=0):
+    return BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic="t", request_id=request_id))
+
+
+def success(request_id):
+    return encode_command(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=request_id)))
+
+
+@pytest.fixture
+def answer_to(golden):
+    """A real broker's answer, to one of our requests."""
+
+    def make(name, request_id):
+        frame = golden(name)
+        command, end = decode_command(frame[4:])
+        body_of(command).request_id = request_id
+        return encode_command(command, frame[4 + end :])
+
+    return make
+
+
+def test_the_first_frame_says_who_we_are_and_with_whose_credentials():
+    connect = decode_command(OwnerSession().connect(Identity("token", b"secret"))[4:])[0].connect
+    assert (connect.auth_method_name, connect.auth_data) == ("token", b"secret")
+    assert connect.protocol_version == 21
+    connect = decode_command(OwnerSession().connect(Identity())[4:])[0].connect
+    assert not connect.HasField("auth_method_name")
+    assert not connect.HasField("auth_data")
+
+
+def test_a_request_gets_an_id_of_this_connection_whatever_the_clients_was():
+    session = OwnerSession()
+    for expected in (1, 2):
+        request_id, frame = session.request(lookup(request_id=77))
+        assert request_id == expected
+        assert decode_command(frame[4:])[0].lookup_topic.request_id == expected
+
+
+def test_answers_are_matched_in_whatever_order_they_come(answer_to):
+    session = OwnerSession()
+    first, _ = session.request(lookup())
+    second, _ = session.request(
+        BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=CommandGetLastMessageId())
+    )
+    received = session.receive_data(
+        answer_to("broker_get_last_message_id_response", second) + answer_to("broker_lookup_response", first)
+    )
+    assert [(r.request_id, r.command.type) for r in received] == [
+        (second, BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE),
+        (first, BaseCommand.LOOKUP_RESPONSE),
+    ]
+
+
+def test_an_error_answers_a_request_too(answer_to):
+    session = OwnerSession()
+    request_id, _ = session.request(lookup())
+    (received,) = session.receive_data(answer_to("broker_error", request_id))
+    assert received.request_id == request_id
+    assert received.command.error.message == "Exclusive consumer is already connected"
+
+
+def test_an_answer_counts_once():
+    session = OwnerSession()
+    request_id, _ = session.request(lookup())
+    received = session.receive_data(success(request_id) * 2)
+    assert [r.request_id for r in received] == [request_id, None]
+
+
+def test_a_late_answer_answers_nothing_and_not_the_next_request_either():
+    session = OwnerSession()
+    given_up, _ = session.request(lookup())
+    session.forget(given_up)
+    waiting, _ = session.request(lookup())
+    received = session.receive_data(success(given_up) + success(waiting))
+    assert [r.request_id for r in received] == [None, waiting]
+
+
+def test_what_the_owner_says_by_itself_is_no_answer_even_with_a_waiting_id(golden):
+    session = OwnerSession()
+    session.request(lookup())
+    names = ["broker_close_consumer", "broker_active_consumer_change", "broker_message", "broker_connected"]
+    received = session.receive_data(b"".join(map(golden, names)))
+    assert [r.request_id for r in received] == [None] * 4
+    (refused,) = session.receive_data(
+        encode_command(BaseCommand(type=BaseCommand.ERROR, error=CommandError(request_id=-1, message="no")))
+    )
+    assert refused.request_id is None
+
+
+def test_the_payload_of_a_message_comes_along(golden):
+    (received,) = OwnerSession().receive_data(golden("broker_message"))
+    assert received.command.message.message_id.entry_id == 0
+    assert received.payload.startswith(b"\x0e\x01")
+    assert received.payload.endswith(b"first")
+
+
+def test_ping_is_answered_as_the_stock_client_answers_it_and_nobody_hears_of_it(golden):
+    session = OwnerSession()
+    assert session.data_to_send() == b""
+    assert session.receive_data(golden("broker_ping")) == []
+    assert session.data_to_send() == golden("client_pong")
+    assert session.data_to_send() == b""
+
+
+def test_every_ping_is_answered_between_other_commands(golden):
+    session = OwnerSession()
+    received = session.receive_data(golden("broker_ping") + golden("broker_message") + golden("broker_ping"))
+    assert len(received) == 1
+    assert session.data_to_send() == golden("client_pong") * 2
+
+
+def test_one_byte_at_a_time(golden, answer_to):
+    session = OwnerSession()
+    request_id, _ = session.request(lookup())
+    stream = golden("broker_ping") + golden("broker_message") + answer_to("broker_lookup_response", request_id)
+    received = [item for byte in stream for item in session.receive_data(bytes([byte]))]
+    assert [r.request_id for r in received] == [None, request_id]
+    assert session.data_to_send() == golden("client_pong")
+
+
+def test_a_producer_that_waits_for_its_turn_is_answered_twice(answer_to):
+    session = OwnerSession()
+    producer = BaseCommand(type=BaseCommand.PRODUCER)
+    request_id, _ = session.request(producer)
+    wait = CommandProducerSuccess(request_id=request_id, producer_ready=False)
+    queued = encode_command(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=wait))
+    ready = answer_to("broker_producer_success", request_id)
+    received = session.receive_data(queued + ready + ready)
+    assert [r.request_id for r in received] == [request_id, request_id, None]
+    assert [r.command.producer_success.producer_ready for r in received] == [False, True, True]
+
+
+def test_a_command_without_a_request_id_cannot_be_a_request():
+    with pytest.raises(AttributeError):
+        OwnerSession().request(BaseCommand(type=BaseCommand.PING))
+
+
+def test_close_consumer_is_a_request_of_ours_and_a_word_of_the_owner(golden):
+    session = OwnerSession()
+    close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=4))
+    request_id, _ = session.request(close)
+    received = session.receive_data(golden("broker_close_consumer") + success(request_id))
+    assert [r.request_id for r in received] == [None, request_id]
+
+
+def test_a_peer_that_does_not_speak_pulsar_ends_the_session():
+    with pytest.raises(WireError):
+        OwnerSession().receive_data(b"HTTP/1.1 400 Bad Request\r\n\r\n")

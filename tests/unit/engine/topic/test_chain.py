@@ -1,0 +1,309 @@
+"""LedgerChain against a naive picture of a topic: a writer that rolls, closes and trims ledgers, and news of it in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.wire.ledgers import LedgerMetadata
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+
+
+def info(*ledgers, terminated=False):
+    """A topic's list: (ledger id, entries) finished, a bare ledger id not yet."""
+    made = ManagedLedgerInfo()
+    for ledger in ledgers:
+        if isinstance(ledger, tuple):
+            made.ledger_info.add(ledger_id=ledger[0], entries=ledger[1], size=1, timestamp=1)
+        else:
+            made.ledger_info.add(ledger_id=ledger, timestamp=0)
+    if terminated:
+        made.terminated_position.ledger_id = 1
+    return made
+
+
+def metadata(last_entry_id=None):
+    ensembles = ((0, ("a:1", "b:1")),)
+    if last_entry_id is None:
+        return LedgerMetadata(ensembles, 2, 2, False, -1, 3)
+    return LedgerMetadata(ensembles, 2, 2, True, last_entry_id, 3)
+
+
+def walk(chain, position=EARLIEST):
+    """All that can be read, as a reader meets it."""
+    found = []
+    position = chain.at_or_after(chain.after(position))
+    while chain.readable(position):
+        found.append(position)
+        position = chain.after(position)
+    return found
+
+
+@dataclass
+class Written:
+    """A ledger at its writer: how many entries it has, whether it is closed, and whether the topic's list says so."""
+
+    ledger_id: int
+    entries: int = 0
+    closed: bool = False
+    listed: bool = False
+
+
+class AReaderFollowsATopic(RuleBasedStateMachine):
+    """The writer writes; the chain is told pieces of what is true, late and in any order, as ZooKeeper and bookies would."""
+
+    def __init__(self):
+        super().__init__()
+        self.chain = LedgerChain()
+        self.written = [Written(1)]
+        self.next_id = 2
+        self.known = set()
+        self.told_trimmed = False
+        self.limit = None
+
+    # The writer
+
+    @rule(count=st.integers(1, 4))
+    def write(self, count):
+        if not self.written[-1].closed:
+            self.written[-1].entries += count
+
+    @rule()
+    def close_last(self):
+        """A roll or an unload begins: the ledger's own metadata is first."""
+        self.written[-1].closed = True
+
+    @precondition(lambda self: self.written[-1].closed)
+    @rule(step=st.integers(1, 3))
+    def roll(self, step):
+        """The list has the closed ledger's size and the new ledger at the same time."""
+        self.written[-1].listed = True
+        self.next_id += step
+        self.written.append(Written(self.next_id))
+
+    @rule()
+    def recover_with_one_more(self):
+        """The writer died: recovery closes the ledger and keeps an entry beyond the LAC."""
+        if not self.written[-1].closed:
+            self.written[-1].entries += 1
+            self.written[-1].closed = True
+
+    @precondition(lambda self: len(self.written) > 1)
+    @rule()
+    def trim(self):
+        del self.written[0]
+
+    # The news
+
+    @rule()
+    def the_list_arrives(self):
+        gone = self.known - {ledger.ledger_id for ledger in self.written}
+        if gone:
+            self.limit = None  # entries went away: the limit may be lower now
+        self.known = {ledger.ledger_id for ledger in self.written}
+        self.chain.topic_changed(info(*[(w.ledger_id, w.entries) if w.listed else w.ledger_id for w in self.written]))
+
+    @rule(data=st.data())
+    def a_ledgers_metadata_arrives(self, data):
+        ledger = data.draw(st.sampled_from(self.written))
+        self.chain.ledger_changed(ledger.ledger_id, metadata(ledger.entries - 1 if ledger.closed else None))
+
+    @rule(data=st.data())
+    def a_lac_arrives(self, data):
+        """Of any ledger, any value that was once right."""
+        ledger = data.draw(st.sampled_from(self.written))
+        self.chain.lac_advanced(ledger.ledger_id, data.draw(st.integers(-1, ledger.entries - 1)))
+
+    # What must hold
+
+    def entries_of(self, ledger_id):
+        return next((w.entries for w in self.written if w.ledger_id == ledger_id), None)
+
+    @invariant()
+    def nothing_is_read_that_was_not_written_and_nothing_is_left_out(self):
+        """What can be read is a prefix of what was written to the ledgers that the chain knows of."""
+        found = walk(self.chain)
+        truth = [
+            Position(ledger_id, entry)
+            for ledger_id in self.chain.ledger_ids
+            if self.entries_of(ledger_id) is not None
+            for entry in range(self.entries_of(ledger_id))
+        ]
+        kept = [position for position in found if self.entries_of(position.ledger_id) is not None]
+        assert kept == truth[: len(kept)]
+        assert found == sorted(found)
+        assert self.chain.limit == (found[-1] if found else None)
+
+    @invariant()
+    def the_limit_does_not_step_back(self):
+        limit = self.chain.limit
+        if self.limit is not None:
+            assert limit is not None
+            assert limit >= self.limit
+        self.limit = limit
+
+    @invariant()
+    def a_run_is_readable_as_far_as_it_goes_and_no_further_than_its_ledger(self):
+        for position in walk(self.chain):
+            for count in (1, 2, 100):
+                first, last = self.chain.run(position, count)
+                assert first == position.entry_id
+                assert 1 <= last - first + 1 <= count
+                assert all(self.chain.readable(Position(position.ledger_id, e)) for e in range(first, last + 1))
+                if last - first + 1 < count:
+                    assert not self.chain.readable(Position(position.ledger_id, last + 1))
+
+    @invariant()
+    def following_is_monotone_and_settles(self):
+        for ledger_id in range(-1, self.next_id + 2):
+            for entry_id in range(-1, 6):
+                position = Position(ledger_id, entry_id)
+                after = self.chain.after(position)
+                assert after > position
+                place = self.chain.at_or_after(position)
+                assert place >= position
+                assert place.entry_id >= 0
+                assert self.chain.at_or_after(place) == place
+                assert self.chain.at_or_after(after) == after
+                if self.chain.readable(position):
+                    assert place == position
+
+    @invariant()
+    def open_ledgers_are_those_whose_end_is_not_known(self):
+        for ledger_id in self.chain.ledger_ids:
+            assert (ledger_id in self.chain.open_ledgers) != self.chain.ledger(ledger_id).closed
+
+    def teardown(self):
+        """When all the news has come, everything that was written to closed ledgers can be read."""
+        self.the_list_arrives()
+        for ledger in self.written:
+            self.chain.ledger_changed(ledger.ledger_id, metadata(ledger.entries - 1 if ledger.closed else None))
+            if not ledger.closed:
+                self.chain.lac_advanced(ledger.ledger_id, ledger.entries - 1)
+        assert walk(self.chain) == [Position(w.ledger_id, e) for w in self.written for e in range(w.entries)]
+
+
+TestAReaderFollowsATopic = AReaderFollowsATopic.TestCase
+
+
+@pytest.fixture
+def chain():
+    return LedgerChain()
+
+
+def test_before_anything_is_known_nothing_can_be_read(chain):
+    assert chain.limit is None
+    assert not chain.readable(Position(1, 0))
+    assert chain.run(Position(1, 0), 10) is None
+    assert not chain.exists
+
+
+def test_a_roll_goes_on_in_the_next_ledger(chain):
+    chain.topic_changed(info((3, 2), 8))
+    chain.lac_advanced(8, 0)
+    assert walk(chain) == [(3, 0), (3, 1), (8, 0)]
+    assert chain.after(Position(8, 0)) == (8, 1), "where the next entry will be"
+    assert chain.run(Position(3, 1), 100) == (1, 1)
+
+
+def test_a_new_ledger_is_not_read_before_the_end_of_the_one_before_is_known(chain):
+    """The list may name a new ledger while the size of the one before is not there yet: order must not be violated."""
+    chain.topic_changed(info(3, 8))
+    chain.lac_advanced(3, 1)
+    chain.lac_advanced(8, 5)
+    assert walk(chain) == [(3, 0), (3, 1)]
+    assert chain.limit == (3, 1)
+    assert not chain.readable(Position(8, 0))
+    chain.ledger_changed(3, metadata(2))
+    assert walk(chain) == [(3, 0), (3, 1), (3, 2), *[(8, entry) for entry in range(6)]]
+
+
+def test_a_position_at_the_open_tail_moves_on_when_its_ledger_closes_there(chain):
+    chain.topic_changed(info(3))
+    chain.lac_advanced(3, 1)
+    waiting = chain.after(Position(3, 1))
+    assert waiting == (3, 2)
+    chain.topic_changed(info((3, 2), 8))
+    assert chain.at_or_after(waiting) == (8, 0)
+
+
+def test_empty_ledgers_are_stepped_over(chain):
+    chain.topic_changed(info((3, 1), (4, 0), (5, 0), 8))
+    assert chain.after(Position(3, 0)) == (8, 0)
+    assert chain.limit == (3, 0)
+    assert chain.at_or_after(Position(4, 0)) == (8, 0)
+
+
+def test_recovery_may_raise_the_last_entry_above_the_lac(chain):
+    chain.topic_changed(info(3))
+    chain.lac_advanced(3, 4)
+    chain.ledger_changed(3, metadata(5))
+    assert chain.limit == (3, 5)
+    chain.lac_advanced(3, 99)
+    assert chain.limit == (3, 5), "of a closed ledger no LAC counts"
+
+
+def test_a_lower_lac_and_one_of_a_strange_ledger_are_ignored(chain):
+    chain.topic_changed(info(3))
+    chain.lac_advanced(3, 4)
+    chain.lac_advanced(3, 2)
+    chain.lac_advanced(77, 9)
+    assert chain.limit == (3, 4)
+    assert chain.ledger(77) is None
+
+
+def test_trimming_takes_a_reader_to_the_first_entry_that_is_left(chain):
+    chain.topic_changed(info((3, 5), (4, 5), 8))
+    chain.topic_changed(info((4, 5), 8))
+    assert chain.after(Position(3, 1)) == (4, 0)
+    assert chain.at_or_after(Position(3, 1)) == (4, 0)
+    assert not chain.readable(Position(3, 1))
+    assert chain.ledger(3) is None
+
+
+def test_an_unload_changes_nothing_for_a_reader_but_adds_a_ledger(chain):
+    chain.topic_changed(info(3))
+    chain.lac_advanced(3, 4)
+    chain.ledger_changed(3, metadata(4))
+    assert chain.open_ledgers == []
+    before = walk(chain)
+    chain.topic_changed(info((3, 5), 9))
+    assert walk(chain) == before
+    assert chain.open_ledgers == [9]
+    assert chain.after(Position(3, 4)) == (9, 0)
+
+
+def test_a_real_topic_before_and_after_its_unload(golden, chain):
+    chain.topic_changed(ManagedLedgerInfo.FromString(golden("zk_managed_ledger")))
+    (ledger_id,) = chain.open_ledgers
+    chain.lac_advanced(ledger_id, 1)
+    chain.topic_changed(ManagedLedgerInfo.FromString(golden("zk_managed_ledger_two")))
+    assert chain.limit == (ledger_id, 2)
+    assert chain.ledger_ids[0] == ledger_id
+    assert chain.open_ledgers == chain.ledger_ids[1:]
+
+
+def test_a_topic_that_is_deleted_has_nothing_and_may_come_back_with_other_ledgers(chain):
+    chain.topic_changed(info((3, 5)))
+    chain.topic_changed(None)
+    assert not chain.exists
+    assert (chain.limit, chain.ledger_ids, chain.open_ledgers) == (None, [], [])
+    chain.topic_changed(info((9, 1)))
+    assert chain.exists
+    assert chain.at_or_after(Position(3, 2)) == (9, 0)
+
+
+def test_termination_is_known(chain):
+    chain.topic_changed(info((3, 5), terminated=True))
+    assert chain.terminated
+    assert chain.open_ledgers == []
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_run_of_nothing_is_none(chain, count):
+    chain.topic_changed(info((3, 5)))
+    assert chain.run(Position(3, 0), count) is None

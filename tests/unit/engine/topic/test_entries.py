@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.wire.bookie import decode_reply
+from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
+from readonly_engine.wire.commands import decode_command
+from readonly_engine.wire.digest import digest_for
+from readonly_engine.wire.entry import Entry, decode_entry
+from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
+
+
+@pytest.fixture
+def entry(golden):
+    """A real entry of a topic, by its number."""
+
+    def make(number):
+        body = decode_reply(golden(f"bookie_read_{number}"))[1].body
+        found = decode_entry(body, digest_for(LedgerMetadataFormat.CRC32C), int.from_bytes(body[:8], "big"), number)
+        return TopicEntry(found)
+
+    return make
+
+
+def test_the_frame_of_a_real_entry_is_the_stock_brokers(golden, entry):
+    assert entry(0).frame(0, -1) == golden("broker_message")
+    assert entry(2).frame(1, -1) == golden("broker_message_batch")
+    assert entry(0).frame(1, -1, redelivery_count=1) == golden("broker_message_redelivered")
+
+
+def test_what_a_dispatcher_needs_to_know(entry):
+    batch = entry(2)
+    assert batch.messages == 3
+    assert not batch.marker
+    assert batch.position.entry_id == 2
+    assert batch.size == len(batch.payload)
+
+
+def test_consumers_with_the_same_id_share_the_same_bytes(entry):
+    one = entry(0)
+    assert one.frame(0, -1) is one.frame(0, -1)
+    assert one.frame(0, -1, 5) is one.frame(0, -1, 5)
+    assert one.frame(0, -1) != one.frame(0, -1, 5), "an epoch is in the frame"
+    assert one.frame(0, -1) != one.frame(1, -1)
+
+
+def test_frames_of_many_ids_are_right_although_few_are_kept(entry):
+    one = entry(0)
+    for consumer_id in [*range(20), *range(20)]:
+        assert decode_command(one.frame(consumer_id, -1)[4:])[0].message.consumer_id == consumer_id
+    assert len(one._frames) < 20
+
+
+def test_a_redelivery_is_not_what_others_get(entry):
+    one = entry(0)
+    first = one.frame(0, -1)
+    assert decode_command(one.frame(0, -1, redelivery_count=2)[4:])[0].message.redelivery_count == 2
+    assert one.frame(0, -1) is first
+
+
+def test_an_entry_that_is_no_message_is_passed_on_as_it_is():
+    strange = TopicEntry(Entry(4, 7, 6, 100, b"not a message"))
+    assert (strange.payload, strange.messages, strange.marker) == (b"not a message", 1, False)
+    assert strange.frame(0, -1).endswith(b"not a message")
+
+
+def test_a_marker_is_known():
+    encoded = MessageMetadata(producer_name="p", marker_type=MarkerType.TXN_COMMIT).SerializeToString()
+    assert TopicEntry(Entry(4, 7, 6, 100, len(encoded).to_bytes(4, "big") + encoded)).marker

@@ -1,0 +1,343 @@
+"""TopicLog's ordering of events.
+
+The metadata store is a few lines in memory here, and only here: a real ZooKeeper cannot be made to deliver its events in a
+chosen order. No bookie is registered in it, so reads end as they do while bookies are away; what is read is put into the cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.metadata.cluster import ClusterMetadata, ledger_path
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.store import Versioned
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.topic import log as log_module
+from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+from readonly_engine.wire.varint import encode_varint
+
+TOPIC = parse_topic_name("persistent://public/default/orders")
+
+
+class EventsInAChosenOrder:
+    """A MetadataStore whose watches call back when the test says so."""
+
+    connected = True
+
+    def __init__(self):
+        self.values = {}
+        self.watches = {}
+        self.stopped = []
+
+    async def get(self, path):
+        value = self.values.get(path)
+        return None if value is None else Versioned(value, 0)
+
+    def watch(self, path, changed):
+        store = self
+
+        class Watch:
+            def stop(self):
+                store.stopped.append(path)
+                store.watches.pop(path, None)
+
+        self.watches[path] = changed
+        return Watch()
+
+    def fire(self, path, value):
+        self.watches[path](None if value is None else Versioned(value, 0))
+
+
+def topic_node(*ledgers):
+    made = ManagedLedgerInfo()
+    for ledger in ledgers:
+        if isinstance(ledger, tuple):
+            made.ledger_info.add(ledger_id=ledger[0], entries=ledger[1], size=1, timestamp=1)
+        else:
+            made.ledger_info.add(ledger_id=ledger, timestamp=0)
+    return made.SerializeToString()
+
+
+def ledger_node(last_entry_id=None):
+    closed = last_entry_id is not None
+    message = LedgerMetadataFormat(
+        quorum_size=1, state=LedgerMetadataFormat.CLOSED if closed else LedgerMetadataFormat.OPEN
+    )
+    if closed:
+        message.last_entry_id = last_entry_id
+    message.segment.add(first_entry_id=0, ensemble_member=["nowhere"])
+    encoded = message.SerializeToString()
+    return b"BookieMetadataFormatVersion\t3\n" + encode_varint(len(encoded)) + encoded
+
+
+class Scene:
+    def __init__(self):
+        self.store = EventsInAChosenOrder()
+        self.cluster = ClusterMetadata(self.store)
+        self.asked = []
+        self.cache = EntryCache(1 << 20)
+        self.log = TopicLog(TOPIC, self.cluster, BookiePool(self.resolve), self.cache)
+        self.told = 0
+        self.log.listen(self.listener)
+
+    def listener(self):
+        self.told += 1
+
+    async def resolve(self, bookie_id):
+        self.asked.append(bookie_id)
+        return await self.cluster.bookie_address(bookie_id)
+
+    def topic(self, *ledgers):
+        self.store.fire(TOPIC.managed_ledger_path, topic_node(*ledgers))
+
+    def ledger(self, ledger_id, last_entry_id=None):
+        self.store.fire(ledger_path("/ledgers", ledger_id), ledger_node(last_entry_id))
+
+    def watches(self, ledger_id):
+        return ledger_path("/ledgers", ledger_id) in self.store.watches
+
+    def keep(self, ledger_id, *entry_ids):
+        for entry_id in entry_ids:
+            self.cache.put(TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, b"x")))
+
+
+def play(scene):
+    async def run():
+        stage = Scene()
+        try:
+            await scene(stage)
+        finally:
+            stage.log.close()
+
+    asyncio.run(run())
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def found(entries):
+    return [entry.position for entry in entries]
+
+
+def test_a_topic_without_an_open_ledger_is_open_as_soon_as_it_is_known():
+    async def scene(stage):
+        assert not stage.log._opened.done()
+        stage.topic((3, 2))
+        await stage.log.opened()
+        assert stage.log.limit == (3, 1)
+
+    play(scene)
+
+
+def test_a_topic_with_an_open_ledger_waits_for_that_ledgers_metadata():
+    async def scene(stage):
+        stage.topic((3, 2), 8)
+        assert not stage.log._opened.done()
+        stage.ledger(8)
+        await stage.log.opened()
+        assert stage.log.limit == (3, 1)
+
+    play(scene)
+
+
+def test_a_store_that_does_not_tell_is_an_error_and_no_hang(monkeypatch):
+    monkeypatch.setattr(log_module, "OPEN_TIMEOUT_S", 0.01)
+
+    async def scene(stage):
+        with pytest.raises(MetadataError, match="the ledgers of persistent://public/default/orders are not known"):
+            await stage.log.opened()
+
+    play(scene)
+
+
+def test_a_roll_whose_events_come_ledger_first():
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        stage.ledger(3, last_entry_id=4)
+        assert stage.log.limit == (3, 4)
+        assert not stage.watches(3)
+        stage.topic((3, 5), 8)
+        assert stage.watches(8)
+        stage.ledger(8)
+        stage.log.confirm(Position(8, 0))
+        assert stage.log.limit == (8, 0)
+
+    play(scene)
+
+
+def test_a_roll_whose_events_come_list_first():
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        old_watch = stage.store.watches[ledger_path("/ledgers", 3)]
+        stage.topic((3, 5), 8)
+        assert stage.log.limit == (3, 4)
+        old_watch(Versioned(ledger_node(4), 2))  # was on its way already
+        assert stage.log.limit == (3, 4)
+        stage.ledger(8)
+        stage.log.confirm(Position(8, 2))
+        assert stage.log.limit == (8, 2)
+
+    play(scene)
+
+
+def test_a_ledger_that_was_trimmed_is_forgotten_whatever_comes_of_it_later():
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        old_watch = stage.store.watches[ledger_path("/ledgers", 3)]
+        stage.topic((8, 2))
+        assert ledger_path("/ledgers", 3) in stage.store.stopped
+        old_watch(None)
+        old_watch(Versioned(ledger_node(9), 2))
+        stage.log.confirm(Position(3, 9))
+        assert stage.log.chain.ledger_ids == [8]
+        assert stage.log.limit == (8, 1)
+
+    play(scene)
+
+
+def test_a_ledger_whose_node_is_gone_before_the_list_says_so_changes_nothing():
+    async def scene(stage):
+        stage.topic((3, 2), 8)
+        stage.ledger(8)
+        stage.store.fire(ledger_path("/ledgers", 8), None)
+        assert stage.log.limit == (3, 1)
+        assert stage.log.chain.open_ledgers == [8]
+
+    play(scene)
+
+
+def test_a_damaged_node_leaves_what_was_known(caplog):
+    async def scene(stage):
+        stage.topic((3, 2))
+        stage.store.fire(TOPIC.managed_ledger_path, b"\xff")
+        assert stage.log.limit == (3, 1)
+
+    play(scene)
+    assert "/managed-ledgers/public/default/persistent/orders cannot be followed" in caplog.text
+
+
+def test_listeners_are_told_of_every_way_in_which_the_log_grows_or_shrinks():
+    async def scene(stage):
+        for change in (
+            lambda: stage.topic(3),
+            lambda: stage.ledger(3),
+            lambda: stage.log.confirm(Position(3, 1)),
+            lambda: stage.ledger(3, last_entry_id=2),
+            lambda: stage.topic((3, 3), 8),
+            lambda: stage.topic(8),
+            lambda: stage.store.fire(TOPIC.managed_ledger_path, None),
+        ):
+            before = stage.told
+            stage.keep(3, 0, 1, 2)
+            change()
+            await settle()
+            assert stage.told > before
+        stage.log.unlisten(stage.listener)
+        before = stage.told
+        stage.topic((9, 1))
+        await settle()
+        assert stage.told == before
+
+    play(scene)
+
+
+def test_the_owners_word_counts_where_the_bookies_have_not_told():
+    async def scene(stage):
+        stage.topic(3)
+        stage.ledger(3)
+        stage.log.confirm(Position(3, 5))
+        stage.log.confirm(Position(3, 2))
+        stage.log.confirm(Position(77, 5))
+        assert stage.log.limit == (3, 5)
+
+    play(scene)
+
+
+def test_what_is_in_the_cache_is_given_without_a_gap_and_not_beyond_the_limit():
+    async def scene(stage):
+        stage.topic((3, 2), (4, 0), (5, 3), 8)
+        stage.keep(3, 0, 1)
+        stage.keep(5, 0, 2)
+        stage.keep(8, 0)
+        assert found(stage.log.cached(Position(3, 0), 10)) == [(3, 0), (3, 1), (5, 0)]
+        assert found(stage.log.cached(Position(3, 1), 1)) == [(3, 1)]
+        assert found(stage.log.cached(Position(5, 1), 10)) == []
+        assert found(stage.log.cached(Position(8, 0), 10)) == []
+        assert found(await stage.log.read(Position(5, 2), 10)) == [(5, 2)]
+
+    play(scene)
+
+
+def test_an_entry_is_asked_for_once_however_many_want_it():
+    async def scene(stage):
+        stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
+        stage.topic((3, 5))
+        reads = [stage.log.read(Position(3, entry), 100) for entry in (0, 0, 2, 4)]
+        results = await asyncio.gather(*reads, return_exceptions=True)
+        assert all(isinstance(result, BookKeeperError) for result in results)
+        assert stage.asked == ["nowhere"]
+        assert "bookie nowhere is not registered" in str(results[0])
+        assert stage.log._reads == {}, "the next one asks again"
+
+    play(scene)
+
+
+def test_one_who_gives_up_waiting_does_not_end_the_read_of_others():
+    async def scene(stage):
+        stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
+        stage.topic((3, 5))
+        first = asyncio.create_task(stage.log.read(Position(3, 0), 100))
+        second = asyncio.create_task(stage.log.read(Position(3, 0), 100))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(BookKeeperError):
+            await second
+
+    play(scene)
+
+
+def test_nothing_is_asked_for_beyond_the_limit():
+    async def scene(stage):
+        stage.topic((3, 5), 8)
+        assert await stage.log.read(Position(8, 0), 10) == []
+        assert stage.asked == []
+
+    play(scene)
+
+
+def test_a_ledger_that_was_deleted_is_the_named_error():
+    async def scene(stage):
+        stage.topic((3, 5))
+        with pytest.raises(NoSuchLedgerError, match="ledger 3 was deleted"):
+            await stage.log.read(Position(3, 0), 10)
+
+    play(scene)
+
+
+def test_closing_stops_every_watch_and_task():
+    async def run():
+        stage = Scene()
+        stage.topic(3)
+        stage.ledger(3)
+        await settle()
+        stage.log.close()
+        await settle()
+        assert stage.store.watches == {}
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert [task for task in others if "LacTail" in repr(task) or "TopicLog" in repr(task)] == []
+
+    asyncio.run(run())

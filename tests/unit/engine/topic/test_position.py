@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
+
+LEDGERS, ENTRIES = 3, 6
+ALL = [Position(ledger, entry) for ledger in range(LEDGERS) for entry in range(ENTRIES)]
+ENTRY = st.sampled_from(ALL)
+BORDER = st.builds(Position, st.integers(0, LEDGERS - 1), st.integers(-1, ENTRIES))
+
+
+class RangesAgainstASet(RuleBasedStateMachine):
+    """The same operations on PositionRanges and on a plain set of positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.ranges, self.model = PositionRanges(), set()
+
+    @rule(position=ENTRY)
+    def add(self, position):
+        self.ranges.add(position)
+        self.model.add(position)
+
+    @rule(lower=BORDER, upper=BORDER)
+    def add_range(self, lower, upper):
+        self.ranges.add_range(lower, upper)
+        self.model |= {position for position in ALL if lower < position <= upper}
+
+    @rule(position=BORDER)
+    def remove_up_to(self, position):
+        self.ranges.remove_up_to(position)
+        self.model = {kept for kept in self.model if kept > position}
+
+    @invariant()
+    def same_members(self):
+        assert {position for position in ALL if position in self.ranges} == self.model
+
+    @invariant()
+    def ranges_are_in_order_and_apart(self):
+        borders = [border for pair in self.ranges for border in pair]
+        assert borders == sorted(set(borders)), "ranges that touch are one range"
+        assert len(self.ranges) == len(borders) // 2
+
+    @invariant()
+    def ends_of_ranges(self):
+        for position in ALL:
+            upper = self.ranges.upper_of(position)
+            assert (upper is None) == (position not in self.model)
+            if upper is not None:
+                assert all(other in self.model for other in ALL if position <= other <= upper)
+
+
+TestRangesAgainstASet = RangesAgainstASet.TestCase
+
+
+@given(st.permutations(range(200)))
+def test_acks_in_any_order_end_as_one_range(order):
+    ranges = PositionRanges()
+    for entry in order:
+        ranges.add(Position(7, entry))
+    assert list(ranges) == [(Position(7, -1), Position(7, 199))]
+
+
+def test_what_stands_in_no_range_has_no_end():
+    ranges = PositionRanges()
+    ranges.add_range(Position(4, 1), Position(6, 0))
+    assert ranges.upper_of(Position(4, 1)) is None
+    assert ranges.upper_of(Position(5, 10**9)) == Position(6, 0), "a range may span ledgers"
+    assert ranges.upper_of(Position(6, 1)) is None
+
+
+@pytest.mark.parametrize("upper", [Position(4, 1), Position(4, 0), EARLIEST])
+def test_an_empty_range_adds_nothing(upper):
+    ranges = PositionRanges()
+    ranges.add_range(Position(4, 1), upper)
+    assert len(ranges) == 0
+
+
+def test_positions_are_ordered_as_the_log_is():
+    assert EARLIEST < Position(0, -1) < Position(0, 0) < Position(0, 10) < Position(2, -1) < Position(2, 0)
+    assert str(Position(12, 3)) == "12:3"
