@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from readonly_operator.store import Store
 
 THREADS = 16
+WORDS = 300
+"""Longest quotation, in characters."""
 NUDGE_AGAIN_SECONDS = 2.0
 """A broker that holds the old config so long after the nudge was nudged before its kubelet saw the new ConfigMap."""
 
@@ -48,13 +50,15 @@ class BrokerReport:
 
 
 def waiting_reason(pod: Manifest) -> str:
-    """Why a pod's broker does not run, as Kubernetes says it; empty when it runs."""
+    """Why a pod's broker does not run: its own last word when it gave up, else what Kubernetes says; empty when it runs."""
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
         for state in ("waiting", "terminated"):
             detail = (container.get("state") or {}).get(state)
             if detail:
-                text = " ".join(str(detail.get("message") or "").split())[:200]
+                ended = (container.get("lastState") or {}).get("terminated") or detail
+                lines = str(ended.get("message") or detail.get("message") or "").strip().splitlines()
+                text = " ".join(lines[-1].split())[:WORDS] if lines else ""
                 return str(detail.get("reason") or state) + (f" ({text})" if text else "")
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -139,7 +143,7 @@ class Brokers:
             status, body = get(f"http://{host}:{PORT_HTTP}/readyz", self._timeout)
         except FetchError:
             return ""
-        return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:200]
+        return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:WORDS]
 
 
 def _report(name: str, answer: Any, unready: str) -> BrokerReport:

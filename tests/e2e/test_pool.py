@@ -119,6 +119,19 @@ def test_why_a_broker_does_not_start_is_said(operator, namespace, pool, eventual
     operator.expect("robp", "demo", namespace, {"LookupConfigured": ("Unknown", "BrokersSilent")})
 
 
+def test_a_broker_that_gives_up_is_quoted(operator, namespace, pool, eventually):
+    body = pool(replicas=1)
+    body["spec"]["source"]["metadataStoreUrl"] = "zk:127.0.0.1:9"
+    operator.apply(body)
+
+    def quoted():
+        message = operator.condition("robp", "demo", namespace, "Ready")["message"]
+        assert "no ZooKeeper answers at 127.0.0.1:9" in message, message
+
+    eventually(quoted, 60)
+    operator.expect("robp", "demo", namespace, {"SourceReachable": ("False", "Unreachable")})
+
+
 def test_deletion_leaves_nothing(operator, writer, namespace, pool, eventually):
     operator.apply(pool(replicas=1))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "BrokersReady")}, timeout=120)

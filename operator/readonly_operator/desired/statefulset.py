@@ -93,6 +93,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
             {"name": "pulsar", "containerPort": PORT_PULSAR, "protocol": "TCP"},
             {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
         ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",  # so that status can quote why a broker gave up
         "startupProbe": _probe("/healthz", period=1, failures=60),
         "livenessProbe": _probe("/healthz", period=10, failures=3),
         "readinessProbe": _probe("/readyz", period=2, failures=3),

@@ -191,7 +191,7 @@ def test_a_pod_that_ends_is_not_ready():
 
 
 def test_why_a_pod_waits_is_kubernetes_own_word():
-    waiting = {"waiting": {"reason": "ErrImageNeverPull", "message": "image is\nnot present"}}
+    waiting = {"waiting": {"reason": "ErrImageNeverPull", "message": "image is  not present"}}
     assert waiting_reason(pod(phase="Pending", containerStatuses=[{"state": waiting}])) == (
         "ErrImageNeverPull (image is not present)"
     )
@@ -200,3 +200,17 @@ def test_why_a_pod_waits_is_kubernetes_own_word():
     assert waiting_reason({"metadata": {}, "status": {"phase": "Pending", "conditions": [unscheduled]}}) == (
         "Unschedulable (no nodes)"
     )
+
+
+def test_a_broker_that_gave_up_is_quoted():
+    gave_up = {
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+        "lastState": {
+            "terminated": {"reason": "Error", "message": "log line\npulsar-readonly serve: no ZooKeeper answers\n"}
+        },
+    }
+    assert waiting_reason(pod(phase="Running", containerStatuses=[gave_up])) == (
+        "CrashLoopBackOff (pulsar-readonly serve: no ZooKeeper answers)"
+    )
+    ended = {"state": {"terminated": {"reason": "Error", "message": "the last word"}}}
+    assert waiting_reason(pod(phase="Running", containerStatuses=[ended])) == "Error (the last word)"
