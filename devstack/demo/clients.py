@@ -39,7 +39,9 @@ def request(method: str, url: str, body: str | None = None) -> None:
     try:
         urllib.request.urlopen(call, timeout=30).close()  # noqa: S310
     except urllib.error.HTTPError as error:
-        if error.code not in {404, 409}:
+        if error.code == 307:  # to the owner; urllib follows it for GET only
+            request(method, error.headers["Location"], body)
+        elif error.code not in {404, 409}:
             raise
 
 
