@@ -122,6 +122,30 @@ def devstack(*arguments: str, timeout: float) -> None:
 
 
 @pytest.fixture(scope="session")
+def _kubeconfig(request) -> None:
+    """The kubeconfig of a cluster that runs already: pytest-kind has one only of clusters that it made."""
+    kind, name = request.config.getoption("kind_bin"), request.config.getoption("cluster_name")
+    if kind is None or request.config.getoption("kubeconfig"):
+        return
+    found = subprocess.run(
+        [kind, "get", "kubeconfig", "--name", name], capture_output=True, text=True, check=False, timeout=60
+    )
+    path = pathlib.Path(".pytest-kind") / name / "kubeconfig"
+    if found.returncode == 0 and found.stdout:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o600)
+        path.write_text(found.stdout)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session")
+def kind_cluster(_kubeconfig, kind_cluster):
+    """pytest-kind's cluster, also when it ran before."""
+    return kind_cluster
+
+
+@pytest.fixture(scope="session")
 def kubernetes(kind_cluster) -> Kubernetes:
     """The cluster, with the images in it."""
     kind_cluster.ensure_kubectl()
