@@ -85,7 +85,7 @@ class Scene:
         self.cluster = ClusterMetadata(self.store)
         self.asked = []
         self.cache = EntryCache(1 << 20)
-        self.log = TopicLog(TOPIC, self.cluster, BookiePool(self.resolve), self.cache)
+        self.log = TopicLog(TOPIC, self.cluster, BookiePool(self.resolve), self.cache, self.owner)
         self.told = 0
         self.log.listen(self.listener)
 
@@ -95,6 +95,9 @@ class Scene:
     async def resolve(self, bookie_id):
         self.asked.append(bookie_id)
         return await self.cluster.bookie_address(bookie_id)
+
+    async def owner(self):
+        return None
 
     def topic(self, *ledgers):
         self.store.fire(TOPIC.managed_ledger_path, topic_node(*ledgers))

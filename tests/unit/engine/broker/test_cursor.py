@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.topic.position import EARLIEST, Position
+
+
+def test_acks_out_of_order_move_the_mark_delete_position_when_the_gap_closes(topic):
+    first, second, third = topic.write(), topic.write(), topic.write()
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack(third)
+    cursor.ack(second)
+    assert cursor.mark_delete == EARLIEST
+    assert cursor.first_unacked() == first
+    cursor.ack(first)
+    assert cursor.mark_delete == third
+    assert cursor.first_unacked() == (1, 3)
+
+
+def test_the_mark_delete_position_moves_over_the_end_of_ledgers_also_empty_ones(topic):
+    last = topic.write()
+    topic.roll()
+    topic.roll(3)
+    first = topic.write()
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack(first)
+    cursor.ack(last)
+    assert cursor.mark_delete == first
+
+
+def test_the_owners_holes_are_taken_and_those_it_has_passed_are_not(topic):
+    for _ in range(6):
+        topic.write()
+    cursor = CursorCopy(topic.chain, Position(1, 1))
+    cursor.load_holes([(Position(1, -1), Position(1, 0)), (Position(1, 3), Position(1, 4))])
+    assert [p.entry_id for p in topic.positions if cursor.is_acked(p)] == [0, 1, 4]
+    assert cursor.next_unacked(Position(1, 4)) == (1, 5)
+    cursor = CursorCopy(topic.chain, Position(1, 1))
+    cursor.load_holes([(Position(1, 0), Position(1, 3))])
+    assert cursor.mark_delete == (1, 3)
+
+
+def test_a_hole_over_two_ledgers(topic):
+    for _ in range(3):
+        topic.write()
+    topic.roll()
+    for _ in range(3):
+        topic.write()
+    cursor = CursorCopy(topic.chain, Position(1, 0))
+    cursor.load_holes([(Position(1, 1), Position(2, 1))])
+    assert cursor.first_unacked() == (1, 1)
+    assert cursor.next_unacked(Position(1, 2)) == (2, 2)
+
+
+def test_an_ack_that_comes_again_or_late_changes_nothing(topic):
+    positions = [topic.write() for _ in range(3)]
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack_up_to(positions[1])
+    cursor.ack(positions[0])
+    cursor.ack_up_to(positions[0])
+    assert cursor.mark_delete == positions[1]
+
+
+def test_a_position_that_was_trimmed_is_followed_by_what_is_left(topic):
+    topic.write()
+    topic.roll()
+    left = topic.write()
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    topic.trim()
+    assert cursor.first_unacked() == left
+    assert cursor.next_unacked(Position(1, 0)) == left
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["ack", "ack", "ack up to", "write", "write", "roll", "trim", "holes"]),
+        st.integers(0, 30),
+        st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@given(OPERATIONS)
+def test_the_cursor_is_the_set_of_what_was_acked(make_topic, operations):
+    topic, acked = make_topic(), set()
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    for operation, number, size in operations:
+        positions = topic.positions
+        if operation == "write":
+            topic.write()
+        elif operation == "roll":
+            topic.roll(1 + size % 2)
+        elif operation == "trim":
+            topic.trim()
+        elif positions:
+            chosen = positions[number % len(positions)]
+            if operation == "ack":
+                cursor.ack(chosen)
+                acked.add(chosen)
+            elif operation == "ack up to":
+                cursor.ack_up_to(chosen)
+                acked |= {position for position in positions if position <= chosen}
+            else:
+                upper = positions[min(number % len(positions) + size, len(positions) - 1)]
+                cursor.load_holes([(chosen, upper)])
+                acked |= {position for position in positions if chosen < position <= upper}
+        positions = topic.positions
+        assert [p for p in positions if cursor.is_acked(p)] == [p for p in positions if p in acked]
+        left = [p for p in positions if p not in acked]
+        tail = topic.chain.after(positions[-1]) if positions else topic.chain.at_or_after(EARLIEST)
+        if not left:
+            assert cursor.first_unacked() >= tail
+            assert not topic.chain.readable(cursor.first_unacked())
+        else:
+            assert cursor.first_unacked() == left[0]
+        for position in positions:
+            following = [p for p in left if p >= position]
+            found = cursor.next_unacked(position)
+            assert found == following[0] if following else found >= tail
+
+
+@pytest.mark.parametrize("start", [Position(1, -1), EARLIEST, Position(0, 7)])
+def test_a_cursor_before_the_first_entry_starts_there(topic, start):
+    first = topic.write()
+    assert CursorCopy(topic.chain, start).first_unacked() == first
