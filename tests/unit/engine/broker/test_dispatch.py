@@ -300,7 +300,7 @@ class ExclusiveMachine(SingleMachine):
 @pytest.mark.parametrize("machine", [SharedMachine, SingleMachine, ExclusiveMachine])
 def test_every_interleaving(make_topic, machine):
     run_state_machine_as_test(
-        lambda: machine(make_topic()), settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        lambda: machine(make_topic()), settings=settings(max_examples=120, stateful_step_count=40, deadline=None)
     )
 
 

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+from readonly_engine import __version__
+from readonly_engine.command import main
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_parts(capsys, flag):
+    assert main([flag]) == 0
+    out = capsys.readouterr().out
+    assert "usage: pulsar-readonly COMMAND" in out
+    for part in ("serve", "operator"):
+        assert f"\n  {part} " in out
+
+
+def test_without_a_command_it_says_how_and_fails(capsys):
+    assert main([]) == 2
+    assert "usage: pulsar-readonly COMMAND" in capsys.readouterr().out
+
+
+def test_the_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"pulsar-readonly {__version__}\n"
+
+
+def test_an_unknown_command_is_named_with_those_that_there_are(capsys):
+    assert main(["sevre", "--help"]) == 2
+    assert capsys.readouterr().err == "pulsar-readonly: no command 'sevre'; there are serve, operator\n"
+
+
+def test_arguments_go_to_the_part(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--help"])
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert "usage: pulsar-readonly serve" in out
+    assert "--metadata-store zk:HOST:PORT" in out
+
+
+def test_the_arguments_of_the_process_are_the_default(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["pulsar-readonly", "--version"])
+    assert main() == 0
+    assert __version__ in capsys.readouterr().out

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from readonly_engine.config import KEYS, Address, ConfigError, make_config, read_config_file
+
+REQUIRED = {
+    "metadata-store": "zk:127.0.0.1:2181",
+    "writer-url": "pulsar://127.0.0.1:6650",
+    "admin-url": "http://127.0.0.1:8080",
+    "topics": ["orders"],
+}
+
+
+def test_defaults():
+    config = make_config({}, REQUIRED)
+    assert (config.listen, config.http) == (Address("0.0.0.0", 6650), Address("0.0.0.0", 8080))
+    assert (config.pool, config.cache_size, config.bindings, config.advertised_url) == ("default", 256 << 20, None, "")
+    assert (config.log_level, config.log_format) == ("info", "text")
+
+
+def test_every_setting_can_be_given_in_the_file(tmp_path):
+    file = tmp_path / "engine.yaml"
+    file.write_text("""
+metadata-store: zk:a:2181,b:2182/chroot
+writer-url: pulsar://writer:6650/
+admin-url: http://admin:8080
+listen: 127.0.0.1:7000
+http: "[::1]:7001"
+advertised-url: pulsar://me:7000
+topics: [orders, "persistent://a/b/.*"]
+bindings: /etc/bindings.yaml
+pool: red
+cache-size: 1GiB
+log-level: debug
+log-format: json
+""")
+    settings = read_config_file(file)
+    assert set(settings) == set(KEYS)
+    config = make_config(settings, {})
+    assert config.zookeeper_hosts == "a:2181,b:2182/chroot"
+    assert (config.writer_url, config.admin_url) == ("pulsar://writer:6650", "http://admin:8080")
+    assert (config.listen, config.http) == (("127.0.0.1", 7000), ("::1", 7001))
+    assert config.topics == ("orders", "persistent://a/b/.*")
+    assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
+    assert (config.advertised_url, config.log_level, config.log_format) == ("pulsar://me:7000", "debug", "json")
+
+
+def test_flags_win_over_the_file():
+    config = make_config({**REQUIRED, "pool": "red", "cache-size": "1GiB"}, {"pool": "blue", "topics": ["payments"]})
+    assert (config.pool, config.topics, config.cache_size) == ("blue", ("payments",), 1 << 30)
+
+
+@pytest.mark.parametrize("key", ["metadata-store", "writer-url", "admin-url"])
+def test_what_is_missing_is_named_with_both_ways_to_give_it(key):
+    settings = {name: value for name, value in REQUIRED.items() if name != key}
+    with pytest.raises(ConfigError, match=f"{key} is missing: give it as --{key} or as {key} in the file of --config"):
+        make_config({}, settings)
+
+
+@pytest.mark.parametrize("topics", [{}, {"topics": []}])
+def test_a_broker_without_topics_is_told_so(topics):
+    settings = {name: value for name, value in REQUIRED.items() if name != "topics"}
+    with pytest.raises(ConfigError, match="topics is missing: give --topics PATTERN, or --bindings FILE"):
+        make_config(topics, settings)
+    assert make_config(topics, {**settings, "bindings": "b.yaml"}).bindings == Path("b.yaml")
+
+
+WRONG = [
+    ("metadata-store", "127.0.0.1:2181", "'127.0.0.1:2181' would be zk:HOST:PORT[,HOST:PORT...][/chroot]"),
+    ("metadata-store", "zk:host", "would be zk:HOST:PORT"),
+    ("metadata-store", "zk:a:1,b", "would be zk:HOST:PORT"),
+    ("metadata-store", "zk:a:1/with space", "would be zk:HOST:PORT"),
+    ("metadata-store", "", "must be a text"),
+    ("metadata-store", 5, "must be a text"),
+    ("writer-url", "http://host:6650", "'http://host:6650' would be pulsar://HOST:PORT"),
+    ("writer-url", "pulsar://host:port", "would be pulsar://HOST:PORT"),
+    ("writer-url", "pulsar://host:99999", "would be pulsar://HOST:PORT"),
+    ("writer-url", "pulsar://", "would be pulsar://HOST:PORT"),
+    ("writer-url", "pulsar://host:6650/path", "would be pulsar://HOST:PORT"),
+    ("admin-url", "host:8080", "'host:8080' would be http://HOST:PORT"),
+    ("admin-url", None, "must be a text"),
+    ("advertised-url", "me:6650", "'me:6650' would be pulsar://HOST:PORT"),
+    ("listen", "6650", "'6650' would be HOST:PORT"),
+    ("listen", ":6650", "would be HOST:PORT"),
+    ("listen", "host:", "would be HOST:PORT"),
+    ("listen", "host:65536", "would be HOST:PORT"),
+    ("http", "host:http", "'host:http' would be HOST:PORT"),
+    ("http", 8080, "must be a text"),
+    ("topics", "orders", "must be a list of topics or patterns"),
+    ("topics", ["orders", 5], "must be a list of topics or patterns"),
+    ("topics", [""], "must be a list of topics or patterns"),
+    ("topics", None, "must be a list of topics or patterns"),
+    ("bindings", ["a"], "must be a text"),
+    ("pool", "", "must be a text"),
+    ("cache-size", "lots", "'lots' would be a size as 64MiB or 1GiB"),
+    ("cache-size", "64MB", "would be a size"),
+    ("cache-size", -1, "would be a size"),
+    ("cache-size", True, "would be a size"),
+    ("log-level", "loud", "'loud' would be one of debug, info, warning, error"),
+    ("log-format", "xml", "'xml' would be one of text, json"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "says"), WRONG)
+def test_a_wrong_value_is_named_with_where_it_stands_and_what_would_be_right(key, value, says):
+    with pytest.raises(ConfigError) as error:
+        make_config({}, {**REQUIRED, key: value})
+    assert str(error.value).startswith(f"--{key}: ")
+    assert says in str(error.value)
+    with pytest.raises(ConfigError) as error:
+        make_config({**REQUIRED, key: value}, {})
+    assert str(error.value).startswith(f"{key} in the file of --config: ")
+
+
+def test_every_setting_has_an_error_of_its_own():
+    assert {key for key, _, _ in WRONG} == set(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [(1024, 1024), ("1024", 1024), ("3B", 3), ("2KiB", 2048), ("64MiB", 64 << 20)]
+)
+def test_sizes(text, size):
+    assert make_config({}, {**REQUIRED, "cache-size": text}).cache_size == size
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("pol: red", "unknown key 'pol'; known are metadata-store, writer-url,"),
+        ("metadata_store: zk:a:1", "unknown key 'metadata_store'"),
+        ("5: red", "unknown key '5'"),
+        ("- pool", "must be a mapping of settings"),
+        ("pool", "must be a mapping of settings"),
+        ("pool: [", "is not YAML"),
+        ("\udcff", "is not YAML"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path, text, says):
+    file = tmp_path / "engine.yaml"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError) as error:
+        read_config_file(file)
+    assert str(error.value).startswith(f"--config {file}")
+    assert says in str(error.value)
+
+
+def test_a_file_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(ConfigError, match=r"gone\.yaml: No such file or directory"):
+        read_config_file(tmp_path / "gone.yaml")
+
+
+def test_an_empty_file_has_no_settings(tmp_path):
+    file = tmp_path / "engine.yaml"
+    file.write_text("# nothing\n")
+    assert read_config_file(file) == {}

@@ -1,0 +1,126 @@
+"""The shape of the project: which part may import which, generated files, and how long a file may be."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENGINE = ROOT / "engine" / "readonly_engine"
+OPERATOR = ROOT / "operator" / "readonly_operator"
+WIRE = ENGINE / "wire"
+
+BELOW = {
+    "wire": set(),
+    "metadata": {"wire"},
+    "bookkeeper": {"metadata", "wire"},
+    "topic": {"bookkeeper", "metadata", "wire"},
+    "relay": {"topic", "metadata", "wire"},
+    "broker": {"relay", "topic", "bookkeeper", "metadata", "wire"},
+    "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
+}
+"""Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
+
+
+def imports_of(path):
+    """Full names of the modules that a file imports, also for type checking only."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            # `from package import module` imports the module.
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def sources(folder):
+    return [path for path in sorted(folder.rglob("*.py")) if not path.name.endswith("_pb2.py")]
+
+
+def test_every_folder_of_the_engine_has_its_place():
+    assert {path.name for path in ENGINE.iterdir() if (path / "__init__.py").exists()} == set(BELOW)
+
+
+@pytest.mark.parametrize("layer", BELOW)
+def test_a_layer_imports_what_is_below_it_only(layer):
+    files = sources(ENGINE / layer)
+    assert files
+    for path in files:
+        for name in imports_of(path):
+            first, _, rest = name.partition(".")
+            if first == "readonly_engine" and rest:
+                part = rest.partition(".")[0]
+                allowed = BELOW[layer] | {layer, "__version__"}
+                assert part in allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("path", sources(WIRE), ids=lambda path: path.name)
+def test_codecs_touch_nothing_but_bytes(path):
+    forbidden = {
+        "socket",
+        "asyncio",
+        "time",
+        "datetime",
+        "logging",
+        "os",
+        "pathlib",
+        "io",
+        "threading",
+        "ssl",
+        "random",
+    }
+    assert {name.partition(".")[0] for name in imports_of(path)} & forbidden == set()
+
+
+@pytest.mark.parametrize("name", ["session.py"])
+@pytest.mark.parametrize("layer", ["bookkeeper", "relay"])
+def test_sessions_are_pure(layer, name):
+    assert {module.partition(".")[0] for module in imports_of(ENGINE / layer / name)} & {
+        "socket", "asyncio", "time", "datetime", "logging", "os"
+    } == set()  # fmt: skip
+
+
+def test_the_operator_knows_the_engines_configuration_and_nothing_else_of_it():
+    files = sources(OPERATOR)
+    assert files
+    for path in files:
+        for name in imports_of(path):
+            if name.partition(".")[0] == "readonly_engine":
+                assert f"{name}.".startswith("readonly_engine.config."), f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_the_engine_does_not_import_the_operator():
+    for path in sources(ENGINE):
+        assert not any(name.partition(".")[0] == "readonly_operator" for name in imports_of(path)), path
+
+
+def test_generated_protobuf_modules_match_their_schemas(tmp_path):
+    """`make proto` makes them again."""
+    schemas = sorted(path.name for path in WIRE.glob("*.proto"))
+    assert schemas
+    subprocess.run(
+        [sys.executable, "-m", "grpc_tools.protoc", f"-I{WIRE}", f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", *schemas],
+        check=True, timeout=60,
+    )  # fmt: skip
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert made == {path.name: path.read_bytes() for path in WIRE.glob("*_pb2.py*")}
+
+
+def test_no_file_is_above_700_lines():
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "*.py", "*.sh", "*.md", "*.yaml", "*.proto", "Makefile", "Dockerfile"],
+        cwd=ROOT, check=True, capture_output=True, text=True, timeout=20,
+    ).stdout.split("\0")  # fmt: skip
+    lengths = {
+        name: len((ROOT / name).read_text(encoding="utf-8").splitlines())
+        for name in files
+        if name and not name.endswith("_pb2.py") and (ROOT / name).exists()
+    }
+    assert len(lengths) > 100
+    assert {name: length for name, length in lengths.items() if length > 700} == {}
