@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.bookkeeper.errors import (
     BookieUnavailableError,
@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_LAC = -1
+
+
+class LacAnswer(NamedTuple):
+    """What bookies know of the end of a ledger.
+
+    Attributes:
+        lac: entries up to here are confirmed; NO_LAC for none.
+        last_entry: the last entry that is there, confirmed or not.
+        explicit: whether the writer has told a LAC by itself, and not only along with entries.
+    """
+
+    lac: int
+    last_entry: int
+    explicit: bool
 
 
 class LedgerReader:
@@ -73,8 +87,8 @@ class LedgerReader:
                     request.cancel()
         return entries
 
-    async def read_lac(self) -> int:
-        """The highest LAC that a bookie of the last ensemble can prove; NO_LAC for a ledger with no confirmed entry.
+    async def read_lac(self) -> LacAnswer:
+        """What the bookies of the last ensemble can prove together.
 
         Any single digest-valid LAC is safe: it is never ahead of the writer (PendingReadLacOp takes the maximum too).
 
@@ -82,14 +96,19 @@ class LedgerReader:
             ReadFailedError: no bookie answered.
         """
         results = await asyncio.gather(*map(self.read_lac_at, self.metadata.ensembles[-1][1]), return_exceptions=True)
-        lacs = [result for result in results if not isinstance(result, BaseException)]
-        if not lacs:
+        answers = [result for result in results if not isinstance(result, BaseException)]
+        if not answers:
             reasons = "; ".join(sorted({str(result) for result in results}))
             raise ReadFailedError(f"no bookie told the LAC of ledger {self.ledger_id}: {reasons}")
-        return max((lac for lac in lacs if lac is not None), default=NO_LAC)
+        known = [answer for answer in answers if answer is not None]
+        return LacAnswer(
+            lac=max((answer.lac for answer in known), default=NO_LAC),
+            last_entry=max((answer.last_entry for answer in known), default=NO_LAC),
+            explicit=any(answer.explicit for answer in known),
+        )
 
-    async def read_lac_at(self, bookie_id: str) -> int | None:
-        """The LAC that one bookie can prove; None where it holds nothing of the ledger.
+    async def read_lac_at(self, bookie_id: str) -> LacAnswer | None:
+        """What one bookie can prove; None where it holds nothing of the ledger.
 
         Raises:
             BookieUnavailableError: no answer.
@@ -101,12 +120,13 @@ class LedgerReader:
             return None
         if reply.status != EOK:
             raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to READ_LAC")
-        lac = NO_LAC
+        lac = last_entry = NO_LAC
         if reply.lac_body:
             lac = decode_lac(reply.lac_body, self._digest, self.ledger_id)
         if reply.body:
-            lac = max(lac, decode_entry(reply.body, self._digest, self.ledger_id).last_add_confirmed)
-        return lac
+            entry = decode_entry(reply.body, self._digest, self.ledger_id)
+            lac, last_entry = max(lac, entry.last_add_confirmed), entry.entry_id
+        return LacAnswer(lac, last_entry, bool(reply.lac_body))
 
     async def long_poll(self, bookie_id: str, previous_lac: int, timeout_s: float) -> tuple[int, Entry | None]:
         """Wait at one bookie for a LAC above `previous_lac`.

@@ -11,7 +11,7 @@ from readonly_engine.bookkeeper.ledger import NO_LAC
 from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from readonly_engine.bookkeeper.ledger import LedgerReader
     from readonly_engine.wire.entry import Entry
@@ -33,6 +33,12 @@ A poll that begins after an explicit LAC was written is not woken by it (measure
 cached from entries), so the last entry before a rest could stay unseen for a whole poll.
 """
 
+EXPLICIT_LAC_WAIT_S = 0.5
+"""An entry that is not confirmed after so long a rest is asked of the owner; at once where no explicit LAC was ever seen.
+
+Without explicit LAC the last entry of a ledger stays unconfirmed until the next one comes (entry N carries LAC N-1).
+"""
+
 
 class LacTail:
     """Keeps the highest LAC of one ledger that any bookie has told, and tells of every rise.
@@ -42,11 +48,18 @@ class LacTail:
     Args:
         ledger: the ledger, open when this starts.
         advanced: called with the new LAC, and with the entry that came along where the bookie sent it.
+        ask_owner: asks the topic's owner how far the topic goes, and confirms it here.
     """
 
-    def __init__(self, ledger: LedgerReader, advanced: Callable[[int, Entry | None], None]) -> None:
+    def __init__(
+        self,
+        ledger: LedgerReader,
+        advanced: Callable[[int, Entry | None], None],
+        ask_owner: Callable[[], Awaitable[None]],
+    ) -> None:
         self._ledger = ledger
         self._advanced = advanced
+        self._ask_owner = ask_owner
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
         self._polls: list[asyncio.Task[None]] = []
@@ -107,7 +120,10 @@ class LacTail:
 
     async def _read_lac(self) -> None:
         try:
-            self.confirm(await self._ledger.read_lac())
+            found = await self._ledger.read_lac()
+            self.confirm(found.lac)
+            if found.last_entry > self.lac and (not found.explicit or self._probe_pause > EXPLICIT_LAC_WAIT_S):
+                await self._ask_owner()
         except (BookKeeperError, DigestMismatchError) as error:
             log.info("ledger %d: %s", self._ledger.ledger_id, error)
         finally:
@@ -134,10 +150,10 @@ class LacTail:
     async def _await_entries(self, bookie_id: str) -> None:
         """Wait until the bookie holds something of the ledger: before that it answers a poll at once."""
         pause = EMPTY_WAIT_S[0]
-        lac = await self._ledger.read_lac_at(bookie_id)
-        while lac is None:
+        found = await self._ledger.read_lac_at(bookie_id)
+        while found is None:
             await asyncio.sleep(pause)
             pause = min(2 * pause, EMPTY_WAIT_S[1])
-            lac = await self._ledger.read_lac_at(bookie_id)
-        self.confirm(lac)
+            found = await self._ledger.read_lac_at(bookie_id)
+        self.confirm(found.lac)
         self._expect_rest()

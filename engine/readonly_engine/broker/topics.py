@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.subscription import Counters, Subscription
+from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.log import TopicLog
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from readonly_engine.relay.admin import AdminClient
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.cache import EntryCache
+    from readonly_engine.topic.position import Position
 
 
 log = logging.getLogger(__name__)
@@ -76,7 +79,8 @@ class ServedTopics:
         """
         served = self._topics.get(topic)
         if served is None:
-            served = self._topics[topic] = ServedTopic(TopicLog(topic, self._cluster, self._pool, self._cache))
+            log_ = TopicLog(topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic))
+            served = self._topics[topic] = ServedTopic(log_)
         served.joining += 1
         try:
             await served.log.opened()
@@ -124,6 +128,19 @@ class ServedTopics:
                 subscription.close()
             served.log.close()
         self._topics.clear()
+
+    async def _last_at_owner(self, topic: TopicName) -> Position | None:
+        """The topic's last entry as its owner knows it, asked through any consumer that is attached there."""
+        served = self._topics.get(topic)
+        subscriptions = [] if served is None else list(served.subscriptions.values())
+        for consumer in (consumer for subscription in subscriptions for consumer in subscription.consumers):
+            if consumer.relayed.attached:
+                try:
+                    return (await consumer.relayed.state()).last
+                except RelayError as error:
+                    log.info("%s: the owner cannot be asked for its last entry: %s", topic, error)
+                    return None
+        return None
 
     def _pass_through(self, subscription: Subscription, reason: str) -> None:
         """Have the owner serve a subscription from now on: its consumers subscribe again, and all is relayed."""

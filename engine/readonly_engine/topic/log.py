@@ -17,7 +17,7 @@ from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.metadata.cluster import ClusterMetadata
@@ -44,14 +44,23 @@ class TopicLog:
         cluster: the metadata.
         pool: connections to the bookies.
         cache: where entries are kept.
+        oracle: asks the owner for the topic's last entry; None where it cannot say now. For clusters without explicit LAC.
     """
 
-    def __init__(self, topic: TopicName, cluster: ClusterMetadata, pool: BookiePool, cache: EntryCache) -> None:
+    def __init__(
+        self,
+        topic: TopicName,
+        cluster: ClusterMetadata,
+        pool: BookiePool,
+        cache: EntryCache,
+        oracle: Callable[[], Awaitable[Position | None]],
+    ) -> None:
         self.topic = topic
         self.chain = LedgerChain()
         self._cluster = cluster
         self._pool = pool
         self._cache = cache
+        self._oracle = oracle
         self._readers: dict[int, LedgerReader] = {}
         self._tails: dict[int, LacTail] = {}
         self._ledger_watches: dict[int, Watch] = {}
@@ -138,7 +147,7 @@ class TopicLog:
         elif ledger_id in self._tails:
             self._tails[ledger_id].update()
         else:
-            self._tails[ledger_id] = LacTail(reader, partial(self._lac_advanced, ledger_id))
+            self._tails[ledger_id] = LacTail(reader, partial(self._lac_advanced, ledger_id), self._ask_owner)
         if not self._opened.done():
             self._opened.set_result(None)
         self._moved.set()
@@ -148,6 +157,11 @@ class TopicLog:
         if entry is not None:
             self._keep(entry)
         self._moved.set()
+
+    async def _ask_owner(self) -> None:
+        last = await self._oracle()
+        if last is not None:
+            self.confirm(last)
 
     def _forget_tail(self, ledger_id: int) -> None:
         tail = self._tails.pop(ledger_id, None)
