@@ -96,9 +96,9 @@ class LocalCluster:
         with self._lock():
             wanted = max(nodes, len(self._layout.running_nodes()))
             check_machine(self._layout.root, build=not self._built())
-            parts = self._build()
             if not self._any_node():
                 check_free_network()
+            parts = self._build()
             self._start(self._layout.nodes(wanted), parts)
             self._remember(sorted({*self._names(), name}))
         say(f"Kubernetes is up: export KUBECONFIG={self._layout.kubeconfig}")
