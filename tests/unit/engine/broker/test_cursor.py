@@ -73,6 +73,30 @@ def test_a_position_that_was_trimmed_is_followed_by_what_is_left(topic):
     assert cursor.next_unacked(Position(1, 0)) == left
 
 
+def test_what_is_below_the_mark_delete_position_is_not_kept(topic):
+    """A subscription that runs for years must not grow."""
+    positions = [topic.write() for _ in range(5)]
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    for position in reversed(positions):
+        cursor.ack(position)
+    assert len(cursor._acked) == 0
+    topic.roll()
+    later = [topic.write() for _ in range(5)]
+    for position in later[1::2]:
+        cursor.ack(position)
+    cursor.ack_up_to(later[3])
+    cursor.load_holes([(positions[0], later[1])])
+    assert len(cursor._acked) == 0
+
+
+def test_an_ack_up_to_a_gap_takes_what_was_acked_behind_it(topic):
+    positions = [topic.write() for _ in range(4)]
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack(positions[2])
+    cursor.ack_up_to(positions[1])
+    assert cursor.mark_delete == positions[2]
+
+
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(["ack", "ack", "ack up to", "write", "write", "roll", "trim", "holes"]),
@@ -116,6 +140,8 @@ def test_the_cursor_is_the_set_of_what_was_acked(make_topic, operations):
             assert not topic.chain.readable(cursor.first_unacked())
         else:
             assert cursor.first_unacked() == left[0]
+        if min(topic.ledgers) == 1:  # once something was trimmed, it moves on with the next ack only
+            assert not cursor.is_acked(topic.chain.after(cursor.mark_delete))
         for position in positions:
             following = [p for p in left if p >= position]
             found = cursor.next_unacked(position)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch import Receiver, SharedDispatcher, SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
@@ -28,9 +35,17 @@ class Delivering(RuleBasedStateMachine):
 
     # The topic
 
-    @rule(messages=st.sampled_from([1, 1, 1, 5]), marker=st.sampled_from([False, False, False, True]))
-    def write(self, messages, marker):
-        self.topic.write(messages, marker=marker)
+    @initialize(entries=st.integers(0, 4), permits=st.integers(0, 6))
+    def begin(self, entries, permits):
+        for _ in range(entries):
+            self.topic.write()
+        self.add()
+        self.grant(self.receivers[0], permits)
+
+    @rule(entries=st.lists(st.tuples(st.sampled_from([1, 1, 1, 5]), st.sampled_from([False] * 4 + [True])), max_size=4))
+    def write(self, entries):
+        for messages, marker in entries:
+            self.topic.write(messages, marker=marker)
 
     @rule(step=st.integers(1, 2))
     def roll(self, step):
@@ -45,7 +60,10 @@ class Delivering(RuleBasedStateMachine):
     @precondition(lambda self: self.receivers)
     @rule(data=st.data(), permits=st.integers(1, 6))
     def flow(self, data, permits):
-        receiver = self.receiver(data)
+        self.grant(self.receiver(data), permits)
+        self.pump(permits)
+
+    def grant(self, receiver, permits):
         receiver.permits += permits
         self.permits[id(receiver)] += permits
 
@@ -92,8 +110,7 @@ class Delivering(RuleBasedStateMachine):
     def give_everyone_all(self):
         for receiver in self.receivers:
             receiver.writable = True
-            receiver.permits += MANY
-            self.permits[id(receiver)] += MANY
+            self.grant(receiver, MANY)
         self.pump(30)
 
 
@@ -165,6 +182,15 @@ class SharedMachine(Delivering):
     @rule(data=st.data())
     def the_owners_cursor_is_ahead(self, data):
         self.cursor.ack_up_to(data.draw(st.sampled_from(self.topic.messages)))
+
+    @rule()
+    def everyone_leaves_and_one_comes_back(self):
+        for receiver in list(self.receivers):
+            self.receivers.remove(receiver)
+            self.dispatcher.remove(receiver)
+        self.add()
+        self.grant(self.receivers[0], 2)
+        self.pump(2)
 
     @precondition(lambda self: self.receivers)
     @rule(data=st.data())
@@ -331,6 +357,17 @@ def test_entries_go_round_in_batches_of_twenty(topic, shared):
         shared.add(receiver)
     got = [receivers.index(receiver) for receiver, _, _ in pump(topic, shared)]
     assert got == [0] * 20 + [1] * 20 + [2] * 20 + [0] * 20 + [1] * 10
+
+
+def test_one_whose_turn_comes_early_has_a_whole_turn(topic, shared):
+    """The first one runs out of permits in its turn: the second one's twenty count from its own first entry."""
+    for _ in range(60):
+        topic.write()
+    slow, second, third = Receiver(permits=3), Receiver(permits=1000), Receiver(permits=1000)
+    for receiver in (slow, second, third):
+        shared.add(receiver)
+    got = ["slow" if r is slow else "second" if r is second else "third" for r, _, _ in pump(topic, shared)]
+    assert got[:43] == ["slow"] * 3 + ["second"] * 20 + ["third"] * 20
 
 
 def test_a_consumer_without_permits_is_passed_over(topic, shared):
