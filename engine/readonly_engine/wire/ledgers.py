@@ -5,20 +5,29 @@ Sources: LedgerMetadataSerDe and BookieServiceInfoSerde (BookKeeper 4.17), MetaS
 
 from __future__ import annotations
 
-import zlib
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from readonly_engine.wire.bookkeeper_pb2 import BookieServiceInfoFormat, LedgerMetadataFormat
+from readonly_engine.wire.compression import decompress
 from readonly_engine.wire.errors import MalformedFrameError, UnsupportedFormatError
 from readonly_engine.wire.managed_ledger_pb2 import CompressedInfo, ManagedLedgerInfo
-from readonly_engine.wire.message_pb2 import NONE, ZLIB, CompressionType
 from readonly_engine.wire.varint import decode_varint
 
 _LEDGER_PREAMBLE = b"BookieMetadataFormatVersion\t"
 _COMPRESSED_MAGIC = b"\x47\x78"
+
+MAX_NODE = 64 << 20
+"""Bytes of a znode's value once decompressed; ZooKeeper itself takes 1 MiB unless jute.maxbuffer is raised."""
+
+_STATES = {LedgerMetadataFormat.IN_RECOVERY: "IN_RECOVERY", LedgerMetadataFormat.CLOSED: "CLOSED"}
+_V1_IN_RECOVERY = -102
+_TEXT_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|(?P<name>\b[a-z]\w*)')
+_HUMP = re.compile("[A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class LedgerMetadata:
         last_entry_id: of a closed ledger, -1 where it is empty; of an open one, always -1.
         digest_type: LedgerMetadataFormat.DigestType.
         password: empty in Pulsar.
+        state: OPEN, IN_RECOVERY or CLOSED.
     """
 
     ensembles: tuple[tuple[int, tuple[str, ...]], ...]
@@ -42,6 +52,7 @@ class LedgerMetadata:
     last_entry_id: int
     digest_type: int
     password: bytes = b""
+    state: str = "OPEN"
 
     def ensemble_at(self, entry_id: int) -> tuple[str, ...]:
         """The bookies over which the entry's replicas are spread."""
@@ -55,28 +66,37 @@ class LedgerMetadata:
 
 
 def decode_ledger_metadata(value: bytes) -> LedgerMetadata:
-    """A ledger's znode, in version 3 of the format (BookKeeper's default since 4.10).
+    """A ledger's znode, in any version of the format: 3 is BookKeeper's default since 4.10, 1 and 2 are of older clusters.
 
     Raises:
         MalformedFrameError: not ledger metadata.
-        UnsupportedFormatError: version 1 or 2 of the format.
+        UnsupportedFormatError: a version that BookKeeper 4.17 does not have.
     """
     if not value.startswith(_LEDGER_PREAMBLE):
         raise MalformedFrameError("a ledger's znode does not start with its format version")
     version, _, rest = value[len(_LEDGER_PREAMBLE) :].partition(b"\n")
+    if version == b"1":
+        return _decode_version_1(rest)
+    if version == b"2":
+        return _ledger(_decode_version_2(rest))
     if version != b"3":
-        raise UnsupportedFormatError(f"ledger metadata of format version {version!r}; version 3 is understood")
+        raise UnsupportedFormatError(f"ledger metadata of format version {version!r}; versions 1 to 3 are understood")
     size, start = decode_varint(rest, 0)
     message = LedgerMetadataFormat()
     try:
         message.ParseFromString(rest[start : start + size])
     except DecodeError as error:
         raise MalformedFrameError("a ledger's znode holds damaged metadata") from error
+    return _ledger(message)
+
+
+def _ledger(message: LedgerMetadataFormat) -> LedgerMetadata:
     if not message.segment or not all(segment.ensemble_member for segment in message.segment):
         raise MalformedFrameError("a ledger's znode names no ensemble, or an empty one")
     # protobuf hands out a text that is not UTF-8 as bytes.
     if not all(isinstance(bookie, str) for segment in message.segment for bookie in segment.ensemble_member):
         raise MalformedFrameError("a ledger's znode names a bookie that is no text")
+    _check_quorum(message.quorum_size, [len(segment.ensemble_member) for segment in message.segment])
     closed = message.state == LedgerMetadataFormat.CLOSED
     return LedgerMetadata(
         ensembles=tuple((segment.first_entry_id, tuple(segment.ensemble_member)) for segment in message.segment),
@@ -87,6 +107,60 @@ def decode_ledger_metadata(value: bytes) -> LedgerMetadata:
         # Without a password no digest type is stored; Pulsar's default is CRC32C (managedLedgerDigestType).
         digest_type=message.digest_type or LedgerMetadataFormat.CRC32C,
         password=message.password,
+        state=_STATES.get(message.state, "OPEN"),
+    )
+
+
+def _check_quorum(write_quorum: int, sizes: list[int]) -> None:
+    if not 1 <= write_quorum <= min(sizes):
+        raise MalformedFrameError(f"a ledger's znode has write quorum {write_quorum}, and ensembles of {min(sizes)}")
+
+
+def _decode_version_2(rest: bytes) -> LedgerMetadataFormat:
+    """Protobuf's text format, with the field names of BookKeeper's own schema: camelCase."""
+    message = LedgerMetadataFormat()
+    try:
+        text = _TEXT_TOKEN.sub(_snake_case, rest.decode())
+        text_format.Parse(text, message, allow_unknown_field=True)
+    except (UnicodeDecodeError, text_format.ParseError, RecursionError) as error:
+        raise MalformedFrameError("a ledger's znode of version 2 holds damaged metadata") from error
+    return message
+
+
+def _snake_case(token: re.Match[str]) -> str:
+    if token["name"] is None:
+        return token[0]
+    return _HUMP.sub(lambda hump: f"_{hump[0].lower()}", token["name"])
+
+
+def _decode_version_1(rest: bytes) -> LedgerMetadata:
+    """Lines: write quorum, ensemble size, length; FIRST-ENTRY TAB BOOKIE TAB ...; and LAST-ENTRY TAB CLOSED at the end."""
+    ensembles: list[tuple[int, tuple[str, ...]]] = []
+    state, last_entry_id = "OPEN", -1
+    try:
+        quorum, _, _, *lines = rest.decode().splitlines()
+        write_quorum = int(quorum)
+        for line in lines:
+            number, *words = line.split("\t")
+            if words == ["CLOSED"]:
+                last_entry_id = int(number)
+                state = "IN_RECOVERY" if last_entry_id == _V1_IN_RECOVERY else "CLOSED"
+            elif line:
+                ensembles.append((int(number), tuple(words)))
+    except ValueError as error:
+        raise MalformedFrameError("a ledger's znode of version 1 holds damaged metadata") from error
+    if not ensembles or not all(bookies for _, bookies in ensembles):
+        raise MalformedFrameError("a ledger's znode names no ensemble, or an empty one")
+    _check_quorum(write_quorum, [len(bookies) for _, bookies in ensembles])
+    closed = state == "CLOSED"
+    return LedgerMetadata(
+        ensembles=tuple(ensembles),
+        write_quorum=write_quorum,
+        ack_quorum=write_quorum,
+        closed=closed,
+        last_entry_id=last_entry_id if closed else -1,
+        digest_type=LedgerMetadataFormat.CRC32C,
+        state=state,
     )
 
 
@@ -95,31 +169,33 @@ def decode_managed_ledger(value: bytes) -> ManagedLedgerInfo:
 
     Raises:
         MalformedFrameError: not a managed ledger.
-        UnsupportedFormatError: compressed by a codec other than ZLIB.
+        UnsupportedFormatError: compressed by an unknown codec.
+        FrameTooLargeError: compressed, and too large for a topic's list of ledgers.
     """
-    if value.startswith(_COMPRESSED_MAGIC):
-        value = _decompress(value)
     try:
-        return ManagedLedgerInfo.FromString(value)
+        return ManagedLedgerInfo.FromString(decompress_node(value))
     except DecodeError as error:
         raise MalformedFrameError("a topic's znode does not hold a managed ledger") from error
 
 
-def _decompress(value: bytes) -> bytes:
+def decompress_node(value: bytes) -> bytes:
+    """What a managed ledger's or a cursor's znode holds, which may be compressed (MetaStoreImpl).
+
+    Raises:
+        MalformedFrameError: damaged.
+        UnsupportedFormatError: an unknown codec.
+        FrameTooLargeError: larger than MAX_NODE once decompressed.
+    """
+    if not value.startswith(_COMPRESSED_MAGIC):
+        return value
     start = 6 + int.from_bytes(value[2:6], "big")
     if len(value) < start:
-        raise MalformedFrameError("a topic's znode says that it is compressed, and ends before it says how")
+        raise MalformedFrameError("a znode says that it is compressed, and ends before it says how")
     try:
         header = CompressedInfo.FromString(value[6:start])
-        if header.compression_type == NONE:
-            return value[start:]
-        if header.compression_type == ZLIB:
-            return zlib.decompress(value[start:])
-    except (DecodeError, zlib.error) as error:
-        raise MalformedFrameError("a topic's znode cannot be decompressed") from error
-    known = dict(zip(CompressionType.values(), CompressionType.keys(), strict=True))
-    name = known.get(header.compression_type, header.compression_type)
-    raise UnsupportedFormatError(f"a topic's znode is compressed with {name}; NONE and ZLIB are understood")
+    except DecodeError as error:
+        raise MalformedFrameError("a znode says that it is compressed, but not how") from error
+    return decompress(header.compression_type, value[start:], header.uncompressed_size, MAX_NODE)
 
 
 def decode_bookie_address(value: bytes) -> tuple[str, int] | None:

@@ -24,23 +24,41 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14managed_ledger.proto\x12\x1epulsar_readonly.managed_ledger\"s\n\x0eOffloadContext\x12\x0f\n\x07uid_msb\x18\x01 \x01(\x03\x12\x0f\n\x07uid_lsb\x18\x02 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x1a\n\x12\x62ookkeeper_deleted\x18\x04 \x01(\x08\x12\x11\n\ttimestamp\x18\x05 \x01(\x03\"\x9a\x01\n\nLedgerInfo\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x65ntries\x18\x02 \x01(\x03\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x11\n\ttimestamp\x18\x04 \x01(\x03\x12G\n\x0foffload_context\x18\x05 \x01(\x0b\x32..pulsar_readonly.managed_ledger.OffloadContext\"5\n\x0eNestedPosition\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\x03\"&\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xdf\x01\n\x11ManagedLedgerInfo\x12?\n\x0bledger_info\x18\x01 \x03(\x0b\x32*.pulsar_readonly.managed_ledger.LedgerInfo\x12K\n\x13terminated_position\x18\x02 \x01(\x0b\x32..pulsar_readonly.managed_ledger.NestedPosition\x12<\n\nproperties\x18\x03 \x03(\x0b\x32(.pulsar_readonly.managed_ledger.KeyValue\"E\n\x0e\x43ompressedInfo\x12\x18\n\x10\x63ompression_type\x18\x01 \x01(\x05\x12\x19\n\x11uncompressed_size\x18\x02 \x01(\x05')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14managed_ledger.proto\x12\x1epulsar_readonly.managed_ledger\"c\n\x15OffloadDriverMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12<\n\nproperties\x18\x02 \x03(\x0b\x32(.pulsar_readonly.managed_ledger.KeyValue\"\xe3\x01\n\x0eOffloadSegment\x12\x0f\n\x07uid_msb\x18\x01 \x01(\x03\x12\x0f\n\x07uid_lsb\x18\x02 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x1a\n\x12\x61ssigned_timestamp\x18\x04 \x01(\x03\x12\x1b\n\x13offloaded_timestamp\x18\x05 \x01(\x03\x12\x14\n\x0c\x65nd_entry_id\x18\x06 \x01(\x03\x12N\n\x0f\x64river_metadata\x18\x07 \x01(\x0b\x32\x35.pulsar_readonly.managed_ledger.OffloadDriverMetadata\"\x8c\x02\n\x0eOffloadContext\x12\x0f\n\x07uid_msb\x18\x01 \x01(\x03\x12\x0f\n\x07uid_lsb\x18\x02 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x1a\n\x12\x62ookkeeper_deleted\x18\x04 \x01(\x08\x12\x11\n\ttimestamp\x18\x05 \x01(\x03\x12N\n\x0f\x64river_metadata\x18\x06 \x01(\x0b\x32\x35.pulsar_readonly.managed_ledger.OffloadDriverMetadata\x12G\n\x0foffload_segment\x18\x07 \x03(\x0b\x32..pulsar_readonly.managed_ledger.OffloadSegment\"\x9a\x01\n\nLedgerInfo\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x65ntries\x18\x02 \x01(\x03\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x11\n\ttimestamp\x18\x04 \x01(\x03\x12G\n\x0foffload_context\x18\x05 \x01(\x0b\x32..pulsar_readonly.managed_ledger.OffloadContext\"5\n\x0eNestedPosition\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\x03\"&\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xdf\x01\n\x11ManagedLedgerInfo\x12?\n\x0bledger_info\x18\x01 \x03(\x0b\x32*.pulsar_readonly.managed_ledger.LedgerInfo\x12K\n\x13terminated_position\x18\x02 \x01(\x0b\x32..pulsar_readonly.managed_ledger.NestedPosition\x12<\n\nproperties\x18\x03 \x03(\x0b\x32(.pulsar_readonly.managed_ledger.KeyValue\"E\n\x0e\x43ompressedInfo\x12\x18\n\x10\x63ompression_type\x18\x01 \x01(\x05\x12\x19\n\x11uncompressed_size\x18\x02 \x01(\x05\"\x8d\x01\n\rPositionRange\x12=\n\x05lower\x18\x01 \x01(\x0b\x32..pulsar_readonly.managed_ledger.NestedPosition\x12=\n\x05upper\x18\x02 \x01(\x0b\x32..pulsar_readonly.managed_ledger.NestedPosition\"(\n\tNamedLong\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03\"(\n\tNamedText\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"]\n\x08\x42\x61tchAck\x12@\n\x08position\x18\x01 \x01(\x0b\x32..pulsar_readonly.managed_ledger.NestedPosition\x12\x0f\n\x07unacked\x18\x02 \x03(\x03\"5\n\x11LongArrayOfLedger\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\r\n\x05words\x18\x02 \x03(\x03\"\x88\x03\n\nCursorInfo\x12\x18\n\x10\x63ursor_ledger_id\x18\x01 \x01(\x03\x12\x1d\n\x15mark_delete_ledger_id\x18\x02 \x01(\x03\x12\x1c\n\x14mark_delete_entry_id\x18\x03 \x01(\x03\x12K\n\x14individually_deleted\x18\x04 \x03(\x0b\x32-.pulsar_readonly.managed_ledger.PositionRange\x12=\n\nproperties\x18\x05 \x03(\x0b\x32).pulsar_readonly.managed_ledger.NamedLong\x12\x13\n\x0blast_active\x18\x06 \x01(\x03\x12<\n\nbatch_acks\x18\x07 \x03(\x0b\x32(.pulsar_readonly.managed_ledger.BatchAck\x12\x44\n\x11\x63ursor_properties\x18\x08 \x03(\x0b\x32).pulsar_readonly.managed_ledger.NamedText\"\xc5\x02\n\x0b\x43ursorEntry\x12\x11\n\tledger_id\x18\x01 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\x03\x12K\n\x14individually_deleted\x18\x03 \x03(\x0b\x32-.pulsar_readonly.managed_ledger.PositionRange\x12=\n\nproperties\x18\x04 \x03(\x0b\x32).pulsar_readonly.managed_ledger.NamedLong\x12<\n\nbatch_acks\x18\x05 \x03(\x0b\x32(.pulsar_readonly.managed_ledger.BatchAck\x12G\n\x0c\x64\x65leted_bits\x18\x06 \x03(\x0b\x32\x31.pulsar_readonly.managed_ledger.LongArrayOfLedger')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'managed_ledger_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OFFLOADCONTEXT']._serialized_start=56
-  _globals['_OFFLOADCONTEXT']._serialized_end=171
-  _globals['_LEDGERINFO']._serialized_start=174
-  _globals['_LEDGERINFO']._serialized_end=328
-  _globals['_NESTEDPOSITION']._serialized_start=330
-  _globals['_NESTEDPOSITION']._serialized_end=383
-  _globals['_KEYVALUE']._serialized_start=385
-  _globals['_KEYVALUE']._serialized_end=423
-  _globals['_MANAGEDLEDGERINFO']._serialized_start=426
-  _globals['_MANAGEDLEDGERINFO']._serialized_end=649
-  _globals['_COMPRESSEDINFO']._serialized_start=651
-  _globals['_COMPRESSEDINFO']._serialized_end=720
+  _globals['_OFFLOADDRIVERMETADATA']._serialized_start=56
+  _globals['_OFFLOADDRIVERMETADATA']._serialized_end=155
+  _globals['_OFFLOADSEGMENT']._serialized_start=158
+  _globals['_OFFLOADSEGMENT']._serialized_end=385
+  _globals['_OFFLOADCONTEXT']._serialized_start=388
+  _globals['_OFFLOADCONTEXT']._serialized_end=656
+  _globals['_LEDGERINFO']._serialized_start=659
+  _globals['_LEDGERINFO']._serialized_end=813
+  _globals['_NESTEDPOSITION']._serialized_start=815
+  _globals['_NESTEDPOSITION']._serialized_end=868
+  _globals['_KEYVALUE']._serialized_start=870
+  _globals['_KEYVALUE']._serialized_end=908
+  _globals['_MANAGEDLEDGERINFO']._serialized_start=911
+  _globals['_MANAGEDLEDGERINFO']._serialized_end=1134
+  _globals['_COMPRESSEDINFO']._serialized_start=1136
+  _globals['_COMPRESSEDINFO']._serialized_end=1205
+  _globals['_POSITIONRANGE']._serialized_start=1208
+  _globals['_POSITIONRANGE']._serialized_end=1349
+  _globals['_NAMEDLONG']._serialized_start=1351
+  _globals['_NAMEDLONG']._serialized_end=1391
+  _globals['_NAMEDTEXT']._serialized_start=1393
+  _globals['_NAMEDTEXT']._serialized_end=1433
+  _globals['_BATCHACK']._serialized_start=1435
+  _globals['_BATCHACK']._serialized_end=1528
+  _globals['_LONGARRAYOFLEDGER']._serialized_start=1530
+  _globals['_LONGARRAYOFLEDGER']._serialized_end=1583
+  _globals['_CURSORINFO']._serialized_start=1586
+  _globals['_CURSORINFO']._serialized_end=1978
+  _globals['_CURSORENTRY']._serialized_start=1981
+  _globals['_CURSORENTRY']._serialized_end=2306
 # @@protoc_insertion_point(module_scope)

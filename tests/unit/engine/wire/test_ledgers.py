@@ -3,19 +3,23 @@ from __future__ import annotations
 import contextlib
 import zlib
 
+import cramjam
+import lz4.block
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.wire.bookkeeper_pb2 import BookieServiceInfoFormat, LedgerMetadataFormat
-from readonly_engine.wire.errors import MalformedFrameError, UnsupportedFormatError, WireError
+from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError, UnsupportedFormatError, WireError
 from readonly_engine.wire.ledgers import (
+    MAX_NODE,
     LedgerMetadata,
     decode_bookie_address,
     decode_ledger_metadata,
     decode_managed_ledger,
 )
 from readonly_engine.wire.managed_ledger_pb2 import CompressedInfo, ManagedLedgerInfo
-from readonly_engine.wire.message_pb2 import LZ4, NONE, ZLIB, ZSTD
+from readonly_engine.wire.message_pb2 import LZ4, NONE, SNAPPY, ZLIB, ZSTD
 from readonly_engine.wire.varint import encode_varint
 
 PREAMBLE = b"BookieMetadataFormatVersion\t"
@@ -77,17 +81,39 @@ def test_a_bookie_that_does_not_say_where_it_listens():
     assert decode_bookie_address(info.SerializeToString()) == ("b", 3181)
 
 
-@pytest.mark.parametrize("kind", [NONE, ZLIB])
+COMPRESS = {
+    NONE: bytes,
+    LZ4: lambda value: lz4.block.compress(value, store_size=False),
+    ZLIB: zlib.compress,
+    ZSTD: zstandard.compress,
+    SNAPPY: lambda value: bytes(cramjam.snappy.compress_raw(value)),
+}
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
 def test_a_compressed_topic_is_the_same_topic(golden, kind):
     value = golden("zk_managed_ledger_two")
-    node = compressed(value, kind, zlib.compress(value) if kind == ZLIB else value)
-    assert decode_managed_ledger(node) == decode_managed_ledger(value)
+    assert decode_managed_ledger(compressed(value, kind, COMPRESS[kind](value))) == decode_managed_ledger(value)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(LZ4, "LZ4"), (ZSTD, "ZSTD")])
-def test_a_codec_that_is_not_understood_is_named(kind, name):
-    with pytest.raises(UnsupportedFormatError, match=f"compressed with {name}; NONE and ZLIB are understood"):
-        decode_managed_ledger(compressed(b"x", kind, b"x"))
+@pytest.mark.parametrize("codec", ["LZ4", "ZLIB", "ZSTD", "SNAPPY"])
+def test_a_topic_that_a_broker_compressed(golden, codec):
+    node = golden(f"zk_managed_ledger_{codec.lower()}")
+    assert node.startswith(b"\x47\x78")
+    *full, last = decode_managed_ledger(node).ledger_info
+    assert [ledger.entries for ledger in full] == [100, 100]
+    assert last.entries == last.timestamp == 0
+
+
+def test_a_codec_that_is_not_understood_is_the_named_error():
+    with pytest.raises(UnsupportedFormatError, match="codec 9; known are NONE, LZ4, ZLIB, ZSTD, SNAPPY"):
+        decode_managed_ledger(compressed(b"x", 9, b"x"))
+
+
+def test_a_node_that_would_be_huge_is_refused_unread():
+    header = CompressedInfo(compression_type=ZLIB, uncompressed_size=MAX_NODE + 1).SerializeToString()
+    with pytest.raises(FrameTooLargeError, match="the limit is 67108864"):
+        decode_managed_ledger(b"\x47\x78" + len(header).to_bytes(4, "big") + header + zlib.compress(b"x"))
 
 
 @pytest.mark.parametrize(
@@ -174,10 +200,86 @@ def test_the_last_entry_of_a_ledger_in_recovery_is_not_known_yet():
     assert (ledger.closed, ledger.last_entry_id) == (False, -1)
 
 
-@pytest.mark.parametrize("version", [b"1", b"2", b"4"])
-def test_another_version_of_the_format_is_the_named_error(version):
-    with pytest.raises(UnsupportedFormatError, match="version 3 is understood"):
-        decode_ledger_metadata(ledger_node(made_ledger(), version))
+def test_another_version_of_the_format_is_the_named_error():
+    with pytest.raises(UnsupportedFormatError, match="versions 1 to 3 are understood"):
+        decode_ledger_metadata(ledger_node(made_ledger(), b"4"))
+
+
+VERSION_2 = b"""quorumSize: 2
+ensembleSize: 3
+length: 4096
+lastEntryId: 11
+state: CLOSED
+segment {
+  ensembleMember: "10.0.0.1:3181"
+  ensembleMember: "quorumSize: 7"
+  ensembleMember: "bookie-2.in \\"quotes\\":3181"
+  firstEntryId: 0
+}
+digestType: CRC32
+password: "pass\\000word"
+ackQuorumSize: 1
+ctime: 1700000000000
+customMetadata {
+  key: "application"
+  value: "pulsar"
+}
+"""
+
+
+def test_version_2_is_text():
+    ledger = decode_ledger_metadata(PREAMBLE + b"2\n" + VERSION_2)
+    assert ledger == LedgerMetadata(
+        ensembles=((0, ("10.0.0.1:3181", "quorumSize: 7", 'bookie-2.in "quotes":3181')),),
+        write_quorum=2,
+        ack_quorum=1,
+        closed=True,
+        last_entry_id=11,
+        digest_type=LedgerMetadataFormat.CRC32,
+        password=b"pass\0word",
+        state="CLOSED",
+    )
+
+
+V1_OPEN = b"2\n3\n0\n0\ta:1\tb:1\tc:1\n7\ta:1\td:1\tc:1"
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "last"),
+    [(b"", "OPEN", -1), (b"\n", "OPEN", -1), (b"\n9\tCLOSED", "CLOSED", 9), (b"\n-102\tCLOSED", "IN_RECOVERY", -1)],
+)
+def test_version_1_is_lines(end, state, last):
+    ledger = decode_ledger_metadata(PREAMBLE + b"1\n" + V1_OPEN + end)
+    assert ledger.ensembles == ((0, ("a:1", "b:1", "c:1")), (7, ("a:1", "d:1", "c:1")))
+    assert (ledger.write_quorum, ledger.ack_quorum) == (2, 2)
+    assert (ledger.state, ledger.closed, ledger.last_entry_id) == (state, state == "CLOSED", last)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [b"1\n", b"1\n2\n3\n", b"1\n2\n3\n0\n", b"1\nx\n3\n0\n0\ta:1", b"1\n2\n3\n0\n0", b"1\n2\n2\n0\n0\ta:1",
+     b"1\n\xff\n", b"2\n", b"2\nquorumSize", b"2\n\xff", b'2\nsegment { ensembleMember: "a" }'],
+)  # fmt: skip
+def test_an_older_version_that_is_damaged_is_the_named_error(rest):
+    with pytest.raises(MalformedFrameError):
+        decode_ledger_metadata(PREAMBLE + rest)
+
+
+@given(st.sampled_from([b"1\n" + V1_OPEN, b"2\n" + VERSION_2]), st.data())
+def test_an_older_version_with_damaged_bytes_is_a_ledger_or_a_named_error(whole, data):
+    value = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        value[data.draw(st.integers(2, len(value) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(WireError):
+        ledger = decode_ledger_metadata(PREAMBLE + bytes(value))
+        assert len(ledger.replicas_of(0)) == ledger.write_quorum
+
+
+def test_a_quorum_that_no_ensemble_can_have_is_the_named_error():
+    message = made_ledger()
+    message.quorum_size = 1 << 30
+    with pytest.raises(MalformedFrameError, match="write quorum 1073741824, and ensembles of 3"):
+        decode_ledger_metadata(ledger_node(message))
 
 
 def test_what_is_no_ledger_is_the_named_error(golden):

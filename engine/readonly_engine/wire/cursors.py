@@ -1,0 +1,141 @@
+"""Where subscriptions stand, as ZooKeeper and cursor ledgers hold it (ManagedCursorImpl, Pulsar 4.0.8).
+
+A cursor that was closed in good order is in its znode. Else the znode names a ledger, and that ledger's last entry is the cursor;
+the owner writes it seldom (managedLedgerDefaultMarkDeleteRateLimit), so both are somewhat old while the owner is at work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.ledgers import decompress_node
+from readonly_engine.wire.managed_ledger_pb2 import CursorEntry, CursorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from readonly_engine.wire.managed_ledger_pb2 import BatchAck, NamedLong, PositionRange
+
+NO_LEDGER = -1
+_WORD = 64
+_WORD_MASK = (1 << _WORD) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CursorState:
+    """Where a subscription stands. Positions are (ledger id, entry id).
+
+    Attributes:
+        mark_delete: everything up to here is acknowledged.
+        holes: what is acknowledged behind it, as ascending ranges (lower, upper] that may span ledgers.
+        batches: of partly acknowledged batches the indexes that are not acknowledged yet: bit i of the number is index i.
+        properties: of the cursor's position; `CompactedTopicLedger` of the compaction's own cursor is one.
+        cursor_properties: what the application attached to the subscription.
+        cursor_ledger: where the state is when it is not here, NO_LEDGER for none.
+        last_active: ms since the epoch, 0 where it is not known.
+    """
+
+    mark_delete: tuple[int, int]
+    holes: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
+    batches: tuple[tuple[tuple[int, int], int], ...] = ()
+    properties: tuple[tuple[str, int], ...] = ()
+    cursor_properties: tuple[tuple[str, str], ...] = ()
+    cursor_ledger: int = NO_LEDGER
+    last_active: int = 0
+
+
+def decode_cursor(value: bytes) -> CursorState:
+    """A subscription's znode. Where it names a cursor ledger, only that ledger tells the position.
+
+    Raises:
+        MalformedFrameError: not a cursor.
+        UnsupportedFormatError: compressed by an unknown codec.
+        FrameTooLargeError: compressed, and too large.
+    """
+    try:
+        info = CursorInfo.FromString(decompress_node(value))
+    except DecodeError as error:
+        raise MalformedFrameError("a subscription's znode does not hold a cursor") from error
+    return CursorState(
+        mark_delete=(info.mark_delete_ledger_id, info.mark_delete_entry_id),
+        holes=_ranges(info.individually_deleted),
+        batches=_batches(info.batch_acks),
+        properties=_numbers(info.properties),
+        cursor_properties=tuple((_text(pair.name), _text(pair.value)) for pair in info.cursor_properties),
+        cursor_ledger=info.cursor_ledger_id if info.HasField("cursor_ledger_id") else NO_LEDGER,
+        last_active=info.last_active,
+    )
+
+
+def decode_cursor_entry(payload: bytes) -> CursorState:
+    """An entry of a cursor ledger.
+
+    Raises:
+        MalformedFrameError: not a cursor.
+    """
+    try:
+        entry = CursorEntry.FromString(payload)
+    except DecodeError as error:
+        raise MalformedFrameError("an entry of a cursor ledger does not hold a cursor") from error
+    holes = _ranges(entry.individually_deleted)
+    if not holes:
+        # managedLedgerPersistIndividualAckAsLongArray: for each ledger the bits of what is acknowledged.
+        holes = tuple(
+            ((ledger.ledger_id, first - 1), (ledger.ledger_id, last))
+            for ledger in sorted(entry.deleted_bits, key=lambda ledger: ledger.ledger_id)
+            for first, last in _runs(_bits(ledger.words))
+        )
+    return CursorState(
+        mark_delete=(entry.ledger_id, entry.entry_id),
+        holes=holes,
+        batches=_batches(entry.batch_acks),
+        properties=_numbers(entry.properties),
+    )
+
+
+def _ranges(ranges: Iterable[PositionRange]) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
+    found = []
+    for one in ranges:
+        lower, upper = (one.lower.ledger_id, one.lower.entry_id), (one.upper.ledger_id, one.upper.entry_id)
+        if lower >= upper:
+            raise MalformedFrameError(f"a cursor with a range of acknowledged entries from {lower} to {upper}")
+        found.append((lower, upper))
+    return tuple(sorted(found))
+
+
+def _batches(batches: Iterable[BatchAck]) -> tuple[tuple[tuple[int, int], int], ...]:
+    return tuple(
+        sorted(((batch.position.ledger_id, batch.position.entry_id), _bits(batch.unacked)) for batch in batches)
+    )
+
+
+def _numbers(pairs: Iterable[NamedLong]) -> tuple[tuple[str, int], ...]:
+    return tuple((_text(pair.name), pair.value) for pair in pairs)
+
+
+def _text(value: str | bytes) -> str:
+    """Protobuf hands out a text that is not UTF-8 as bytes."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
+def _bits(words: Iterable[int]) -> int:
+    """Java's BitSet.toLongArray as one number."""
+    packed = b"".join((word & _WORD_MASK).to_bytes(_WORD // 8, "little") for word in words)
+    return int.from_bytes(packed, "little")
+
+
+def _runs(bits: int) -> Iterator[tuple[int, int]]:
+    """The first and last index of each run of set bits."""
+    text = f"{bits:b}"[::-1] if bits else ""
+    begin = text.find("1")
+    while begin >= 0:
+        end = text.find("0", begin)
+        if end < 0:
+            yield begin, len(text) - 1
+            return
+        yield begin, end - 1
+        begin = text.find("1", end)
