@@ -1,0 +1,85 @@
+"""What happens to the cluster while it is written to: unloads, restarts of brokers and bookies, compactions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from devstack.pulsar.admin import AdminError
+from devstack.pulsar.cluster import PulsarCluster
+from tests.oracle.stack import with_broker_metadata
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from tests.oracle.workload import TopicPlan
+
+_UNLOADED_SHARE: Final = 5
+"""One topic in so many is unloaded in each round."""
+
+
+class Disturbances:
+    """Disturbs a cluster, a little in every round.
+
+    Args:
+        stack: the cluster.
+        rng: chooses.
+        topics: what can be unloaded and compacted.
+        restarts: whether servers are restarted too.
+    """
+
+    def __init__(self, stack: PulsarCluster, rng: random.Random, topics: list[TopicPlan], *, restarts: bool) -> None:
+        self.stack = stack
+        self._topics = topics
+        self._rng = rng
+        self.done: list[str] = []
+        bookies = list(range(stack.spec.bookies))
+        rng.shuffle(bookies)
+        first, second = bookies[0], bookies[-1]
+        self._turns: list[list[tuple[str, Callable[[], object]]]] = [
+            [],
+            [
+                (f"kill bookie {first}", lambda: self.stack.kill_bookie(first)),
+                (f"start bookie {first}", lambda: self.stack.start_bookie(first)),
+            ],
+            [("restart broker with metadata of its own", self._restart_with_broker_metadata)],
+            [
+                ("kill broker", lambda: self.stack.kill_broker(0)),
+                ("start broker", lambda: self.stack.start_broker(0)),
+            ],
+            [
+                (f"stop bookie {second}", lambda: self.stack.stop_bookie(second)),
+                (f"start bookie {second}", lambda: self.stack.start_bookie(second)),
+            ],
+        ]
+        if not restarts:
+            self._turns = [[] for _ in self._turns]
+
+    def disturb(self, turn: int) -> None:
+        """What belongs to this round."""
+        for name, act in self._turns[turn % len(self._turns)]:
+            act()
+            self.done.append(name)
+        admin = self.stack.admin()
+        for topic in self._rng.sample(self._topics, max(1, len(self._topics) // _UNLOADED_SHARE)):
+            for log in topic.logs:
+                self._ask(f"unload {log}", partial(admin.unload, log))
+        for topic in self._topics:
+            if topic.compacted:
+                self._ask(f"compact {topic.name}", partial(admin.compact, topic.name))
+
+    def _restart_with_broker_metadata(self) -> None:
+        self.stack.stop_broker(0)
+        self.stack = PulsarCluster(with_broker_metadata(self.stack.spec), self.stack.state.root)
+        self.stack.up()
+
+    def _ask(self, what: str, act: Callable[[], object]) -> None:
+        """Ask the admin API; a topic that does not exist yet, or whose compaction still runs, is left alone."""
+        try:
+            act()
+        except AdminError as error:
+            if error.status not in {404, 409}:
+                raise
+        else:
+            self.done.append(what)

@@ -1,0 +1,111 @@
+"""A reader of the storage floor that stays at the tail while the topic is written to and disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.topic.position import EARLIEST, Position
+
+from tests.oracle.storage import READ_ENTRIES, StorageError
+
+if TYPE_CHECKING:
+    from tests.oracle.compare import Comparison, StoredFrame
+    from tests.oracle.storage import Floor
+
+CONSUMER_ID: Final = 0
+_RETRY_S: Final = 0.2
+
+
+class Follower:
+    """Reads one log from its beginning on, and remembers what it saw.
+
+    Args:
+        floor: the storage floor.
+        topic: the log's name.
+    """
+
+    def __init__(self, floor: Floor, topic: str) -> None:
+        self.topic = topic
+        self.seen: list[tuple[Position, bytes]] = []
+        self.failures = 0
+        self._log = floor.log(topic)
+        self._moved = asyncio.Event()
+        self._log.listen(self._moved.set)
+        self._grew = asyncio.Condition()
+        self._task = asyncio.create_task(self._follow())
+
+    async def reach(self, position: Position, seconds: float) -> None:
+        """Wait until it has read up to here.
+
+        Raises:
+            StorageError: it has not, in time.
+        """
+        deadline = asyncio.get_running_loop().time() + seconds
+        async with self._grew:
+            while self._reached < position:
+                if self._task.done():
+                    self._task.result()
+                rest = deadline - asyncio.get_running_loop().time()
+                try:
+                    await asyncio.wait_for(self._grew.wait(), max(rest, 0))
+                except TimeoutError as error:
+                    raise StorageError(
+                        f"{self.topic}: the reader at the tail stopped at {self._reached}, {position} is there"
+                    ) from error
+
+    def compare(self, stored: list[StoredFrame], result: Comparison) -> None:
+        """Compare what was seen live with what is read afterwards: the same entries, once each, in order."""
+        expected = [(entry.position, _digest(entry.frame)) for entry in stored]
+        if self.seen == expected:
+            return
+        missing = [position for position, _ in expected if position not in dict(self.seen)]
+        twice = len(self.seen) - len({position for position, _ in self.seen})
+        result.differ(
+            f"{self.topic}: read at the tail {len(self.seen)} entries, {len(expected)} are there; "
+            f"missing {len(missing)} {missing[:3]}, twice {twice}"
+        )
+
+    async def close(self) -> None:
+        """Stop following."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._log.close()
+
+    @property
+    def _reached(self) -> Position:
+        return self.seen[-1][0] if self.seen else EARLIEST
+
+    async def _follow(self) -> None:
+        await self._log.opened()
+        position = self._log.chain.after(EARLIEST)
+        while True:
+            self._moved.clear()
+            try:
+                entries = await self._log.read(position, READ_ENTRIES)
+            except (BookKeeperError, MetadataError):
+                # A bookie is down and its replica busy: as a broker would, try again.
+                self.failures += 1
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if entries:
+                async with self._grew:
+                    for entry in entries:
+                        frame = entry.frame(CONSUMER_ID, self._log.topic.partition)
+                        self.seen.append((entry.position, _digest(frame)))
+                    self._grew.notify_all()
+                position = self._log.chain.after(self._reached)
+                continue
+            onward = self._log.chain.at_or_after(position)
+            if self._log.chain.readable(onward):
+                position = onward
+                continue
+            position = onward if self._log.chain.ledger_ids else position
+            await self._moved.wait()
+
+
+def _digest(frame: bytes) -> bytes:
+    return hashlib.blake2b(frame, digest_size=16).digest()

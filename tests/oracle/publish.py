@@ -1,0 +1,129 @@
+"""Publishing a planned workload with the stock Python client."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+import pulsar
+
+from tests.oracle.workload import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.oracle.workload import Round
+
+THREADS: Final = 3
+SEND_TIMEOUT_MS: Final = 180_000
+"""Longer than any disturbance: a message that was given to the client must end up in the topic."""
+
+_CREATE_ATTEMPTS: Final = 20
+
+
+class PublishError(Exception):
+    """A message could not be published, though the cluster had all the time that it can need."""
+
+
+def make_keys(folder: Path) -> pulsar.CryptoKeyReader:
+    """An RSA key pair for producers that encrypt."""
+    private, public = folder / "private.pem", folder / "public.pem"
+    for command in (
+        ["openssl", "genrsa", "-out", str(private), "2048"],
+        ["openssl", "rsa", "-in", str(private), "-pubout", "-out", str(public)],
+    ):
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return pulsar.CryptoKeyReader(str(public), str(private))
+
+
+class Publisher:
+    """Publishes rounds, several at a time.
+
+    Args:
+        url: the writable cluster.
+        keys: for producers that encrypt.
+    """
+
+    def __init__(self, url: str, keys: pulsar.CryptoKeyReader) -> None:
+        self._client = pulsar.Client(
+            url,
+            operation_timeout_seconds=60,
+            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+        )
+        self._keys = keys
+        self._lock = Lock()
+        self.messages = 0
+
+    def publish(self, rounds: Sequence[Round], done: Callable[[Round], None]) -> None:
+        """Publish all of these; `done` is told of each.
+
+        Raises:
+            PublishError: something was not accepted.
+        """
+        with ThreadPoolExecutor(THREADS) as threads:
+            for future in [threads.submit(self._publish, plan, done) for plan in rounds]:
+                future.result()
+
+    def close(self) -> None:
+        """End the client."""
+        self._client.close()
+
+    def _publish(self, plan: Round, done: Callable[[Round], None]) -> None:
+        producer = self._producer(plan)
+        failures: list[str] = []
+
+        def sent(result: pulsar.Result, _: pulsar.MessageId) -> None:
+            if result != pulsar.Result.Ok:
+                failures.append(str(result))
+
+        count = 0
+        for message in messages(plan):
+            producer.send_async(
+                message.content,
+                sent,
+                properties=message.properties,
+                partition_key=message.key,
+                ordering_key=message.ordering_key,
+                event_timestamp=message.event_timestamp,
+                deliver_after=None
+                if message.deliver_after_ms is None
+                else timedelta(milliseconds=message.deliver_after_ms),
+            )
+            count += 1
+        producer.flush()
+        producer.close()
+        if failures:
+            raise PublishError(f"{plan.topic.name}: {len(failures)} messages were not accepted, first {failures[0]}")
+        with self._lock:
+            self.messages += count
+        done(plan)
+
+    def _producer(self, plan: Round) -> pulsar.Producer:
+        options = {}
+        if plan.encrypted:
+            options = {"encryption_key": "oracle", "crypto_key_reader": self._keys}
+        for attempt in range(1, _CREATE_ATTEMPTS + 1):
+            try:
+                return self._client.create_producer(
+                    plan.topic.name,
+                    compression_type=pulsar.CompressionType.__members__[plan.compression],
+                    send_timeout_millis=SEND_TIMEOUT_MS,
+                    block_if_queue_full=True,
+                    max_pending_messages=500,
+                    batching_enabled=plan.batch > 1,
+                    batching_max_messages=max(2, plan.batch),
+                    batching_max_publish_delay_ms=1000,
+                    batching_type=pulsar.BatchingType.KeyBased if plan.by_key else pulsar.BatchingType.Default,
+                    chunking_enabled=plan.chunked,
+                    message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
+                    **options,
+                )
+            except pulsar.PulsarException:
+                # The broker is being restarted; the client's own attempts end with its operation timeout.
+                if attempt == _CREATE_ATTEMPTS:
+                    raise
+        raise AssertionError

@@ -1,0 +1,186 @@
+"""Random workloads, made from a seed: which topics there are, and what is published to each in which round."""
+
+from __future__ import annotations
+
+import random
+import string
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROUNDS: Final = 5
+"""Every topic is written to so often, with another producer each time; disturbances come during and between."""
+
+MAX_MESSAGE_BYTES: Final = (5 << 20) - 4096
+"""As large as a message may be under Pulsar's default maxMessageSize, its metadata left room for."""
+
+COMPRESSIONS: Final = ("NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY")
+
+_BATCHES: Final = (2, 3, 5, 8, 25)
+_BATCHED_MESSAGE_BYTES: Final = 400
+_WEIRD_NAMES: Final = ("a.b+c", "tilde~", "per%cent", "sp ace", "ümlaut", "star*", "equal=s")
+"""Characters that Pulsar stores encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """One topic.
+
+    Attributes:
+        name: in full.
+        partitions: 0 for a topic without.
+        transactional: whether transactions are written to it as well.
+        compacted: whether its compaction is triggered.
+    """
+
+    name: str
+    partitions: int = 0
+    transactional: bool = False
+    compacted: bool = False
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The names of what is stored: the topic itself, or its partitions."""
+        if not self.partitions:
+            return (self.name,)
+        return tuple(f"{self.name}-partition-{i}" for i in range(self.partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one producer publishes to one topic.
+
+    Attributes:
+        topic: the topic.
+        seed: makes the messages.
+        entries: how many entries come of it, roughly.
+        batch: messages in a batch; 1 for a producer that does not batch.
+        by_key: whether batches are made key by key.
+        compression: name of a pulsar.CompressionType.
+        chunked: whether messages are larger than an entry can be.
+        encrypted: whether the producer encrypts.
+        keyed: whether messages have keys.
+        delayed: whether messages are to be delivered later.
+    """
+
+    topic: TopicPlan
+    seed: int
+    entries: int
+    batch: int
+    by_key: bool
+    compression: str
+    chunked: bool
+    encrypted: bool
+    keyed: bool
+    delayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as a producer is given it."""
+
+    content: bytes
+    properties: dict[str, str]
+    key: str | None
+    ordering_key: str | None
+    event_timestamp: int | None
+    deliver_after_ms: int | None
+
+
+def plan_topics(rng: random.Random, namespace: str, count: int) -> list[TopicPlan]:
+    """So many topics, every tenth of each special kind, in random order."""
+    topics = []
+    for number in range(count):
+        name = f"persistent://{namespace}/topic-{number:03d}"
+        match number % 10:
+            case 3:
+                topics.append(TopicPlan(f"{name}-partitioned", partitions=rng.randint(2, 4)))
+            case 4 | 8:
+                topics.append(TopicPlan(f"{name}-transactions", transactional=True))
+            case 5:
+                topics.append(TopicPlan(f"{name}-compacted", compacted=True))
+            case 6:
+                topics.append(TopicPlan(f"{name}-{_WEIRD_NAMES[number // 10 % len(_WEIRD_NAMES)]}"))
+            case _:
+                topics.append(TopicPlan(name))
+    rng.shuffle(topics)
+    return topics
+
+
+def plan_rounds(rng: random.Random, topics: list[TopicPlan], entries: int) -> list[list[Round]]:
+    """What is published: ROUNDS rounds over all topics, together so many entries or a few more.
+
+    One in 25 producers writes chunks, and at least one whatever the seed.
+    """
+    rounds = []
+    share = -(-entries // (ROUNDS * len(topics)))
+    numbers = list(range(ROUNDS * len(topics)))
+    chunked = set(rng.sample(numbers, max(1, len(numbers) // 25)))
+    for turn in range(ROUNDS):
+        order = list(enumerate(topics))
+        rng.shuffle(order)
+        rounds.append(
+            [_plan_round(rng, topic, share, chunked=turn * len(topics) + index in chunked) for index, topic in order]
+        )
+    return rounds
+
+
+def _plan_round(rng: random.Random, topic: TopicPlan, entries: int, *, chunked: bool) -> Round:
+    batch = 1 if chunked or rng.random() < 0.5 else rng.choice(_BATCHES)
+    keyed = topic.compacted or rng.random() < 0.5
+    return Round(
+        topic=topic,
+        seed=rng.getrandbits(48),
+        entries=entries,
+        batch=batch,
+        by_key=batch > 1 and keyed and rng.random() < 0.3,
+        compression=rng.choice(COMPRESSIONS),
+        chunked=chunked,
+        # Compaction cannot look into what is encrypted.
+        encrypted=not topic.compacted and rng.random() < 0.15,
+        keyed=keyed,
+        delayed=rng.random() < 0.15,
+    )
+
+
+def messages(plan: Round) -> Iterator[Message]:
+    """The messages of a round, the same ones each time."""
+    rng = random.Random(plan.seed)
+    if plan.chunked:
+        for _ in range(2):
+            yield _message(rng, plan, rng.randint(MAX_MESSAGE_BYTES, 3 * MAX_MESSAGE_BYTES))
+    # Two messages a topic, about, are as large as can be or nearly.
+    largest = {rng.randrange(plan.entries) for _ in range(rng.choice((0, 0, 1)))} if plan.batch == 1 else set()
+    for number in range(plan.entries * plan.batch):
+        size = rng.randint(MAX_MESSAGE_BYTES >> 2, MAX_MESSAGE_BYTES) if number in largest else _size(rng, plan)
+        yield _message(rng, plan, size)
+
+
+def _size(rng: random.Random, plan: Round) -> int:
+    """Mostly small; nothing at all now and then; a few of up to 256 KiB where producers do not batch."""
+    dice = rng.random()
+    if dice < 0.05:
+        return 0
+    if plan.batch > 1 or dice < 0.7:
+        return rng.randint(1, _BATCHED_MESSAGE_BYTES)
+    if dice < 0.95:
+        return rng.randint(1, 4096)
+    return rng.randint(1, 1 << (14 if dice < 0.995 else 18))
+
+
+def _message(rng: random.Random, plan: Round, size: int) -> Message:
+    properties = {
+        "".join(rng.choices(string.ascii_letters, k=rng.randint(1, 12))): "".join(rng.choices("äöx €z", k=5))
+        for _ in range(rng.choice((0, 0, 1, 3)))
+    }
+    return Message(
+        # Half of it compresses well, the other half not at all.
+        content=(rng.randbytes((size + 1) // 2) + b"pulsar-readonly " * (size // 32 + 1))[:size],
+        properties=properties,
+        key=f"key-{rng.randrange(50)}" if plan.keyed else None,
+        ordering_key=f"order-{rng.randrange(9)}" if rng.random() < 0.1 else None,
+        event_timestamp=rng.randrange(1, 1 << 41) if rng.random() < 0.2 else None,
+        deliver_after_ms=rng.randrange(1, 60_000) if plan.delayed and rng.random() < 0.5 else None,
+    )
