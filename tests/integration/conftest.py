@@ -41,6 +41,8 @@ def pulsar_stack() -> Iterator[PulsarCluster]:
             quick=True,
             settings=(
                 Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                # Else brokers shun for half an hour a bookie that a test has killed, and the next kill leaves too few.
+                Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
                 # Else the ledgers of a topic without subscriptions go as soon as they are full.
                 Setting("broker", "defaultRetentionTimeInMinutes", "60"),
                 Setting("broker", "defaultRetentionSizeInMB", "1024"),

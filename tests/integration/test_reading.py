@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pulsar
@@ -324,3 +325,21 @@ def test_delayed_messages_of_a_shared_subscription_are_left_to_the_owner(
     assert consumer.receive(RECEIVE_MS).data() == b"at once"
     assert consumer.receive(RECEIVE_MS).data() == b"late"
     assert time.monotonic() - begin >= 2
+
+
+def test_a_producer_that_is_faster_than_the_owner_takes_up_no_memory(pool: Pool, pool_client, topic: str) -> None:
+    producer = pool_client.create_producer(
+        topic, batching_enabled=False, block_if_queue_full=True, max_pending_messages=2000
+    )
+    failures = []
+    for _ in range(600):
+        producer.send_async(bytes(500_000), lambda result, _id: result == pulsar.Result.Ok or failures.append(result))
+    producer.flush()
+    assert failures == []
+    resident = [_resident_mb(broker.process.pid) for broker in pool.brokers]
+    assert max(resident) < 250, "300 MB went through"
+
+
+def _resident_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))

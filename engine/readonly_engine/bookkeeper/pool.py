@@ -1,38 +1,83 @@
-"""Connections to the bookies of a cluster, opened when they are needed."""
+"""Connections to the bookies of a cluster, opened when they are needed, and what is known of each bookie."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import logging
+import random
+from typing import TYPE_CHECKING, Final, Generic
 
+from readonly_engine.bookkeeper.connect import Connection, open_connection
 from readonly_engine.bookkeeper.connection import BookieConnection
-from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.connection_v2 import BatchConnection
+from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookieUnavailableError
+from readonly_engine.bookkeeper.inflight import InFlight
+from readonly_engine.bookkeeper.replicas import ReplicaChoice
 from readonly_engine.metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
-RETRY_AFTER_S = 1.0
+    from readonly_engine.bookkeeper.tls import BookieTls
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_S: Final = 1.0
 """A bookie that could not be reached is not tried again before this: the other replicas are quicker."""
+
+BATCH_REFUSALS: Final = 2
+"""So many connections in a row, closed at a batch read without an answer, and the bookie is one that does not know them.
+
+Once may be a bookie that went down just then; that one does not accept the next connection.
+"""
+
+BATCH_RETRY_S: Final = 600.0
+"""After this a bookie that did not know batch reads is asked again: it may have been upgraded."""
 
 
 class BookiePool:
-    """Two connections a bookie: reads do not queue behind the replies of long polls.
+    """Three connections a bookie: reads, long polls and batch reads do not queue behind each other's replies.
 
     Args:
         resolve: from a bookie id to its host and port; may raise MetadataError.
+        tls: encrypt the connections; None for clear ones.
+        locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first; empty for no preference.
+        locate: from a bookie id to where it is, in the same form, empty where nobody knows; may raise MetadataError.
+
+    Raises:
+        ValueError: the TLS files cannot be used.
     """
 
-    def __init__(self, resolve: Callable[[str], Awaitable[tuple[str, int]]]) -> None:
-        self._resolve = resolve
-        self._open: dict[tuple[str, bool], BookieConnection] = {}
-        self._opening: dict[tuple[str, bool], asyncio.Task[BookieConnection]] = {}
-        self._failed: dict[tuple[str, bool], tuple[float, BookieUnavailableError]] = {}
+    def __init__(
+        self,
+        resolve: Callable[[str], Awaitable[tuple[str, int]]],
+        *,
+        tls: BookieTls | None = None,
+        locality: str = "",
+        locate: Callable[[str], Awaitable[str]] | None = None,
+    ) -> None:
+        context = None if tls is None else tls.context()
+
+        async def connect(make: Callable[[str], Connection], bookie_id: str) -> Connection:
+            try:
+                host, port = await resolve(bookie_id)
+            except MetadataError as error:
+                raise BookieUnavailableError(str(error)) from error
+            return await open_connection(make, bookie_id, host, port, context)
+
+        self.choice = ReplicaChoice(locality, random.random)
+        self._locate = locate if locality else None
+        self._located: set[str] = set()
+        self._reads = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
+        self._polls = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
+        self._batches = _Connections(lambda bookie_id: connect(BatchConnection, bookie_id))
+        self._refusals: dict[str, int] = {}
+        self._no_batches_until: dict[str, float] = {}
+        self._in_flight: dict[str, InFlight] = {}
 
     def ready(self, bookie_id: str) -> BookieConnection | None:
         """The connection for reads, if it is open already."""
-        connection = self._open.get((bookie_id, False))
-        return None if connection is None or connection.closed else connection
+        return self._reads.ready(bookie_id)
 
     async def for_reads(self, bookie_id: str) -> BookieConnection:
         """The connection for reads.
@@ -40,7 +85,7 @@ class BookiePool:
         Raises:
             BookieUnavailableError: the bookie cannot be reached.
         """
-        return await self._get((bookie_id, False))
+        return self._reads.ready(bookie_id) or await self._reads.get(bookie_id)
 
     async def for_polls(self, bookie_id: str) -> BookieConnection:
         """The connection for long polls.
@@ -48,41 +93,114 @@ class BookiePool:
         Raises:
             BookieUnavailableError: the bookie cannot be reached.
         """
-        return await self._get((bookie_id, True))
+        return self._polls.ready(bookie_id) or await self._polls.get(bookie_id)
+
+    async def for_batches(self, bookie_id: str) -> BatchConnection:
+        """The connection for batch reads.
+
+        Raises:
+            BookieUnavailableError: the bookie cannot be reached.
+            BatchUnsupportedError: it does not know batch reads.
+        """
+        if not self.knows_batches(bookie_id):
+            raise BatchUnsupportedError(f"bookie {bookie_id} does not know batch reads (BookKeeper before 4.17)")
+        return self._batches.ready(bookie_id) or await self._batches.get(bookie_id)
+
+    def knows_batches(self, bookie_id: str) -> bool:
+        """Whether to ask the bookie for batches: not if it has just shown that it does not know them."""
+        until = self._no_batches_until.get(bookie_id)
+        return until is None or asyncio.get_running_loop().time() >= until
+
+    def refused_batch(self, connection: BatchConnection) -> None:
+        """Learn that a batch read ended with its connection; called once or more for each such connection."""
+        bookie_id = connection.name
+        if not connection.refused or not self._batches.forget(bookie_id, connection):
+            return
+        refusals = self._refusals[bookie_id] = self._refusals.get(bookie_id, 0) + 1
+        if refusals >= BATCH_REFUSALS:
+            self._no_batches_until[bookie_id] = asyncio.get_running_loop().time() + BATCH_RETRY_S
+            log.info("bookie %s does not know batch reads: reading its entries one by one", bookie_id)
+
+    def answered_batch(self, bookie_id: str) -> None:
+        """Learn that a batch read was answered."""
+        if self._refusals:
+            self._refusals.pop(bookie_id, None)
+
+    def in_flight(self, bookie_id: str) -> InFlight:
+        """What is under way at a bookie."""
+        found = self._in_flight.get(bookie_id)
+        if found is None:
+            found = self._in_flight[bookie_id] = InFlight()
+        return found
+
+    async def locate(self, bookies: Iterable[str]) -> None:
+        """Learn where these bookies are, if that matters and is not known yet."""
+        if self._locate is None:
+            return
+        for bookie_id in bookies:
+            if bookie_id not in self._located:
+                self._located.add(bookie_id)
+                try:
+                    self.choice.place(bookie_id, await self._locate(bookie_id))
+                except MetadataError as error:
+                    self._located.discard(bookie_id)
+                    log.info("bookie %s: %s", bookie_id, error)
 
     def close(self) -> None:
         """Close every connection."""
+        for connections in (self._reads, self._polls, self._batches):
+            connections.close()
+
+
+class _Connections(Generic[Connection]):
+    """One connection a bookie, of one kind; opened once, whoever asks meanwhile."""
+
+    def __init__(self, connect: Callable[[str], Awaitable[Connection]]) -> None:
+        self._connect = connect
+        self._open: dict[str, Connection] = {}
+        self._opening: dict[str, asyncio.Task[Connection]] = {}
+        self._failed: dict[str, tuple[float, BookieUnavailableError]] = {}
+
+    def ready(self, bookie_id: str) -> Connection | None:
+        connection = self._open.get(bookie_id)
+        return None if connection is None or connection.closed else connection
+
+    async def get(self, bookie_id: str) -> Connection:
+        now = asyncio.get_running_loop().time()
+        failed = self._failed.get(bookie_id)
+        if failed is not None and now - failed[0] < RETRY_AFTER_S:
+            raise failed[1]
+        opening = self._opening.get(bookie_id)
+        if opening is None:
+            opening = self._opening[bookie_id] = asyncio.create_task(self._keep(bookie_id))
+            opening.add_done_callback(lambda task: self._opened(bookie_id, task))
+        # One who gives up waiting must not cancel it for the others.
+        return await asyncio.shield(opening)
+
+    def forget(self, bookie_id: str, connection: Connection) -> bool:
+        """Drop a closed connection; says whether it was still the current one."""
+        if self._open.get(bookie_id) is not connection:
+            return False
+        del self._open[bookie_id]
+        return True
+
+    def close(self) -> None:
         for task in self._opening.values():
             task.cancel()
         for connection in self._open.values():
             connection.close()
 
-    async def _get(self, key: tuple[str, bool]) -> BookieConnection:
-        connection = self._open.get(key)
-        if connection is not None and not connection.closed:
-            return connection
-        now = asyncio.get_running_loop().time()
-        failed = self._failed.get(key)
-        if failed is not None and now - failed[0] < RETRY_AFTER_S:
-            raise failed[1]
-        opening = self._opening.get(key)
-        if opening is None:
-            opening = self._opening[key] = asyncio.create_task(self._connect(key))
-            opening.add_done_callback(lambda _: self._opening.pop(key, None))
-        # One who gives up waiting must not cancel it for the others.
-        return await asyncio.shield(opening)
-
-    async def _connect(self, key: tuple[str, bool]) -> BookieConnection:
-        bookie_id = key[0]
+    async def _keep(self, bookie_id: str) -> Connection:
         try:
-            try:
-                host, port = await self._resolve(bookie_id)
-            except MetadataError as error:
-                raise BookieUnavailableError(str(error)) from error
-            connection = await BookieConnection.open(bookie_id, host, port)
+            connection = await self._connect(bookie_id)
         except BookieUnavailableError as error:
-            self._failed[key] = (asyncio.get_running_loop().time(), error)
+            self._failed[bookie_id] = (asyncio.get_running_loop().time(), error)
             raise
-        self._failed.pop(key, None)
-        self._open[key] = connection
+        self._failed.pop(bookie_id, None)
+        self._open[bookie_id] = connection
         return connection
+
+    def _opened(self, bookie_id: str, task: asyncio.Task[Connection]) -> None:
+        del self._opening[bookie_id]
+        if not task.cancelled():
+            task.exception()  # looked at: who asked may have given up

@@ -86,6 +86,7 @@ class ClientConnection(asyncio.Protocol):
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._producers: dict[int, RelayedProducer] = {}
+        self._reading_held_by: set[RelayedProducer] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -429,6 +430,8 @@ class ClientConnection(asyncio.Protocol):
     async def _close_producer(self, command: BaseCommand) -> None:
         request_id = command.close_producer.request_id
         producer = self._producers.pop(command.close_producer.producer_id, None)
+        if producer is not None:
+            self.hold_reading(producer, hold=False)
         answer = None if producer is None else await producer.close(command)
         if answer is None:
             self._succeed(request_id)
@@ -437,8 +440,23 @@ class ClientConnection(asyncio.Protocol):
 
     def drop_producer(self, producer: RelayedProducer) -> None:
         """Forget a producer that the client is told to close."""
+        self.hold_reading(producer, hold=False)
         if self._producers.get(producer.producer_id) is producer:
             del self._producers[producer.producer_id]
+
+    def hold_reading(self, producer: RelayedProducer, *, hold: bool) -> None:
+        """Read nothing from the client while one of its producers holds it."""
+        held = bool(self._reading_held_by)
+        if hold:
+            self._reading_held_by.add(producer)
+        else:
+            self._reading_held_by.discard(producer)
+        if self._transport is None or self._closed or held == bool(self._reading_held_by):
+            return
+        if held:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def _spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = self.broker.spawn(coroutine)

@@ -93,6 +93,10 @@ class RelayedProducer:
             command.topic_migrated.resource_id = self.producer_id
         self._client.send(encode_command(command, payload))
 
+    def owner_writable(self, *, writable: bool) -> None:
+        """Called by the connection: a client that publishes faster than the owner takes is read no faster."""
+        self._client.hold_reading(self, hold=not writable)
+
     def owner_gone(self) -> None:
         """Called by the connection: the client connects again, and is relayed to the new owner."""
         if self._owner is not None:

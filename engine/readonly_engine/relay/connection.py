@@ -33,6 +33,13 @@ class Resident(Protocol):
         """The connection broke."""
 
 
+class Publisher(Resident, Protocol):
+    """A producer, which must publish no faster than the owner takes messages."""
+
+    def owner_writable(self, *, writable: bool) -> None:
+        """The owner's connection takes more, or for now no more."""
+
+
 class OwnerConnection(asyncio.Protocol):
     """Carries the requests of many clients of one identity, and hands what the owner says to whom it concerns."""
 
@@ -45,7 +52,7 @@ class OwnerConnection(asyncio.Protocol):
         self._connected: asyncio.Future[CommandConnected] = self._loop.create_future()
         self._answers: dict[int, Callable[[BaseCommand | None], None]] = {}
         self._consumers: dict[int, Resident] = {}
-        self._producers: dict[int, Resident] = {}
+        self._producers: dict[int, Publisher] = {}
         self._last_consumer = 0
         self._last_producer = 0
         self.handshake = CommandConnected()
@@ -126,7 +133,7 @@ class OwnerConnection(asyncio.Protocol):
         """The id is used no more."""
         self._consumers.pop(consumer_id, None)
 
-    def add_producer(self, resident: Resident) -> int:
+    def add_producer(self, resident: Publisher) -> int:
         """A new producer id on this connection."""
         self._last_producer += 1
         self._producers[self._last_producer] = resident
@@ -167,6 +174,16 @@ class OwnerConnection(asyncio.Protocol):
                 self._finish_handshake(command)
             else:
                 self._deliver(command, payload)
+
+    def pause_writing(self) -> None:
+        """Called by asyncio."""
+        for producer in list(self._producers.values()):
+            producer.owner_writable(writable=False)
+
+    def resume_writing(self) -> None:
+        """Called by asyncio."""
+        for producer in list(self._producers.values()):
+            producer.owner_writable(writable=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio."""
@@ -224,8 +241,10 @@ class OwnerConnection(asyncio.Protocol):
         elif kind == BaseCommand.CLOSE_PRODUCER:
             resident = self._producers.get(command.close_producer.producer_id)
         elif kind == BaseCommand.TOPIC_MIGRATED:
-            residents = self._consumers if command.topic_migrated.resource_type else self._producers
-            resident = residents.get(command.topic_migrated.resource_id)
+            migrated = command.topic_migrated.resource_id
+            resident = (
+                self._consumers.get(migrated) if command.topic_migrated.resource_type else self._producers.get(migrated)
+            )
         else:
             log.debug("%s sent %s, which nobody waits for", self.url, command_name(command))
             return

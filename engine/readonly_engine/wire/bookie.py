@@ -10,12 +10,14 @@ from readonly_engine.wire.bookkeeper_pb2 import (
     EOK,
     READ_ENTRY,
     READ_LAC,
+    START_TLS,
     OperationType,
     PacketHeader,
     ReadLacRequest,
     ReadRequest,
     Request,
     Response,
+    StartTlsRequest,
 )
 from readonly_engine.wire.entry import LAST_ENTRY
 from readonly_engine.wire.errors import MalformedFrameError
@@ -45,7 +47,7 @@ class ReadReply(NamedTuple):
         return self.status == EOK
 
 
-def _frame(operation: OperationType, txn_id: int, **body: ReadRequest | ReadLacRequest) -> bytes:
+def _frame(operation: OperationType, txn_id: int, **body: ReadRequest | ReadLacRequest | StartTlsRequest) -> bytes:
     header = PacketHeader(version=_VERSION_THREE, operation=operation, txn_id=txn_id)
     frame = Request(header=header, **body).SerializeToString()  # type: ignore[arg-type]
     return len(frame).to_bytes(LENGTH_BYTES, "big") + frame
@@ -74,6 +76,11 @@ def encode_long_poll(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms:
 def encode_read_lac(txn_id: int, ledger_id: int) -> bytes:
     """Read the explicit LAC and the last entry that the bookie holds of a ledger."""
     return _frame(READ_LAC, txn_id, read_lac_request=ReadLacRequest(ledger_id=ledger_id))
+
+
+def encode_start_tls(txn_id: int) -> bytes:
+    """Ask, in clear, to go on with TLS on this connection: after a reply of EOK the handshake begins (BookieRequestProcessor)."""
+    return _frame(START_TLS, txn_id, start_tls_request=StartTlsRequest())
 
 
 def decode_reply(frame: bytes) -> tuple[int, ReadReply]:

@@ -62,14 +62,20 @@ class PacketHeader(_message.Message):
     def __init__(self, version: _Optional[int] = ..., operation: _Optional[_Union[OperationType, str]] = ..., txn_id: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class Request(_message.Message):
-    __slots__ = ("header", "read_request", "read_lac_request")
+    __slots__ = ("header", "read_request", "read_lac_request", "start_tls_request")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     READ_REQUEST_FIELD_NUMBER: _ClassVar[int]
     READ_LAC_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    START_TLS_REQUEST_FIELD_NUMBER: _ClassVar[int]
     header: PacketHeader
     read_request: ReadRequest
     read_lac_request: ReadLacRequest
-    def __init__(self, header: _Optional[_Union[PacketHeader, _Mapping]] = ..., read_request: _Optional[_Union[ReadRequest, _Mapping]] = ..., read_lac_request: _Optional[_Union[ReadLacRequest, _Mapping]] = ...) -> None: ...
+    start_tls_request: StartTlsRequest
+    def __init__(self, header: _Optional[_Union[PacketHeader, _Mapping]] = ..., read_request: _Optional[_Union[ReadRequest, _Mapping]] = ..., read_lac_request: _Optional[_Union[ReadLacRequest, _Mapping]] = ..., start_tls_request: _Optional[_Union[StartTlsRequest, _Mapping]] = ...) -> None: ...
+
+class StartTlsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("ledger_id", "entry_id", "previous_lac", "time_out", "flag")

@@ -1,0 +1,76 @@
+"""Asking replicas one after another, the next one early where the one before it is slow."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+T = TypeVar("T")
+
+
+class AllFailedError(Exception):
+    """No replica could answer.
+
+    Attributes:
+        failures: every bookie and its error, in the order in which they failed.
+    """
+
+    def __init__(self, failures: Sequence[tuple[str, Exception]]) -> None:
+        super().__init__("; ".join(f"{bookie_id}: {error}" for bookie_id, error in failures))
+        self.failures = failures
+
+
+async def first_good(
+    bookies: Sequence[str],
+    ask: Callable[[str], Awaitable[T]],
+    patience: Callable[[str], float],
+    slow: Callable[[str], None],
+) -> T:
+    """The first answer that is no error.
+
+    Args:
+        bookies: whom to ask, best first.
+        ask: asks one of them; has a deadline of its own.
+        patience: how many seconds to wait for one before the next is asked too.
+        slow: told of each that the patience was not enough for.
+
+    Raises:
+        AllFailedError: all of them failed.
+    """
+    failures: list[tuple[str, Exception]] = []
+    asked: dict[asyncio.Future[T], str] = {}
+    left = list(bookies)
+    try:
+        while left or asked:
+            if left:
+                newest = left.pop(0)
+                asked[asyncio.ensure_future(ask(newest))] = newest
+            timeout = patience(newest) if left else None
+            done, _ = await asyncio.wait(asked, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                slow(newest)
+            for future in done:
+                bookie_id = asked.pop(future)
+                error = future.exception()
+                if error is None:
+                    return future.result()
+                if not isinstance(error, BookKeeperError | WireError):
+                    raise error
+                failures.append((bookie_id, error))
+    finally:
+        for future in asked:
+            future.cancel()
+            future.add_done_callback(_look_at_error)
+    raise AllFailedError(failures)
+
+
+def _look_at_error(future: asyncio.Future[T]) -> None:
+    """One that failed before it could be cancelled must not be reported as never looked at."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,122 @@
+"""One v2 connection to a bookie as a pure state machine: batch reads out, replies in, deadlines by the caller's clock.
+
+The first v2 frame makes a connection v2 for good: a bookie resets it at a v3 frame, so it is never mixed with BookieSession's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from readonly_engine.wire.bookie_v2 import BatchHeader, decode_batch_header, encode_batch_read
+from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError
+from readonly_engine.wire.framing import LENGTH_BYTES, MAX_FRAME_BYTES
+
+IDLE_BUFFER_BYTES = 64 * 1024
+"""Room between two replies: enough for one that is small, too little to hold much of the reply after it (which must be moved)."""
+
+KEPT_BUFFER_BYTES = 8 * 1024 * 1024
+"""A buffer that one huge reply has made larger than this is given up after it."""
+
+
+class BatchReply(NamedTuple):
+    """A reply whose bytes are in the session's buffer.
+
+    Attributes:
+        header: which request it answers, and how.
+        frame: the whole frame; only valid until `buffer` is called again.
+    """
+
+    header: BatchHeader
+    frame: memoryview
+
+
+class BatchSession:
+    """Numbers batch reads and matches their replies; receives into one buffer, without copies.
+
+    The caller reads from its socket into `buffer()`, then tells `received` how many bytes came.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(bytearray(IDLE_BUFFER_BYTES))
+        self._filled = 0
+        self._last_id = 0
+        self._deadlines: dict[int, float] = {}
+        self.answered = False
+        """Whether the bookie has ever answered: then it knows batch reads."""
+
+    def batch_read(
+        self, ledger_id: int, first: int, max_count: int, max_bytes: int, deadline: float
+    ) -> tuple[int, bytes]:
+        """Ask for entries from `first` on; returns the request's id and the bytes to send."""
+        self._last_id += 1
+        self._deadlines[self._last_id] = deadline
+        return self._last_id, encode_batch_read(self._last_id, ledger_id, first, max_count, max_bytes)
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._filled < LENGTH_BYTES:
+            if len(self._buffer) > KEPT_BUFFER_BYTES:
+                self._resize(IDLE_BUFFER_BYTES)
+            return self._buffer[self._filled : IDLE_BUFFER_BYTES]
+        end = LENGTH_BYTES + self._frame_bytes(0)
+        if len(self._buffer) < end:
+            self._resize(end)
+        # What follows this reply comes with the next read, at the beginning of the buffer.
+        return self._buffer[self._filled : max(end, IDLE_BUFFER_BYTES)]
+
+    def received(self, count: int) -> list[BatchReply]:
+        """Take so many bytes as put into `buffer`; return the replies that are complete, to requests that still wait.
+
+        Raises:
+            WireError: the peer does not speak the protocol; the connection cannot go on.
+        """
+        self._filled += count
+        replies = []
+        start = 0
+        while self._filled - start >= LENGTH_BYTES:
+            end = start + LENGTH_BYTES + self._frame_bytes(start)
+            if end > self._filled:
+                break
+            frame = self._buffer[start + LENGTH_BYTES : end]
+            header = decode_batch_header(frame)
+            self.answered = True
+            if self._deadlines.pop(header.request_id, None) is not None:
+                replies.append(BatchReply(header, frame))
+            start = end
+        if start == self._filled:
+            self._filled = 0
+        elif start:
+            self._carry(start)
+        return replies
+
+    def expire(self, now: float) -> list[int]:
+        """Forget the requests whose deadline has passed, and name them."""
+        late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
+        for request_id in late:
+            del self._deadlines[request_id]
+        return late
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have no reply yet."""
+        return len(self._deadlines)
+
+    def _frame_bytes(self, start: int) -> int:
+        length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big", signed=True)
+        if length > MAX_FRAME_BYTES:
+            raise FrameTooLargeError(f"a frame of {length} bytes was announced; the limit is {MAX_FRAME_BYTES}")
+        if length < 0:
+            raise MalformedFrameError(f"a frame of {length} bytes was announced")
+        return length
+
+    def _carry(self, start: int) -> None:
+        """Go on with what follows the replies, in a buffer of its own: the replies still lie in this one."""
+        rest = bytes(self._buffer[start : self._filled])
+        self._buffer = memoryview(bytearray(max(len(rest), IDLE_BUFFER_BYTES)))
+        self._buffer[: len(rest)] = rest
+        self._filled = len(rest)
+
+    def _resize(self, size: int) -> None:
+        grown = memoryview(bytearray(size))
+        grown[: self._filled] = self._buffer[: self._filled]
+        self._buffer = grown

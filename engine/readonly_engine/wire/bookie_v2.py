@@ -1,0 +1,162 @@
+"""BATCH_READ: many entries by one request, in BookKeeper's v2 protocol (BookieProtoEncoding, since BookKeeper 4.17).
+
+    request:  header i32 | ledgerId i64 | firstEntry i64 | requestId i64 | maxCount i32 | maxSize i64
+    reply:    header i32 | rc i32 | ledgerId i64 | firstEntry i64 | requestId i64 | { size i32 | entry }*
+    header:   version << 24 | operation << 16 | flags
+
+A bookie answers with what it holds from `firstEntry` on without a gap, up to either limit or its own (maxBatchReadSize, 5 MiB),
+but at least one entry, however large. Single reads are not here: v2 matches them by entry and not by request, and they are
+no cheaper than v3's.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import google_crc32c
+
+from readonly_engine.wire.bookkeeper_pb2 import (
+    EBADREQ,
+    EBADVERSION,
+    EFENCED,
+    EIO,
+    ENOENTRY,
+    ENOLEDGER,
+    EOK,
+    EREADONLY,
+    ETOOMANYREQUESTS,
+    EUA,
+    EUNKNOWNLEDGERSTATE,
+)
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.errors import DigestMismatchError, MalformedFrameError
+from readonly_engine.wire.framing import LENGTH_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_engine.wire.digest import Digest
+
+_VERSION_TWO: Final = 2
+_BATCH_READ: Final = 7
+_HEADER: Final = _VERSION_TWO << 24 | _BATCH_READ << 16
+_REQUEST: Final = struct.Struct(">iiqqqiq")
+_REPLY: Final = struct.Struct(">iiqqq")
+_SIZE: Final = struct.Struct(">i")
+_ENTRY_HEADER: Final = struct.Struct(">qqqq")
+_CRC32C_BYTES: Final = 4
+
+REPLY_HEADER_BYTES: Final = _REPLY.size
+
+_STATUS: Final[dict[int, int]] = {
+    0: EOK,
+    1: ENOLEDGER,
+    2: ENOENTRY,
+    100: EBADREQ,
+    101: EIO,
+    102: EUA,
+    103: EBADVERSION,
+    104: EFENCED,
+    105: EREADONLY,
+    106: ETOOMANYREQUESTS,
+    107: EUNKNOWNLEDGERSTATE,
+}
+"""v2's codes (BookieProtocol) as v3's, so that readers know one set."""
+
+
+class BatchHeader(NamedTuple):
+    """What precedes the entries of a reply.
+
+    Attributes:
+        request_id: the request that it answers.
+        status: a StatusCode, as in v3.
+        ledger_id: the ledger.
+        first: the entry that was asked for, and the first of those that follow.
+    """
+
+    request_id: int
+    status: int
+    ledger_id: int
+    first: int
+
+
+def encode_batch_read(request_id: int, ledger_id: int, first: int, max_count: int, max_bytes: int) -> bytes:
+    """Read entries from `first` on: at most `max_count`, and no more once their sizes come to `max_bytes`."""
+    frame_bytes = _REQUEST.size - LENGTH_BYTES
+    return _REQUEST.pack(frame_bytes, _HEADER, ledger_id, first, request_id, max_count, max_bytes)
+
+
+def decode_batch_header(frame: memoryview | bytes) -> BatchHeader:
+    """What a reply answers, and how.
+
+    Raises:
+        MalformedFrameError: not a reply to BATCH_READ.
+    """
+    if len(frame) < _REPLY.size:
+        raise MalformedFrameError(
+            f"a bookie answered a batch read with {len(frame)} bytes; {_REPLY.size} are the least"
+        )
+    header, code, ledger_id, first, request_id = _REPLY.unpack_from(frame)
+    if header & ~0xFFFF != _HEADER:
+        raise MalformedFrameError(f"a bookie answered a batch read with a frame of type {header:#010x}")
+    return BatchHeader(request_id, _STATUS.get(code, EIO), ledger_id, first)
+
+
+@lru_cache(maxsize=4096)
+def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int], tuple[bytes, int | bytes, bytes]]:
+    """Cuts an entry of this size into covered header, digest and payload, each copied once; a CRC32C comes as a number."""
+    digest = "I" if digest_bytes == _CRC32C_BYTES else f"{digest_bytes}s"
+    layout = struct.Struct(f">{_ENTRY_HEADER.size}s{digest}{size - _ENTRY_HEADER.size - digest_bytes}s")
+    return layout.unpack_from  # type: ignore[return-value]
+
+
+def decode_batch(
+    frame: memoryview | bytes, digest: Digest, ledger_id: int, first: int
+) -> tuple[list[Entry], DigestMismatchError | None]:
+    """Verify and take apart the entries of a reply whose status is EOK.
+
+    Args:
+        frame: the whole reply.
+        digest: the ledger's digest.
+        ledger_id: the ledger that was asked for.
+        first: the first entry that was asked for; the others follow it one by one.
+
+    Returns:
+        The entries up to the first that is damaged, and what is wrong with that one; None where all are sound.
+
+    Raises:
+        MalformedFrameError: the reply is cut short within an entry.
+    """
+    entries: list[Entry] = []
+    append, new, size_at, header_of = entries.append, tuple.__new__, _SIZE.unpack_from, _ENTRY_HEADER.unpack
+    value, extend, compute = google_crc32c.value, google_crc32c.extend, digest.compute
+    digest_bytes = digest.size
+    is_crc32c = digest_bytes == _CRC32C_BYTES
+    least = _ENTRY_HEADER.size + digest_bytes
+    position, end, expected = _REPLY.size, len(frame), first
+    last_size, unpack = -1, None
+    while position < end:
+        if end - position < _SIZE.size:
+            raise MalformedFrameError("a batch reply ends within the size of an entry")
+        (size,) = size_at(frame, position)
+        position += _SIZE.size
+        if not 0 <= size <= end - position:
+            raise MalformedFrameError(f"a batch reply announces an entry of {size} bytes and has {end - position} left")
+        if size < least:
+            return entries, DigestMismatchError(
+                f"entry {ledger_id}:{expected} has {size} bytes, its header alone has {least}"
+            )
+        if size != last_size or unpack is None:
+            unpack, last_size = _unpacker(size, digest_bytes), size
+        header, stored, payload = unpack(frame, position)
+        if (extend(value(header), payload) if is_crc32c else compute(header, payload)) != stored:
+            return entries, DigestMismatchError(f"the digest of entry {ledger_id}:{expected} does not match its bytes")
+        fields = header_of(header)
+        if fields[1] != expected or fields[0] != ledger_id:
+            return entries, DigestMismatchError(f"asked for entry {ledger_id}:{expected}, got {fields[0]}:{fields[1]}")
+        append(new(Entry, (*fields, payload)))  # Entry(...) itself takes twice the time
+        position += size
+        expected += 1
+    return entries, None
