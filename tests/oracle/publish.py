@@ -46,13 +46,15 @@ class Publisher:
     Args:
         url: the writable cluster.
         keys: for producers that encrypt.
+        log: where the client's log goes.
     """
 
-    def __init__(self, url: str, keys: pulsar.CryptoKeyReader) -> None:
+    def __init__(self, url: str, keys: pulsar.CryptoKeyReader, log: Path) -> None:
         self._client = pulsar.Client(
             url,
             operation_timeout_seconds=60,
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+            # Reconnecting while servers restart is what it is here for: not worth the reader's attention.
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, str(log)),
         )
         self._keys = keys
         self._lock = Lock()

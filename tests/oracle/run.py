@@ -160,7 +160,7 @@ class Run:
     async def _write(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             keys = make_keys(Path(folder))
-            publisher = Publisher(self._stack.endpoints.writer_url, keys)
+            publisher = Publisher(self._stack.endpoints.writer_url, keys, Path(folder) / "client.log")
             try:
                 for turn, rounds in enumerate(self._rounds):
                     await self._round(publisher, turn, rounds)

@@ -1,0 +1,12 @@
+# The long checks. They are not part of `make test`, which has a short form of each.
+SEED ?=
+ENTRIES ?= 200000
+MINUTES ?= 10
+
+.PHONY: oracle faults fuzz
+oracle: $(STAMP) ## random workloads: storage against what the owner sends, byte for byte (SEED= ENTRIES=200000)
+	@$(PY) -m tests.oracle $(if $(SEED),--seed $(SEED)) --entries $(ENTRIES)
+faults: $(STAMP) ## kill, stall and corrupt servers under readers at the tail, each 3 times; a table of pauses (FAULTS_OPTIONS=--write)
+	@$(PY) -m tests.faults $(FAULTS_OPTIONS)
+fuzz: $(STAMP) ## every parser against damaged input, MINUTES=10 each
+	@$(PY) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_OPTIONS)
