@@ -299,6 +299,23 @@ def test_an_entry_is_asked_for_once_however_many_want_it():
     play(scene)
 
 
+def test_a_read_stops_where_another_has_begun():
+    async def scene(stage):
+        stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
+        stage.topic((3, 5))
+        tasks = []
+        for entry in (2, 0):
+            tasks.append(asyncio.create_task(stage.log.read(Position(3, entry), 100)))
+            await asyncio.sleep(0)
+        under_way = [stage.log._reads[Position(3, entry)] for entry in range(5)]
+        assert under_way[0] is under_way[1]
+        assert under_way[2] is under_way[3] is under_way[4]
+        assert under_way[0] is not under_way[2]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    play(scene)
+
+
 def test_one_who_gives_up_waiting_does_not_end_the_read_of_others():
     async def scene(stage):
         stage.store.values[ledger_path("/ledgers", 3)] = ledger_node(4)
