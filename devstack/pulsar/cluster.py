@@ -16,7 +16,8 @@ from devstack.pulsar.admin import AdminError, PulsarAdmin
 from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.process import Server
-from devstack.pulsar.spec import CLUSTER_NAME, default_state
+from devstack.pulsar.registration import forget_bookie
+from devstack.pulsar.spec import CLUSTER_NAME, HOST, default_state
 from devstack.pulsar.state import StateFolder
 from devstack.pulsar.status import Endpoints, ServerStatus, StackStatus
 
@@ -197,6 +198,8 @@ class PulsarCluster:
     def _start(self, server: Server) -> None:
         self.state.conf(server.name).write_text(server.config)
         self.state.data(server.name).mkdir(exist_ok=True)
+        if server.name.startswith("bookie-"):
+            forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), f"{HOST}:{server.port}")
         server.start()
 
     def _start_one(self, name: str) -> Server:
