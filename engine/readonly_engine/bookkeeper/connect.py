@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
@@ -12,6 +11,7 @@ from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.framing import FrameSplitter
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from readonly_engine.bookkeeper.connection import BookieConnection
@@ -22,7 +22,7 @@ CONNECT_TIMEOUT_S: Final = 5.0
 
 _START_TLS_ID: Final = 1
 
-Connection = TypeVar("Connection", "BookieConnection", "BatchConnection")
+Connection = TypeVar("Connection", bound="BookieConnection | BatchConnection")
 
 
 class _StartTls(asyncio.Protocol):
@@ -93,10 +93,10 @@ async def _open_tls(
         await asking.agreed
         connection = make(name)
         encrypted = await loop.start_tls(transport, connection, tls, server_hostname=host)
-        if encrypted is None:
-            raise BookieUnavailableError("the connection was lost during the handshake")
     except BaseException:
         transport.abort()
         raise
+    if encrypted is None:
+        raise BookieUnavailableError("the connection was lost during the handshake")
     connection.connection_made(encrypted)
     return connection

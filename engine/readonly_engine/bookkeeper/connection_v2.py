@@ -9,11 +9,11 @@ from readonly_engine.bookkeeper.pipeline import READ_TIMEOUT_S, Pipeline
 from readonly_engine.bookkeeper.session_v2 import BatchSession
 from readonly_engine.wire.bookie_v2 import decode_batch
 from readonly_engine.wire.bookkeeper_pb2 import EOK
-from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.errors import DigestMismatchError, WireError
 
 if TYPE_CHECKING:
     from readonly_engine.wire.digest import Digest
+    from readonly_engine.wire.entry import Entry
 
 
 class Batch(NamedTuple):

@@ -26,51 +26,49 @@ class InFlight:
     def __init__(self, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
         self._max_requests = max_requests
         self._max_bytes = max_bytes
-        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiters: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self.requests = 0
         self.bytes = 0
 
-    def try_admit(self, size: int) -> bool:
-        """Admit a request that is expected to bring so many bytes, if there is room now."""
-        if self._waiters or not self._fits(size):
-            return False
-        self.requests += 1
-        self.bytes += size
-        return True
+    async def admit(self, size: int, requests: int = 1) -> None:
+        """Wait until there is room for requests that are expected to bring so many bytes together.
 
-    async def admit(self, size: int) -> None:
-        """Wait until there is room. The caller's requests have deadlines of their own, so there is room sooner or later."""
-        if self.try_admit(size):
+        What is under way has deadlines of its own, so there is room sooner or later.
+        """
+        if not self._waiters and self._fits(size, requests):
+            self._take(size, requests)
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((size, waiter))
+        self._waiters.append((size, requests, waiter))
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.release(size)  # it was admitted and nobody is left to use it
+                self.release(size, requests)  # it was admitted and nobody is left to use it
             else:
                 self._wake()
             raise
 
-    def release(self, size: int) -> None:
-        """A request that was admitted with this size has ended."""
-        self.requests -= 1
-        self.bytes -= size
+    def release(self, size: int, requests: int = 1) -> None:
+        """What was admitted with these figures has ended."""
+        self._take(-size, -requests)
         self._wake()
 
-    def _fits(self, size: int) -> bool:
-        return not self.requests or (self.requests < self._max_requests and self.bytes + size <= self._max_bytes)
+    def _take(self, size: int, requests: int) -> None:
+        self.requests += requests
+        self.bytes += size
+
+    def _fits(self, size: int, requests: int) -> bool:
+        return not self.requests or (
+            self.requests + requests <= self._max_requests and self.bytes + size <= self._max_bytes
+        )
 
     def _wake(self) -> None:
         while self._waiters:
-            size, waiter = self._waiters[0]
-            if waiter.done():
-                self._waiters.popleft()
-            elif self._fits(size):
-                self._waiters.popleft()
-                self.requests += 1
-                self.bytes += size
+            size, requests, waiter = self._waiters[0]
+            if not waiter.done():
+                if not self._fits(size, requests):
+                    return
+                self._take(size, requests)
                 waiter.set_result(None)
-            else:
-                return
+            self._waiters.popleft()

@@ -1,4 +1,4 @@
-"""Reading one ledger: replica after replica, every entry verified."""
+"""One ledger: its entries and its LAC."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from readonly_engine.bookkeeper.errors import (
-    BookieUnavailableError,
-    BookKeeperError,
-    NoSuchEntryError,
-    NoSuchLedgerError,
-    ReadFailedError,
-)
+from readonly_engine.bookkeeper.errors import BookieUnavailableError, NoSuchLedgerError, ReadFailedError
+from readonly_engine.bookkeeper.reads import EntryReads
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK
 from readonly_engine.wire.digest import digest_for
 from readonly_engine.wire.entry import decode_entry, decode_lac
@@ -20,7 +15,6 @@ from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
     from readonly_engine.bookkeeper.pool import BookiePool
-    from readonly_engine.wire.bookie import ReadReply
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
 
@@ -57,6 +51,7 @@ class LedgerReader:
         self.metadata = metadata
         self._pool = pool
         self._digest = digest_for(metadata.digest_type, metadata.password)
+        self._reads = EntryReads(ledger_id, self._digest, pool)
 
     def update(self, metadata: LedgerMetadata) -> None:
         """Go on with newer metadata: another ensemble, or closed."""
@@ -65,27 +60,14 @@ class LedgerReader:
     async def read(self, first: int, last: int) -> list[Entry]:
         """The entries from `first` to `last`, both included, in order. The caller keeps to what is confirmed.
 
-        All are asked for at once, each from its first replica; one that fails there is asked for from the others.
+        A few are read one by one, more of them in batches; see EntryReads.
 
         Raises:
             NoSuchLedgerError: the ledger was deleted.
             NoSuchEntryError: no replica has one of them.
             ReadFailedError: all replicas of one of them failed.
         """
-        requests: list[asyncio.Future[ReadReply] | None] = []
-        for entry_id in range(first, last + 1):
-            connection = self._pool.ready(self.metadata.replicas_of(entry_id)[0])
-            requests.append(None if connection is None else connection.read_entry(self.ledger_id, entry_id))
-        entries = []
-        try:
-            for entry_id, request in enumerate(requests, first):
-                entry = None if request is None else await self._accept(request, entry_id)
-                entries.append(entry if entry is not None else await self._read_any(entry_id))
-        finally:
-            for request in requests[len(entries) :]:
-                if request is not None:
-                    request.cancel()
-        return entries
+        return await self._reads.read(self.metadata, first, last)
 
     async def read_lac(self) -> LacAnswer:
         """What the bookies of the last ensemble can prove together.
@@ -151,39 +133,3 @@ class LedgerReader:
             except DigestMismatchError as error:
                 log.warning("bookie %s: %s", bookie_id, error)
         return reply.max_lac, entry
-
-    async def _accept(self, request: asyncio.Future[ReadReply], entry_id: int) -> Entry | None:
-        """The entry of a first request, None where another replica must be asked."""
-        try:
-            reply = await request
-        except BookieUnavailableError as error:
-            log.info("entry %d:%d: %s; asking another replica", self.ledger_id, entry_id, error)
-            return None
-        if not reply.ok:
-            return None
-        try:
-            return decode_entry(reply.body, self._digest, self.ledger_id, entry_id)
-        except DigestMismatchError as error:
-            log.warning("%s; asking another replica", error)
-            return None
-
-    async def _read_any(self, entry_id: int) -> Entry:
-        failures: list[str] = []
-        statuses: set[int | None] = set()
-        for bookie_id in self.metadata.replicas_of(entry_id):
-            try:
-                connection = await self._pool.for_reads(bookie_id)
-                reply = await connection.read_entry(self.ledger_id, entry_id)
-                statuses.add(reply.status)
-                if reply.ok:
-                    return decode_entry(reply.body, self._digest, self.ledger_id, entry_id)
-                failures.append(f"{bookie_id} answered {reply.status}")
-            except (BookKeeperError, DigestMismatchError) as error:
-                statuses.add(None)
-                failures.append(f"{bookie_id}: {error}")
-        what = f"entry {self.ledger_id}:{entry_id} ({'; '.join(failures)})"
-        if statuses == {ENOLEDGER}:
-            raise NoSuchLedgerError(what)
-        if statuses <= {ENOENTRY, ENOLEDGER}:
-            raise NoSuchEntryError(what)
-        raise ReadFailedError(what)

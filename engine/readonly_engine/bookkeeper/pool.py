@@ -41,7 +41,7 @@ class BookiePool:
     Args:
         resolve: from a bookie id to its host and port; may raise MetadataError.
         tls: encrypt the connections; None for clear ones.
-        locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first; empty for no preference.
+        locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first. Empty: no preference.
         locate: from a bookie id to where it is, in the same form, empty where nobody knows; may raise MetadataError.
 
     Raises:

@@ -37,6 +37,7 @@ class _Health:
     sampled_at: float = 0.0
     failures: int = 0
     avoid_until: float = 0.0
+    rest_until: float = 0.0
 
 
 def distance(here: str, there: str) -> int:
@@ -86,7 +87,8 @@ class ReplicaChoice:
 
     def busy(self, bookie_id: str, now: float) -> None:
         """Learn that a bookie has too many requests."""
-        self._avoid(bookie_id, now, AVOID_BUSY_S, 0.5 + self._random())
+        health = self._avoid(bookie_id, now, AVOID_BUSY_S, 0.5 + self._random())
+        health.rest_until = health.avoid_until
 
     def order(self, replicas: Sequence[str], now: float, turn: int = 0) -> list[str]:
         """All replicas, best first: not avoided, not slow, near, and then by turns.
@@ -102,8 +104,9 @@ class ReplicaChoice:
 
         def rank(index: int) -> tuple[float, bool, int, int]:
             bookie_id = replicas[index]
+            health = self._health.get(bookie_id)
             return (
-                self.wait(bookie_id, now),
+                0.0 if health is None else max(health.avoid_until - now, 0.0),
                 (averages[bookie_id] or 0.0) > limit,
                 self._distance(bookie_id),
                 (index - turn) % len(replicas),
@@ -111,10 +114,10 @@ class ReplicaChoice:
 
         return [replicas[index] for index in sorted(range(len(replicas)), key=rank)]
 
-    def wait(self, bookie_id: str, now: float) -> float:
-        """For how many seconds a bookie should still be left alone; 0 where it is welcome."""
+    def rest(self, bookie_id: str, now: float) -> float:
+        """For how many seconds a bookie that has too many requests should get none; 0 where it can be asked."""
         health = self._health.get(bookie_id)
-        return 0.0 if health is None else max(health.avoid_until - now, 0.0)
+        return 0.0 if health is None else max(health.rest_until - now, 0.0)
 
     def patience(self, bookie_id: str, now: float) -> float:
         """How many seconds to wait for this bookie's answer before another replica is asked as well."""
@@ -129,13 +132,13 @@ class ReplicaChoice:
     def _distance(self, bookie_id: str) -> int:
         return distance(self._locality, self._places.get(bookie_id, "")) if self._locality else 0
 
-    def _avoid(self, bookie_id: str, now: float, limits: tuple[float, float], jitter: float) -> None:
+    def _avoid(self, bookie_id: str, now: float, limits: tuple[float, float], jitter: float) -> _Health:
         health = self._health.setdefault(bookie_id, _Health())
-        if health.avoid_until > now:
-            return  # requests that were under way together fail together: that is one failure
-        health.failures += 1
-        # The exponent is capped: 2.0 ** 2000 overflows.
-        health.avoid_until = now + jitter * min(limits[0] * 2.0 ** min(health.failures - 1, 32), limits[1])
+        if health.avoid_until <= now:  # requests that were under way together fail together: that is one failure
+            health.failures += 1
+            # The exponent is capped: 2.0 ** 2000 overflows.
+            health.avoid_until = now + jitter * min(limits[0] * 2.0 ** min(health.failures - 1, 32), limits[1])
+        return health
 
     @staticmethod
     def _average(health: _Health | None, now: float) -> float | None:

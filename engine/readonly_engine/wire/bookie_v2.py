@@ -109,7 +109,7 @@ def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int
     """Cuts an entry of this size into covered header, digest and payload, each copied once; a CRC32C comes as a number."""
     digest = "I" if digest_bytes == _CRC32C_BYTES else f"{digest_bytes}s"
     layout = struct.Struct(f">{_ENTRY_HEADER.size}s{digest}{size - _ENTRY_HEADER.size - digest_bytes}s")
-    return layout.unpack_from  # type: ignore[return-value]
+    return layout.unpack_from
 
 
 def decode_batch(

@@ -1,0 +1,343 @@
+"""Reading a stretch of one ledger: in batches where that is possible, else entry by entry; from whichever replica can."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from readonly_engine.bookkeeper.errors import (
+    BatchUnsupportedError,
+    BookieBusyError,
+    BookieUnavailableError,
+    BookKeeperError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+    ReadFailedError,
+)
+from readonly_engine.bookkeeper.race import AllFailedError, first_good
+from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK, ETOOMANYREQUESTS
+from readonly_engine.wire.entry import decode_entry
+from readonly_engine.wire.errors import DigestMismatchError, MalformedFrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+    from typing import Any
+
+    from readonly_engine.bookkeeper.connection import BookieConnection
+    from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.wire.bookie import ReadReply
+    from readonly_engine.wire.digest import Digest
+    from readonly_engine.wire.entry import Entry
+    from readonly_engine.wire.ledgers import LedgerMetadata
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BATCH_LEAST_ENTRIES: Final = 8
+"""Fewer are read one by one: at the tail they are in the bookie's write cache, and the connection for single reads is open."""
+
+CHUNK_BYTES: Final = 1024 * 1024
+"""What one batch is meant to bring: large enough that a request costs nothing, small enough to stay in the CPU's cache."""
+
+CHUNK_MOST_ENTRIES: Final = 2000
+"""The event loop does nothing else while a batch is taken apart: this many take about 2 ms."""
+
+PIPELINED_ENTRIES: Final = 250
+"""The same where entries are read one by one."""
+
+BATCH_MOST_BYTES: Final = 2 * CHUNK_BYTES
+"""The limit in a batch request, above what is expected: a little more is better than a second request for the rest."""
+
+FIRST_GUESS_BYTES: Final = 16 * 1024
+"""The average size of an entry, before one has told: an entry's header has the sum of all payloads up to it."""
+
+BUSY_DEADLINE_S: Final = 30.0
+"""Bookies that have too many requests are asked again for so long."""
+
+
+def stretches(metadata: LedgerMetadata, first: int, last: int) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Cut the entries from `first` to `last` where the ensemble changes: first, last and ensemble of each part."""
+    starts = [start for start, _ in metadata.ensembles] + [last + 1]
+    for (start, following), (_, ensemble) in zip(pairwise(starts), metadata.ensembles, strict=True):
+        if start <= last and following > first:
+            yield max(start, first), min(following - 1, last), ensemble
+
+
+class EntryReads:
+    """Reads entries of one ledger.
+
+    Args:
+        ledger_id: the ledger.
+        digest: its digest.
+        pool: connections to the bookies.
+    """
+
+    def __init__(self, ledger_id: int, digest: Digest, pool: BookiePool) -> None:
+        self._ledger_id = ledger_id
+        self._digest = digest
+        self._pool = pool
+        self._choice = pool.choice
+        self._loop = asyncio.get_running_loop()
+        self._average_bytes = FIRST_GUESS_BYTES
+
+    async def read(self, metadata: LedgerMetadata, first: int, last: int) -> list[Entry]:
+        """The entries from `first` to `last`, both included, in order.
+
+        Raises:
+            NoSuchLedgerError: the ledger was deleted.
+            NoSuchEntryError: no replica has one of them.
+            ReadFailedError: all replicas of one of them failed.
+        """
+        await self._pool.locate(bookie for _, _, ensemble in stretches(metadata, first, last) for bookie in ensemble)
+        chunks: list[Coroutine[Any, Any, list[Entry]]] = []
+        turn = first
+        for start, end, ensemble in stretches(metadata, first, last):
+            in_batches = (
+                end - start + 1 >= BATCH_LEAST_ENTRIES
+                and metadata.write_quorum == len(ensemble)
+                and any(map(self._pool.knows_batches, ensemble))
+            )
+            most = CHUNK_MOST_ENTRIES if in_batches else PIPELINED_ENTRIES
+            size = max(1, min(most, CHUNK_BYTES // self._average_bytes))
+            for begin in range(start, end + 1, size):
+                final = min(begin + size - 1, end)
+                if in_batches:
+                    chunks.append(self._by_batches(metadata, ensemble, begin, final, turn))
+                else:
+                    chunks.append(self._one_by_one(metadata, begin, final))
+                turn += 1
+        if len(chunks) == 1:
+            entries = await chunks[0]
+        else:
+            entries = [entry for chunk in await _all_or_none(chunks) for entry in chunk]
+        if entries:
+            newest = entries[-1]
+            self._average_bytes = newest.length // (newest.entry_id + 1) + 64
+        return entries
+
+    # In batches
+
+    async def _by_batches(
+        self, metadata: LedgerMetadata, ensemble: tuple[str, ...], first: int, last: int, turn: int
+    ) -> list[Entry]:
+        entries: list[Entry] = []
+        deadline = self._loop.time() + BUSY_DEADLINE_S
+        while (begin := first + len(entries)) <= last:
+            order = self._choice.order(list(filter(self._pool.knows_batches, ensemble)), self._loop.time(), turn)
+            try:
+                # A batch can be short: the next one begins where it ended.
+                entries += await self._race(order, partial(self._ask_batch, begin, last))
+            except AllFailedError as error:
+                if not await self._rested(error, deadline):
+                    log.info("ledger %d: %s; reading %d to %d one by one", self._ledger_id, error, begin, last)
+                    for start in range(begin, last + 1, PIPELINED_ENTRIES):
+                        end = min(start + PIPELINED_ENTRIES - 1, last)
+                        entries += await self._one_by_one(metadata, start, end)
+        return entries
+
+    async def _ask_batch(self, first: int, last: int, bookie_id: str) -> list[Entry]:
+        began = self._loop.time()
+        connection = await self._connected(self._pool.for_batches(bookie_id), bookie_id)
+        count = last - first + 1
+        size = min(count * self._average_bytes, BATCH_MOST_BYTES)
+        in_flight = self._pool.in_flight(bookie_id)
+        await in_flight.admit(size)
+        try:
+            batch = await connection.batch_read(self._ledger_id, first, count, BATCH_MOST_BYTES, self._digest)
+        except BookieUnavailableError:
+            if connection.refused:
+                self._pool.refused_batch(connection)
+            else:
+                self._choice.failed(bookie_id, self._loop.time())
+            raise
+        finally:
+            in_flight.release(size)
+        self._pool.answered_batch(bookie_id)
+        self._check(batch.status, bookie_id, first)
+        now = self._loop.time()
+        self._choice.answered(bookie_id, now - began, now)
+        if batch.damage is not None:
+            log.warning("bookie %s: %s", bookie_id, batch.damage)
+            if not batch.entries:
+                raise batch.damage
+        if not batch.entries:
+            raise MalformedFrameError(f"bookie {bookie_id} answered a batch read with no entry at all")
+        return batch.entries[:count]
+
+    # One by one
+
+    async def _one_by_one(self, metadata: LedgerMetadata, first: int, last: int) -> list[Entry]:
+        """All are asked for at once, each from its best replica; one that fails there is asked for from the others."""
+        width = len(metadata.ensemble_at(first))
+        best = [await self._best(metadata, entry_id) for entry_id in range(first, min(last + 1, first + width))]
+        plan = [best[index % width] for index in range(last - first + 1)]
+        share = Counter(bookie_id for bookie_id, connection in plan if connection is not None)
+        size = self._average_bytes
+        admitted: list[str] = []
+        requests: list[asyncio.Future[ReadReply] | None] = []
+        began = self._loop.time()
+        try:
+            for bookie_id in sorted(share):  # in one order always: two reads never wait for each other's share
+                await self._pool.in_flight(bookie_id).admit(share[bookie_id] * size, share[bookie_id])
+                admitted.append(bookie_id)
+            for entry_id, (_, connection) in enumerate(plan, first):
+                requests.append(None if connection is None else connection.read_entry(self._ledger_id, entry_id))
+            await self._await_all(requests, plan)
+            entries = [self._accept(request, plan[i][0], first + i) for i, request in enumerate(requests)]
+        finally:
+            for request in requests:
+                if request is not None:
+                    request.cancel()
+            for bookie_id in admitted:
+                self._pool.in_flight(bookie_id).release(share[bookie_id] * size, share[bookie_id])
+        missing = [index for index, entry in enumerate(entries) if entry is None]
+        now = self._loop.time()
+        for bookie_id in share.keys() - {plan[index][0] for index in missing}:
+            self._choice.answered(bookie_id, now - began, now)
+        if missing:
+            found = await _all_or_none([self._from_any(metadata, first + index) for index in missing])
+            for index, entry in zip(missing, found, strict=True):
+                entries[index] = entry
+        return [entry for entry in entries if entry is not None]
+
+    async def _best(self, metadata: LedgerMetadata, entry_id: int) -> tuple[str, BookieConnection | None]:
+        """The replica to ask first; no connection where that one cannot be reached."""
+        bookie_id = self._choice.order(metadata.replicas_of(entry_id), self._loop.time())[0]
+        connection = self._pool.ready(bookie_id)
+        if pause := self._choice.rest(bookie_id, self._loop.time()):
+            await asyncio.sleep(pause)
+        if connection is None:
+            with contextlib.suppress(BookieUnavailableError):
+                connection = await self._connected(self._pool.for_reads(bookie_id), bookie_id)
+        return bookie_id, connection
+
+    async def _await_all(
+        self, requests: Sequence[asyncio.Future[ReadReply] | None], plan: Sequence[tuple[str, BookieConnection | None]]
+    ) -> None:
+        """Wait until all have ended, or until the next in line has made no progress for longer than its bookie usually takes."""
+        bookie_id = ""
+        try:
+            async with asyncio.timeout(None) as limit:
+                for request, (bookie_id, _) in zip(requests, plan, strict=True):
+                    if request is None or request.done():
+                        continue
+                    now = self._loop.time()
+                    limit.reschedule(now + self._choice.patience(bookie_id, now))
+                    with contextlib.suppress(BookieUnavailableError):
+                        await request
+        except TimeoutError:
+            self._choice.failed(bookie_id, self._loop.time())
+
+    def _accept(self, request: asyncio.Future[ReadReply] | None, bookie_id: str, entry_id: int) -> Entry | None:
+        """The entry of a first request, None where another replica must be asked."""
+        if request is None or not request.done() or request.cancelled():
+            return None
+        error = request.exception()
+        if error is not None:
+            log.info("entry %d:%d: %s; asking another replica", self._ledger_id, entry_id, error)
+            self._choice.failed(bookie_id, self._loop.time())
+            return None
+        reply = request.result()
+        if not reply.ok:
+            if reply.status == ETOOMANYREQUESTS:
+                self._choice.busy(bookie_id, self._loop.time())
+            return None
+        try:
+            return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
+        except DigestMismatchError as mismatch:
+            log.warning("bookie %s: %s; asking another replica", bookie_id, mismatch)
+            return None
+
+    async def _from_any(self, metadata: LedgerMetadata, entry_id: int) -> Entry:
+        deadline = self._loop.time() + BUSY_DEADLINE_S
+        while True:
+            order = self._choice.order(metadata.replicas_of(entry_id), self._loop.time())
+            try:
+                return await self._race(order, partial(self._ask_entry, entry_id))
+            except AllFailedError as error:
+                if not await self._rested(error, deadline):
+                    raise self._verdict(entry_id, error) from error
+
+    async def _ask_entry(self, entry_id: int, bookie_id: str) -> Entry:
+        began, size = self._loop.time(), self._average_bytes
+        connection = await self._connected(self._pool.for_reads(bookie_id), bookie_id)
+        in_flight = self._pool.in_flight(bookie_id)
+        await in_flight.admit(size)
+        try:
+            reply = await connection.read_entry(self._ledger_id, entry_id)
+        except BookieUnavailableError:
+            self._choice.failed(bookie_id, self._loop.time())
+            raise
+        finally:
+            in_flight.release(size)
+        self._check(reply.status, bookie_id, entry_id)
+        now = self._loop.time()
+        self._choice.answered(bookie_id, now - began, now)
+        return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
+
+    # What both have in common
+
+    async def _race(self, order: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> T:
+        return await first_good(
+            order,
+            ask,
+            patience=lambda bookie_id: self._choice.patience(bookie_id, self._loop.time()),
+            slow=lambda bookie_id: self._choice.failed(bookie_id, self._loop.time()),
+        )
+
+    async def _connected(self, connecting: Awaitable[T], bookie_id: str) -> T:
+        try:
+            return await connecting
+        except BatchUnsupportedError:
+            raise
+        except BookieUnavailableError:
+            self._choice.failed(bookie_id, self._loop.time())
+            raise
+
+    def _check(self, status: int, bookie_id: str, entry_id: int) -> None:
+        """Raise what a status means, unless it is EOK."""
+        if status == EOK:
+            return
+        what = f"bookie {bookie_id} answered {status} to a read of {self._ledger_id}:{entry_id}"
+        if status == ENOLEDGER:
+            raise NoSuchLedgerError(what)
+        if status == ENOENTRY:
+            raise NoSuchEntryError(what)
+        if status == ETOOMANYREQUESTS:
+            self._choice.busy(bookie_id, self._loop.time())
+            raise BookieBusyError(what)
+        raise BookieUnavailableError(what)
+
+    async def _rested(self, error: AllFailedError, deadline: float) -> bool:
+        """Where a bookie only has too many requests: wait until the first of those may be asked again. False: it is no use."""
+        now = self._loop.time()
+        rests = [self._choice.rest(bookie, now) for bookie, why in error.failures if isinstance(why, BookieBusyError)]
+        if not rests or now + min(rests) > deadline:
+            return False
+        await asyncio.sleep(min(rests))
+        return True
+
+    def _verdict(self, entry_id: int, error: AllFailedError) -> BookKeeperError:
+        what = f"entry {self._ledger_id}:{entry_id} ({error})"
+        kinds = {type(why) for _, why in error.failures}
+        if kinds == {NoSuchLedgerError}:
+            return NoSuchLedgerError(what)
+        if kinds <= {NoSuchEntryError, NoSuchLedgerError}:
+            return NoSuchEntryError(what)
+        return ReadFailedError(what)
+
+
+async def _all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run all of it at once; where one fails, end the others and raise what it raised."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
