@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
+from readonly_engine.metadata.topic_name import TopicName, decode_name, encode_name
+from readonly_engine.wire.cursors import CursorState, decode_cursor
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.ledgers import (
     LedgerMetadata,
@@ -18,12 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.metadata.store import MetadataStore, Versioned, Watch
-    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
 log = logging.getLogger(__name__)
 
 _FIRST_LONG_ID = (1 << 31) - 1
+
+REMEMBERED_LEDGERS = 10_000
+"""Metadata of so many ledgers is kept for the time when the store does not answer."""
 
 
 def ledger_path(root: str, ledger_id: int) -> str:
@@ -46,6 +52,8 @@ class ClusterMetadata:
     def __init__(self, store: MetadataStore, ledgers_root: str = "/ledgers") -> None:
         self._store = store
         self._root = ledgers_root
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._ledgers: OrderedDict[int, LedgerMetadata] = OrderedDict()
 
     def watch_topic(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> Watch:
         """Follow a topic's list of ledgers; None while the topic does not exist."""
@@ -76,23 +84,53 @@ class ClusterMetadata:
         return self._store.watch(path, on_change)
 
     async def ledger(self, ledger_id: int) -> LedgerMetadata | None:
-        """A ledger's metadata now, None where it was deleted.
+        """A ledger's metadata, None where it was deleted. What was read before is given while the store does not answer.
 
         Raises:
-            MetadataUnavailableError: the store does not answer.
+            MetadataUnavailableError: the store does not answer, and did not tell of this ledger before.
             WireError: the metadata is damaged, or of a format that is not understood.
         """
-        node = await self._store.get(ledger_path(self._root, ledger_id))
-        return None if node is None else decode_ledger_metadata(node.value)
+        known = self._ledgers.get(ledger_id)
+        if known is not None and not self._store.connected:
+            return known
+        try:
+            node = await self._store.get(ledger_path(self._root, ledger_id))
+        except MetadataUnavailableError:
+            if known is None:
+                raise
+            return known
+        if node is None:
+            self._ledgers.pop(ledger_id, None)
+            return None
+        metadata = decode_ledger_metadata(node.value)
+        self._ledgers[ledger_id] = metadata
+        self._ledgers.move_to_end(ledger_id)
+        if len(self._ledgers) > REMEMBERED_LEDGERS:
+            self._ledgers.popitem(last=False)
+        return metadata
 
     async def bookie_address(self, bookie_id: str) -> tuple[str, int]:
         """Where a bookie listens. A read-only bookie is registered elsewhere and still serves reads.
 
-        A bookie id need not be HOST:PORT: its registration says where it is (DefaultBookieAddressResolver).
+        A bookie id need not be HOST:PORT: its registration says where it is (DefaultBookieAddressResolver). While the store does
+        not answer, a bookie is where it was.
 
         Raises:
             MetadataError: the bookie is not registered and its id is no address.
         """
+        known = self._addresses.get(bookie_id)
+        if known is not None and not self._store.connected:
+            return known
+        try:
+            address = await self._registered_address(bookie_id)
+        except MetadataUnavailableError:
+            if known is None:
+                raise
+            return known
+        self._addresses[bookie_id] = address
+        return address
+
+    async def _registered_address(self, bookie_id: str) -> tuple[str, int]:
         for folder in ("available", "available/readonly"):
             node = await self._store.get(f"{self._root}/{folder}/{bookie_id}")
             if node is not None and node.value:
@@ -103,3 +141,82 @@ class ClusterMetadata:
         if not host or not port.isdigit():
             raise MetadataError(f"bookie {bookie_id} is not registered, and its id is not HOST:PORT")
         return host, int(port)
+
+    # Topics and subscriptions
+
+    async def topic(self, topic: TopicName) -> ManagedLedgerInfo | None:
+        """A topic's list of ledgers now, None where there is no such topic.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+            WireError: the list is damaged, or of a format that is not understood.
+        """
+        node = await self._store.get(topic.managed_ledger_path)
+        return None if node is None else decode_managed_ledger(node.value)
+
+    async def partitions(self, topic: TopicName) -> int:
+        """How many partitions a topic has; 0 for one that is not partitioned, or does not exist.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+            MetadataError: the node is damaged.
+        """
+        node = await self._store.get(topic.partitions_path)
+        if node is None:
+            return 0
+        try:
+            return int(json.loads(node.value)["partitions"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise MetadataError(f"{topic.partitions_path} does not say how many partitions there are") from error
+
+    async def namespaces(self) -> list[str]:
+        """All namespaces, as TENANT/NAMESPACE.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        tenants = sorted(await self._store.children("/admin/policies") or ())
+        return [
+            f"{tenant}/{namespace}"
+            for tenant in tenants
+            for namespace in sorted(await self._store.children(f"/admin/policies/{tenant}") or ())
+        ]
+
+    async def topics(self, tenant: str, namespace: str) -> list[TopicName]:
+        """The persistent topics of a namespace, and the partitions of partitioned ones.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        names = await self._store.children(f"/managed-ledgers/{tenant}/{namespace}/persistent")
+        return [TopicName("persistent", tenant, namespace, decode_name(name)) for name in sorted(names or ())]
+
+    async def partitioned_topics(self, tenant: str, namespace: str) -> dict[TopicName, int]:
+        """The persistent partitioned topics of a namespace, and how many partitions each has.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+            MetadataError: a node is damaged.
+        """
+        names = await self._store.children(f"/admin/partitioned-topics/{tenant}/{namespace}/persistent")
+        topics = [TopicName("persistent", tenant, namespace, decode_name(name)) for name in sorted(names or ())]
+        return {topic: await self.partitions(topic) for topic in topics}
+
+    async def subscriptions(self, topic: TopicName) -> list[str]:
+        """The names of a topic's durable subscriptions, also of those that Pulsar itself has.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+        """
+        names = await self._store.children(topic.managed_ledger_path)
+        return sorted(decode_name(name) for name in names or ())
+
+    async def cursor(self, topic: TopicName, subscription: str) -> CursorState | None:
+        """What a subscription's znode says, None where there is no such subscription; it may point to a cursor ledger.
+
+        Raises:
+            MetadataUnavailableError: the store does not answer.
+            WireError: the node is damaged, or of a format that is not understood.
+        """
+        node = await self._store.get(f"{topic.managed_ledger_path}/{encode_name(subscription)}")
+        return None if node is None else decode_cursor(node.value)

@@ -8,6 +8,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+OWN_ROOT = "/pulsar-readonly"
+"""Everything that this project writes into a metadata store is below this node; all else belongs to Pulsar and BookKeeper."""
+
+
+def is_own(path: str) -> bool:
+    """Whether a node may be written."""
+    return path.startswith(f"{OWN_ROOT}/")
+
+
+def check_own(path: str) -> None:
+    """Raise a ValueError for a node that must not be written: an owner whose node changes under it fences itself off."""
+    if not is_own(path):
+        raise ValueError(f"{path} is not ours to write; our nodes are below {OWN_ROOT}")
+
+
 class Versioned(NamedTuple):
     """A node's value and its version, which grows with every change."""
 
@@ -40,16 +55,24 @@ class MetadataStore(Protocol):
             MetadataUnavailableError: the store did not answer in time.
         """
 
+    async def children(self, path: str) -> frozenset[str] | None:
+        """The names of a node's children, None where there is no such node.
+
+        Raises:
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> Watch:
         """Follow a node's value; None while there is no such node."""
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> Watch:
-        """Follow the names of a node's children. The node is made if it is missing: for our own nodes only."""
+        """Follow the names of a node's children; none while there is no such node. One of our own is made if it is missing."""
 
     async def register(self, path: str, value: bytes) -> None:
         """Keep an ephemeral node with this value, through losses of the session, until `unregister`.
 
         Raises:
+            ValueError: the node is not below OWN_ROOT.
             MetadataUnavailableError: the store did not answer in time.
         """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 from readonly_engine.metadata.errors import TopicNameError
 
@@ -17,6 +17,11 @@ _TENANT_OR_NAMESPACE = re.compile(r"[-=:.\w]+")
 def encode_name(text: str) -> str:
     """A name as Pulsar stores it, of a topic or a cursor: Java's URLEncoder keeps `.-*_` and makes a space `+`."""
     return quote_plus(text, safe="*").replace("~", "%7E")
+
+
+def decode_name(text: str) -> str:
+    """The name of which `encode_name` made this."""
+    return unquote_plus(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,15 @@ class TopicName:
         if self.partition < 0:
             return self
         return TopicName(self.domain, self.tenant, self.namespace, self.local_name.rpartition(_PARTITION_SUFFIX)[0])
+
+    def at(self, partition: int) -> TopicName:
+        """A partition of this partitioned topic."""
+        return TopicName(self.domain, self.tenant, self.namespace, f"{self.local_name}{_PARTITION_SUFFIX}{partition}")
+
+    @property
+    def partitions_path(self) -> str:
+        """The znode that tells how many partitions a partitioned topic has."""
+        return f"/admin/partitioned-topics/{self.tenant}/{self.namespace}/{self.domain}/{encode_name(self.local_name)}"
 
     @property
     def managed_ledger_path(self) -> str:

@@ -10,10 +10,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
-from kazoo.recipe.watchers import ChildrenWatch, DataWatch
 
 from readonly_engine.metadata.errors import MetadataUnavailableError
-from readonly_engine.metadata.store import Versioned
+from readonly_engine.metadata.store import Versioned, check_own, is_own
+from readonly_engine.metadata.watches import NodeWatch, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,29 +23,8 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 10.0
 SESSION_TIMEOUT_S = 10.0
-
-
-class _Watch:
-    """Passes changes on to the event loop until it is stopped; kazoo ends a watch whose function returns False."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, changed: Callable[[Any], None]) -> None:
-        self._loop = loop
-        self._changed = changed
-        self._stopped = False
-
-    def stop(self) -> None:
-        self._stopped = True
-
-    def post(self, value: object) -> bool:
-        """Called in kazoo's threads."""
-        if self._stopped or self._loop.is_closed():
-            return False
-        self._loop.call_soon_threadsafe(self._deliver, value)
-        return True
-
-    def _deliver(self, value: object) -> None:
-        if not self._stopped:
-            self._changed(value)
+REGISTER_RETRY_S = 1.0
+_PRUNE_WATCHES = 100
 
 
 class ZooKeeperStore:
@@ -64,6 +43,8 @@ class ZooKeeperStore:
         self._registered: dict[str, bytes] = {}
         self._lost = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watches: set[NodeWatch[Any]] = set()
+        self._prune_at = _PRUNE_WATCHES
 
     async def start(self) -> None:
         """Connect.
@@ -94,29 +75,61 @@ class ZooKeeperStore:
             return None
         return Versioned(value, stat.version)
 
-    def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> _Watch:
+    async def children(self, path: str) -> frozenset[str] | None:
+        """The names of a node's children, None where there is no such node."""
+        try:
+            return frozenset(await self._call(self._client.get_children_async, path))
+        except NoNodeError:
+            return None
+
+    def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Follow a node's value."""
-        watch = _Watch(self._running_loop(), changed)
 
-        def on_change(value: bytes | None, stat: Any) -> bool:
-            return watch.post(None if stat is None else Versioned(value or b"", stat.version))
+        async def look(fired: Callable[[object], None]) -> Seen[Versioned | None]:
+            while True:
+                try:
+                    value, stat = await self._call(self._client.get_async, path, fired)
+                    return Seen(Versioned(value or b"", stat.version), stat.mzxid)
+                except NoNodeError:
+                    if await self._call(self._client.exists_async, path, fired) is None:
+                        return Seen(None, None)
 
-        self._in_thread(lambda: DataWatch(self._client, path, on_change))
-        return watch
+        async def probe() -> int | None:
+            stat = await self._call(self._client.exists_async, path)
+            return None if stat is None else stat.mzxid
 
-    def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> _Watch:
+        return self._follow(NodeWatch(path, look, probe, changed))
+
+    def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Follow the names of a node's children."""
-        watch = _Watch(self._running_loop(), changed)
 
-        def start() -> None:
-            self._client.ensure_path(path)
-            ChildrenWatch(self._client, path, lambda names: watch.post(frozenset(names)))
+        async def look(fired: Callable[[object], None]) -> Seen[frozenset[str]]:
+            while True:
+                try:
+                    names, stat = await self._call(self._client.get_children_async, path, fired, True)
+                    return Seen(frozenset(names), stat.pzxid)
+                except NoNodeError:
+                    if is_own(path):
+                        await self._call(self._client.ensure_path_async, path)
+                    elif await self._call(self._client.exists_async, path, fired) is None:
+                        return Seen(frozenset(), None)
 
-        self._in_thread(start)
+        async def probe() -> int | None:
+            stat = await self._call(self._client.exists_async, path)
+            return None if stat is None else stat.pzxid
+
+        return self._follow(NodeWatch(path, look, probe, changed))
+
+    def _follow(self, watch: NodeWatch[Any]) -> NodeWatch[Any]:
+        if len(self._watches) >= self._prune_at:
+            self._watches = {one for one in self._watches if not one.stopped}
+            self._prune_at = max(_PRUNE_WATCHES, 2 * len(self._watches))
+        self._watches.add(watch)
         return watch
 
     async def register(self, path: str, value: bytes) -> None:
         """Keep an ephemeral node with this value."""
+        check_own(path)
         self._registered[path] = value
         await self._create(path, value)
 
@@ -131,6 +144,10 @@ class ZooKeeperStore:
     async def close(self) -> None:
         """End the session."""
         self._registered.clear()
+        for watch in self._watches:
+            watch.stop()
+        for task in self._tasks:
+            task.cancel()
         await asyncio.to_thread(self._client.stop)
         await asyncio.to_thread(self._client.close)
 
@@ -173,38 +190,31 @@ class ZooKeeperStore:
         assert self._loop is not None, "start() first"
         return self._loop
 
-    def _in_thread(self, start: Callable[[], object]) -> None:
-        """Starting a kazoo watch asks the server and waits: not on the event loop."""
-
-        async def run() -> None:
-            try:
-                await asyncio.to_thread(start)
-            except KazooException:
-                log.exception("a watch could not be started")
-
-        task = self._running_loop().create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _state_changed(self, state: str) -> None:
-        """Called in kazoo's threads: a new session has none of the old one's ephemeral nodes."""
+        """Called in kazoo's threads. Watches end with a connection, ephemeral nodes with a session."""
         if state == KazooState.LOST:
             self._lost = True
-        elif state == KazooState.CONNECTED and self._lost:
-            self._lost = False
+        elif state == KazooState.CONNECTED:
+            lost, self._lost = self._lost, False
             loop = self._running_loop()
             if not loop.is_closed():
-                loop.call_soon_threadsafe(lambda: self._spawn(self._register_again()))
+                loop.call_soon_threadsafe(self._connected_again, lost)
 
-    def _spawn(self, coroutine: Any) -> None:
-        task = self._running_loop().create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _connected_again(self, lost: bool) -> None:
+        for watch in list(self._watches):
+            watch.refresh()
+        if lost and self._registered:
+            task = self._running_loop().create_task(self._register_again())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _register_again(self) -> None:
         for path, value in list(self._registered.items()):
-            try:
-                await self._create(path, value)
-                log.info("registered %s again after the loss of the ZooKeeper session", path)
-            except MetadataUnavailableError as error:
-                log.warning("could not register %s again: %s", path, error)
+            while path in self._registered and not self._lost:
+                try:
+                    await self._create(path, value)
+                    log.info("registered %s again after the loss of the ZooKeeper session", path)
+                    break
+                except MetadataUnavailableError as error:
+                    log.warning("could not register %s again, trying again: %s", path, error)
+                    await asyncio.sleep(REGISTER_RETRY_S)

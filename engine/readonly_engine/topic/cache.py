@@ -44,5 +44,8 @@ class EntryCache:
             _, oldest = self._entries.popitem(last=False)
             self.size -= oldest.size
 
+    def __contains__(self, position: Position) -> bool:
+        return position in self._entries
+
     def __len__(self) -> int:
         return len(self._entries)

@@ -47,6 +47,7 @@ class LedgerChain:
     def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
         """Take the topic's list of ledgers; None where the topic does not exist (any more)."""
         self.exists = info is not None
+        self.terminated = False
         known, self._ledgers, self._order = self._ledgers, {}, []
         if info is None:
             return
@@ -126,6 +127,59 @@ class LedgerChain:
         What was the tail of an open ledger stops to be a place for an entry when that ledger is closed or trimmed.
         """
         return self.after(Position(position.ledger_id, max(position.entry_id, 0) - 1))
+
+    def before(self, position: Position) -> Position | None:
+        """The last readable entry before a position; None where there is none."""
+        for ledger_id in reversed(self._order):
+            ledger = self._ledgers[ledger_id]
+            if (
+                ledger_id > position.ledger_id
+                or ledger.last_readable == NONE_READABLE
+                or not self._reachable(ledger_id)
+            ):
+                continue
+            last = (
+                ledger.last_readable
+                if ledger_id < position.ledger_id
+                else min(ledger.last_readable, position.entry_id - 1)
+            )
+            if last >= 0:
+                return Position(ledger_id, last)
+        return None
+
+    @property
+    def first(self) -> Position | None:
+        """The first readable entry; None where there is none."""
+        position = self.after(Position(-1, -1))
+        return position if self.readable(position) else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the topic was terminated and its last entry is readable: nothing will ever follow it."""
+        return self.terminated and not self.open_ledgers
+
+    def count_up_to(self, position: Position) -> int:
+        """How many readable entries there are up to and including a position, be there an entry at it or not."""
+        count = 0
+        for ledger_id in self._order:
+            if ledger_id > position.ledger_id:
+                break
+            last = self._ledgers[ledger_id].last_readable
+            count += 1 + (min(last, max(position.entry_id, -1)) if ledger_id == position.ledger_id else last)
+        return count
+
+    def distance(self, start: Position, end: Position) -> int:
+        """How many readable entries lie after `start` up to and including `end`; negative where `end` comes first."""
+        return self.count_up_to(end) - self.count_up_to(start)
+
+    def at(self, index: int) -> Position | None:
+        """The readable entry with so many readable ones before it; None where there are not as many."""
+        for ledger_id in self._order:
+            ledger = self._ledgers[ledger_id]
+            if 0 <= index <= ledger.last_readable:
+                return Position(ledger_id, index)
+            index -= ledger.last_readable + 1
+        return None
 
     def readable(self, position: Position) -> bool:
         """Whether this very entry may be read now."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_engine.topic.position import Position
+from readonly_engine.wire.batch import decode_stored_entry
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
-from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.errors import MalformedFrameError, WireError
 from readonly_engine.wire.message import StoredMessage, decode_stored
 
 if TYPE_CHECKING:
@@ -22,13 +23,14 @@ class TopicEntry:
     Attributes:
         position: where it stands.
         payload: the bytes for a MESSAGE frame.
+        prefix: what the owner wrote before them for itself; mostly nothing.
         messages: how many messages it holds, which is what it costs in permits.
         marker: whether no consumer may see it.
         in_transaction: whether it was published in a transaction.
         deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
     """
 
-    __slots__ = ("_frames", "deliver_at", "in_transaction", "marker", "messages", "payload", "position")
+    __slots__ = ("_frames", "deliver_at", "in_transaction", "marker", "messages", "payload", "position", "prefix")
 
     def __init__(self, entry: Entry) -> None:
         try:
@@ -38,6 +40,7 @@ class TopicEntry:
             stored = StoredMessage(entry.payload, 1, marker=False)
         self.position = Position(entry.ledger_id, entry.entry_id)
         self.payload = stored.payload
+        self.prefix = entry.payload[: len(entry.payload) - len(stored.payload)]
         self.messages = stored.messages
         self.marker = stored.marker
         self.in_transaction = stored.in_transaction
@@ -47,7 +50,24 @@ class TopicEntry:
     @property
     def size(self) -> int:
         """Bytes, as the cache counts them."""
-        return len(self.payload)
+        return len(self.payload) + len(self.prefix)
+
+    @property
+    def stored(self) -> bytes:
+        """The payload as the owner stored it."""
+        return self.prefix + self.payload
+
+    @property
+    def timestamp(self) -> int:
+        """When it was published, in ms since the epoch: by the owner's clock where the cluster notes it, else by the producer's.
+
+        0 for an entry that no Pulsar producer wrote.
+        """
+        try:
+            entry = decode_stored_entry(self.stored)
+        except WireError:
+            return 0
+        return entry.broker_timestamp or entry.metadata.publish_time
 
     def frame(self, consumer_id: int, partition: int, epoch: int = NO_EPOCH, redelivery_count: int = 0) -> bytes:
         """The MESSAGE frame for a consumer; the same bytes object for every consumer with the same id and epoch."""

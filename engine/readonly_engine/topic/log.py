@@ -106,6 +106,11 @@ class TopicLog:
         self._listeners.discard(listener)
 
     @property
+    def first(self) -> Position | None:
+        """The first entry that may be read; None where there is none."""
+        return self.chain.first
+
+    @property
     def limit(self) -> Position | None:
         """The last entry that may be read."""
         return self.chain.limit
@@ -117,8 +122,14 @@ class TopicLog:
             tail.confirm(position.entry_id)
 
     def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        before = set(self.chain.ledger_ids)
         self.chain.topic_changed(info)
         known = set(self.chain.ledger_ids)
+        gone = sorted(before - known)
+        if gone and info is None:
+            log.info("%s was deleted", self.topic)
+        elif gone:
+            log.info("%s has %d fewer ledgers, up to %d: trimmed, or empty", self.topic, len(gone), gone[-1])
         for ledger_id in [ledger_id for ledger_id in self._readers if ledger_id not in known]:
             del self._readers[ledger_id]
         for ledger_id in [ledger_id for ledger_id in self._ledger_watches if ledger_id not in known]:
@@ -221,11 +232,11 @@ class TopicLog:
         return entries[first.entry_id - entries[0].position.entry_id :][:count]
 
     def _start_read(self, ledger_id: int, first: int, last: int) -> asyncio.Task[list[TopicEntry]]:
-        """Read up to the first entry that another read has under way."""
+        """Read up to the first entry that is in the cache or that another read has under way."""
         positions = []
         for entry_id in range(first, last + 1):
             position = Position(ledger_id, entry_id)
-            if position in self._reads:
+            if position in self._reads or position in self._cache:
                 break
             positions.append(position)
         task = asyncio.create_task(self._fetch(ledger_id, first, positions[-1].entry_id))
@@ -243,7 +254,31 @@ class TopicLog:
         reader = self._readers.get(ledger_id)
         if reader is None:
             reader = await self._open_reader(ledger_id)
-        return [self._keep(entry) for entry in await reader.read(first, last)]
+        try:
+            entries = await reader.read(first, last)
+        except NoSuchLedgerError:
+            self._readers.pop(ledger_id, None)
+            raise
+        except BookKeeperError:
+            if not await self._moved_away(ledger_id):
+                raise
+            entries = await (await self._open_reader(ledger_id)).read(first, last)
+        return [self._keep(entry) for entry in entries]
+
+    async def _moved_away(self, ledger_id: int) -> bool:
+        """Whether a closed ledger is on other bookies than we knew, as after auto-recovery. Open ones are watched."""
+        reader = self._readers.get(ledger_id)
+        if ledger_id in self._ledger_watches or not isinstance(reader, LedgerReader):
+            return False
+        try:
+            metadata = await self._cluster.ledger(ledger_id)
+        except (MetadataError, WireError):
+            return False
+        if metadata is None or metadata.ensembles == reader.metadata.ensembles:
+            return False
+        log.info("ledger %d is on other bookies now", ledger_id)
+        self._readers.pop(ledger_id, None)
+        return True
 
     async def _open_reader(self, ledger_id: int) -> LedgerReader:
         try:

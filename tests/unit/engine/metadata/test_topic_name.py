@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from readonly_engine.metadata.errors import TopicNameError
-from readonly_engine.metadata.topic_name import encode_name, parse_topic_name
+from readonly_engine.metadata.topic_name import decode_name, encode_name, parse_topic_name
 
 # What java.net.URLEncoder.encode(text, UTF_8) of Java 17 gives.
 JAVA = [
@@ -96,3 +98,16 @@ def test_partitions(name, partition, base):
 
 def test_the_admin_apis_path_of_a_topic():
     assert parse_topic_name("persistent://t/n/a b/c").rest_path == "persistent/t/n/a+b%2Fc"
+
+
+def test_the_partitions_of_a_topic():
+    topic = parse_topic_name("persistent://shop/eu/new orders")
+    assert str(topic.at(3)) == "persistent://shop/eu/new orders-partition-3"
+    assert topic.at(3).base == topic
+    assert topic.at(3).partition == 3
+    assert topic.partitions_path == "/admin/partitioned-topics/shop/eu/persistent/new+orders"
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_a_stored_name_is_the_name_again(name):
+    assert decode_name(encode_name(name)) == name

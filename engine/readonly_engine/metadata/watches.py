@@ -1,0 +1,131 @@
+"""A watch on one node that cannot get lost: the store's own watch, a look after every reconnection, and a slow poll."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from readonly_engine.metadata.errors import MetadataUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL_S = 30.0
+"""How often a node is looked at although its watch has not fired, give or take a quarter: only its version is asked for."""
+
+RETRY_S = 1.0
+
+T = TypeVar("T")
+
+
+class Seen(NamedTuple, Generic[T]):
+    """What a look at a node has found.
+
+    Attributes:
+        value: what is passed on.
+        mark: grows with every change of it; None for a node that is not there.
+    """
+
+    value: T
+    mark: int | None
+
+
+class NodeWatch(Generic[T]):
+    """Follows one node and calls back on the event loop, at first and after every change.
+
+    Args:
+        name: the node, for the log.
+        look: gets the node and leaves a watch that calls the given function, from any thread, when it changes.
+        probe: gets the node's mark only.
+        changed: called with what is there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        look: Callable[[Callable[[object], None]], Awaitable[Seen[T]]],
+        probe: Callable[[], Awaitable[int | None]],
+        changed: Callable[[T], None],
+    ) -> None:
+        self.name = name
+        self._look = look
+        self._probe = probe
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._wanted = False
+        self._told = False
+        self._mark: int | None = None
+        self.stopped = False
+        self.refresh()
+
+    def stop(self) -> None:
+        """Call back no more."""
+        self.stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def refresh(self) -> None:
+        """Look again, now or as soon as the look that is under way has ended."""
+        if self.stopped:
+            return
+        self._wanted = True
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
+
+    def fired(self, _event: object) -> None:
+        """Called by the store, in a thread of its own, when the node has changed or the connection was lost."""
+        if not self.stopped and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.refresh)
+
+    async def _run(self) -> None:
+        pause = POLL_INTERVAL_S
+        try:
+            while self._wanted:
+                self._wanted = False
+                seen = await self._look(self.fired)
+                if not self._told or seen.mark != self._mark:
+                    self._told, self._mark = True, seen.mark
+                    self._changed(seen.value)
+        except MetadataUnavailableError as error:
+            log.debug("%s: %s; looking again", self.name, error)
+            pause = RETRY_S
+        finally:
+            self._task = None
+            self._rest(pause)
+
+    def _rest(self, pause: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.stopped:
+            jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311 - to spread polls, not to hide anything
+            self._timer = self._loop.call_later(jittered, self._poll, pause == RETRY_S)
+
+    def _poll(self, failed: bool) -> None:
+        if self._task is not None:
+            return  # its end arms the timer again
+        if failed or not self._told:
+            self.refresh()
+        else:
+            self._task = self._loop.create_task(self._compare())
+
+    async def _compare(self) -> None:
+        try:
+            if await self._probe() != self._mark:
+                log.warning("%s has changed and its watch has not told; looking again", self.name)
+                self._wanted = True
+        except MetadataUnavailableError as error:
+            log.debug("%s: %s", self.name, error)
+        finally:
+            self._task = None
+            if self._wanted:
+                self.refresh()
+            else:
+                self._rest(POLL_INTERVAL_S)

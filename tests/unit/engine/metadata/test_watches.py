@@ -1,0 +1,143 @@
+"""NodeWatch against a node whose store tells of changes when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.metadata import watches
+from readonly_engine.metadata.errors import MetadataUnavailableError
+from readonly_engine.metadata.store import check_own
+from readonly_engine.metadata.watches import NodeWatch, Seen
+
+
+class Node:
+    def __init__(self):
+        self.value, self.mark = "one", 1
+        self.fired = None
+        self.looks = self.probes = 0
+        self.down = False
+        self.told = []
+        self.watch = NodeWatch("/node", self.look, self.probe, self.told.append)
+
+    async def look(self, fired):
+        self.looks += 1
+        await asyncio.sleep(0)
+        if self.down:
+            raise MetadataUnavailableError("down")
+        self.fired = fired
+        return Seen(self.value, self.mark)
+
+    async def probe(self):
+        self.probes += 1
+        if self.down:
+            raise MetadataUnavailableError("down")
+        return self.mark
+
+    def change(self, value):
+        self.value, self.mark = value, (self.mark or 0) + 1
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def play(scene):
+    async def run():
+        node = Node()
+        try:
+            await scene(node)
+        finally:
+            node.watch.stop()
+
+    asyncio.run(run())
+
+
+def test_it_tells_what_is_there_and_every_change():
+    async def scene(node):
+        await until(lambda: node.told == ["one"])
+        node.change("two")
+        node.fired("changed")
+        await until(lambda: node.told == ["one", "two"])
+        node.value, node.mark = None, None
+        node.fired("deleted")
+        await until(lambda: node.told == ["one", "two", None])
+
+    play(scene)
+
+
+def test_a_look_that_finds_nothing_new_tells_nothing():
+    async def scene(node):
+        await until(lambda: node.told == ["one"])
+        node.watch.refresh()
+        await until(lambda: node.looks == 2)
+        await until(lambda: node.watch._task is None)
+        assert node.told == ["one"]
+
+    play(scene)
+
+
+def test_a_change_during_a_look_is_looked_at_again():
+    async def scene(node):
+        await asyncio.sleep(0)
+        assert node.looks == 1
+        node.watch.refresh()
+        node.watch.refresh()
+        await until(lambda: node.watch._task is None)
+        assert node.looks == 2
+
+    play(scene)
+
+
+def test_what_could_not_be_looked_at_is_looked_at_later(monkeypatch):
+    monkeypatch.setattr(watches, "RETRY_S", 0.01)
+
+    async def scene(node):
+        node.down = True
+        await until(lambda: node.looks >= 3)
+        assert node.told == []
+        node.down = False
+        await until(lambda: node.told == ["one"])
+
+    play(scene)
+
+
+def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog):
+    monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
+
+    async def scene(node):
+        await until(lambda: node.probes >= 3)
+        assert node.looks == 1, "the value is not read again and again"
+        node.down = True
+        await until(lambda: node.probes >= 6)
+        node.change("two")
+        node.down = False
+        await until(lambda: node.told == ["one", "two"])
+
+    play(scene)
+    assert "/node has changed and its watch has not told" in caplog.text
+
+
+def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch):
+    monkeypatch.setattr(watches, "POLL_INTERVAL_S", 0.01)
+
+    async def scene(node):
+        await until(lambda: node.told == ["one"])
+        node.watch.stop()
+        asked = node.looks, node.probes
+        node.change("two")
+        node.fired("changed")
+        node.watch.refresh()
+        await asyncio.sleep(0.05)
+        assert (node.told, (node.looks, node.probes)) == (["one"], asked)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("path", ["/ledgers/00/0000/L0001", "/managed-ledgers/public", "/pulsar-readonly", "/"])
+def test_only_our_own_nodes_may_be_written(path):
+    check_own("/pulsar-readonly/pools/a")
+    with pytest.raises(ValueError, match="not ours to write; our nodes are below /pulsar-readonly"):
+        check_own(path)
