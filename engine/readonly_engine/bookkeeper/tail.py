@@ -141,7 +141,7 @@ class LacTail:
                     self.confirm(*await self._ledger.long_poll(bookie_id, self.lac, POLL_TIMEOUT_S))
                     pause = BACKOFF_S[0]
             except NoSuchLedgerError:
-                continue
+                await asyncio.sleep(EMPTY_WAIT_S[0])
             except (BookKeeperError, DigestMismatchError) as error:
                 log.info("ledger %d: %s; polling it again in %.1f s", self._ledger.ledger_id, error, pause)
                 await asyncio.sleep(pause)

@@ -49,7 +49,7 @@ def parse_pattern(text: str) -> TopicPattern:
     Raises:
         BindingsError: neither.
     """
-    if _PLAIN_NAME.fullmatch(text):
+    if _PLAIN_NAME.fullmatch(text) and ".+" not in text:
         try:
             return TopicPattern(text, re.compile(re.escape(str(parse_topic_name(text)))))
         except TopicNameError as error:

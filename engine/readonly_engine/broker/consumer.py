@@ -111,9 +111,11 @@ class Consumer:
                 self.subscription.active_changed(self, active=self._active)
         if command.type == BaseCommand.TOPIC_MIGRATED:
             command.topic_migrated.resource_id = self.consumer_id
-        elif command.type == BaseCommand.ACK_RESPONSE or hasattr(body_of(command), "consumer_id"):
+        elif hasattr(body_of(command), "consumer_id"):
             body_of(command).consumer_id = self.consumer_id
-        else:
+        elif (
+            command.type != BaseCommand.ERROR
+        ):  # which answers an ack that the owner refuses, under the client's request id
             log.debug("%s: the owner sent %s", self.topic, command_name(command))
             return
         self.connection.send(encode_command(command, payload))

@@ -95,7 +95,7 @@ class RelayedConsumer:
         self._connection: OwnerConnection | None = None
         self._consumer_id = 0
         self._closed = False
-        self._close_expected = False
+        self._closing_requests = 0
         self._reattaching: asyncio.Task[None] | None = None
         self._unanswered: dict[int, CommandAck] = {}
         self._last_ack = 0
@@ -170,12 +170,13 @@ class RelayedConsumer:
         if self._connection is None:
             raise OwnerUnavailableError(f"the owner of {self._subscribe.topic} is being looked up")
         body_of(command).consumer_id = self._consumer_id
-        # The owner closes the consumer before it answers one of these.
-        self._close_expected = command.type in {BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE}
+        # The owner closes the consumer before it answers one of these; other requests may be under way with them.
+        closing = command.type in {BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE}
+        self._closing_requests += closing
         try:
             return await self._connection.request(command)
         finally:
-            self._close_expected = False
+            self._closing_requests -= closing
 
     def send(self, command: BaseCommand) -> None:
         """Relay a command of this consumer that has no answer."""
@@ -242,7 +243,7 @@ class RelayedConsumer:
         self._connection = None
         if self._closed:
             return
-        if self._close_expected or not self._mute:
+        if self._closing_requests or not self._mute:
             self._closed = True
             self._events.dismissed("the owner closed the consumer")
         elif self._reattaching is None:
@@ -251,7 +252,9 @@ class RelayedConsumer:
 
     def _reattach_ended(self, task: asyncio.Task[None]) -> None:
         self._reattaching = None
-        if not task.cancelled() and task.exception() is not None:
+        if task.cancelled():
+            return
+        if task.exception() is not None:
             log.error(
                 "%s: the consumer cannot come back to the owner", self._subscribe.topic, exc_info=task.exception()
             )
