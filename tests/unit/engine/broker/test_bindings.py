@@ -21,6 +21,8 @@ P = "persistent://public/default/"
         (P + "orders-partition-1", [P + "orders-partition-1"], [P + "orders-partition-2", P + "orders"]),
         (P + "a.b", [P + "a.b"], [P + "axb"]),
         (P + "orders-.*", [P + "orders-eu", P + "orders-eu-partition-1"], [P + "orders", P + "x-orders-eu"]),
+        (P + ".+", [P + "orders"], ["persistent://t/n/orders"]),
+        (P + "a+b", [P + "a+b"], [P + "aab"]),
         (P + "(a|b)", [P + "a", P + "b-partition-7"], [P + "ab", P + "c"]),
         ("persistent://public/[^/]+/x", [P + "x", "persistent://public/other/x"], ["persistent://a/default/x"]),
     ],

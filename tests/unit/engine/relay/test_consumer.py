@@ -263,6 +263,36 @@ def test_a_seek_closes_the_consumer_for_good(golden):
     play(golden, scene)
 
 
+def test_a_request_beside_a_seek_does_not_hide_that_the_close_belongs_to_the_seek(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        seek = asyncio.create_task(consumer.request(BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())))
+        state = asyncio.create_task(consumer.state())
+        await settle()
+        (_, seeking), (_, asking) = owner.next()
+        owner.answer("broker_get_last_message_id_response", asking.request_id)
+        await state
+        command, _ = decode_command(golden("broker_close_consumer")[4:])
+        command.close_consumer.consumer_id = 1
+        owner.say(command)
+        owner.answer("broker_success", seeking.request_id)
+        await seek
+        assert len(events.ended) == 1
+        assert await answered(owner) == []
+
+    play(golden, scene)
+
+
+def test_an_ack_that_the_owner_refuses_is_answered_with_its_error(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        consumer.ack(ack(3, request_id=900))
+        ((_, relayed),) = owner.next()
+        owner.answer("broker_error", relayed.request_id)
+        ((said),) = events.said
+        assert (said.type, said.error.request_id) == (BaseCommand.ERROR, 900)
+
+    play(golden, scene)
+
+
 def test_a_refusal_that_trying_again_does_not_mend_ends_the_consumer(golden):
     async def scene(owners, owner, consumer, events, asked):
         owner.lose()

@@ -17,7 +17,13 @@ from readonly_engine.wire.commands import (
     has_request_id,
 )
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandMessage, CommandSubscribe, ServerError
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandLookupTopic,
+    CommandMessage,
+    CommandSubscribe,
+    ServerError,
+)
 
 FRAMES = sorted(
     path.stem for path in (Path(__file__).parents[1] / "golden").glob("*.txt") if path.stem.startswith(("bro", "cli"))
@@ -183,3 +189,15 @@ def test_which_commands_have_request_ids():
     }
     for name in with_ids | without:
         assert has_request_id(BaseCommand(type=BaseCommand.Type.Value(name))) == (name in with_ids), name
+
+
+def test_a_command_of_a_newer_client_keeps_its_number():
+    command, _ = decode_command(encode_command(BaseCommand(type=96))[4:])
+    assert (command.type, command_name(command)) == (96, "command 96")
+
+
+def test_a_topic_that_is_no_text_is_the_named_error():
+    lookup = BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic="abcd", request_id=1))
+    frame = encode_command(lookup)[4:].replace(b"abcd", b"\xff\xfe\xff\xfe")
+    with pytest.raises(MalformedFrameError):
+        decode_command(frame)
