@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 NONE_READABLE = -1
 
+REMEMBERED = 1000
+"""Of so many ledgers that went away it is kept how long they were."""
+
 
 @dataclass(slots=True)
 class ChainedLedger:
@@ -39,6 +42,7 @@ class LedgerChain:
     def __init__(self) -> None:
         self._ledgers: dict[int, ChainedLedger] = {}
         self._order: list[int] = []
+        self._gone: dict[int, int] = {}
         self.exists = False
         self.terminated = False
 
@@ -49,6 +53,11 @@ class LedgerChain:
         self.exists = info is not None
         self.terminated = False
         known, self._ledgers, self._order = self._ledgers, {}, []
+        listed = {ledger.ledger_id for ledger in info.ledger_info} if info is not None else set()
+        for ledger_id in sorted(set(known) - listed):
+            self._gone[ledger_id] = known[ledger_id].last_readable
+        while len(self._gone) > REMEMBERED:
+            del self._gone[next(iter(self._gone))]
         if info is None:
             return
         self.terminated = info.HasField("terminated_position")
@@ -171,6 +180,14 @@ class LedgerChain:
     def distance(self, start: Position, end: Position) -> int:
         """How many readable entries lie after `start` up to and including `end`; negative where `end` comes first."""
         return self.count_up_to(end) - self.count_up_to(start)
+
+    def lost(self, start: Position, end: Position) -> int:
+        """How many entries from `start` on and before `end` could be read once and went away with their ledgers."""
+        return sum(
+            max(last + 1 - (max(start.entry_id, 0) if ledger_id == start.ledger_id else 0), 0)
+            for ledger_id, last in self._gone.items()
+            if start.ledger_id <= ledger_id < end.ledger_id
+        )
 
     def at(self, index: int) -> Position | None:
         """The readable entry with so many readable ones before it; None where there are not as many."""

@@ -13,11 +13,12 @@ from readonly_engine.bookkeeper.tail import LacTail
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
-from readonly_engine.topic.position import Position
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.reading import TopicReader
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.metadata.cluster import ClusterMetadata
@@ -198,6 +199,10 @@ class TopicLog:
                 listener()
 
     # Reading
+
+    def entries(self, position: Position = EARLIEST, *, follow: bool = True) -> AsyncIterator[TopicEntry]:
+        """The entries from a position on, in order: to the end that there is now, or on and on (TopicReader tells more)."""
+        return TopicReader(self, position).entries(follow=follow)
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
         """The entries from `first` on that may be read and are in the cache: at most `count`, without a gap."""

@@ -307,3 +307,56 @@ def test_termination_is_known(chain):
 def test_a_run_of_nothing_is_none(chain, count):
     chain.topic_changed(info((3, 5)))
     assert chain.run(Position(3, 0), count) is None
+
+
+def three_ledgers(chain):
+    chain.topic_changed(info((3, 2), (5, 0), (8, 3), 9))
+    return [Position(3, 0), Position(3, 1), Position(8, 0), Position(8, 1), Position(8, 2)]
+
+
+def test_what_comes_before(chain):
+    entries = three_ledgers(chain)
+    assert [chain.before(entry) for entry in entries] == [None, *entries[:-1]]
+    assert chain.before(Position(9, 0)) == entries[-1]
+    assert chain.before(Position(5, 0)) == Position(3, 1)
+    assert chain.first == entries[0]
+
+
+def test_distances_are_counted_in_entries(chain):
+    entries = three_ledgers(chain)
+    for i, start in enumerate(entries):
+        assert chain.at(i) == start
+        assert [chain.distance(start, end) for end in entries] == [j - i for j in range(5)]
+    assert chain.distance(EARLIEST, Position(1 << 40, 0)) == 5
+    assert chain.distance(Position(4, 7), Position(5, 100)) == 0
+    assert chain.at(5) is None
+    assert chain.at(-1) is None
+
+
+def test_an_empty_topic_has_no_first_entry(chain):
+    assert chain.first is None
+    chain.topic_changed(info(3))
+    assert chain.first is None
+    assert chain.before(Position(3, 0)) is None
+
+
+def test_what_went_away_is_counted_where_it_could_have_been_read(chain):
+    three_ledgers(chain)
+    chain.topic_changed(info((8, 3), 9))
+    assert chain.lost(Position(3, 0), Position(8, 0)) == 2
+    assert chain.lost(Position(3, 1), Position(8, 0)) == 1
+    assert chain.lost(Position(3, 2), Position(8, 0)) == 0
+    assert chain.lost(Position(2, 0), Position(8, 0)) == 2
+    assert chain.lost(Position(8, 0), Position(9, 0)) == 0
+    chain.topic_changed(None)
+    chain.topic_changed(info(20))
+    assert chain.lost(Position(3, 2), Position(20, 0)) == 3
+
+
+def test_a_terminated_topic_has_ended_once_its_last_ledger_is_closed(chain):
+    chain.topic_changed(info((3, 2), 8, terminated=True))
+    assert not chain.ended
+    chain.ledger_changed(8, metadata(last_entry_id=0))
+    assert chain.ended
+    chain.topic_changed(info(12))
+    assert not chain.ended, "made again under the same name"

@@ -1,0 +1,181 @@
+"""Reading a topic in order: an iterator over its entries, and the position of a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from readonly_engine.topic.position import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.log import TopicLog
+
+log = logging.getLogger(__name__)
+
+READ_BYTES = 4 << 20
+"""About so many bytes are asked for at once."""
+
+FIRST_READ_ENTRIES = 16
+MAX_READ_ENTRIES = 1000
+
+RETRY_S = (0.1, 5.0)
+GIVE_UP_S = 60.0
+"""An entry that cannot be read for so long is an error."""
+
+
+class TopicReader:
+    """Reads one topic from a position on.
+
+    Args:
+        topic: the log, opened.
+        position: the first entry that is wanted; where it was trimmed away, the first that is left.
+
+    Attributes:
+        position: the next entry.
+        jumps: how often the next entry was gone, trimmed or deleted, and the reader went on behind the gap.
+        lost: how many entries were in these gaps.
+    """
+
+    def __init__(self, topic: TopicLog, position: Position = EARLIEST) -> None:
+        self._log = topic
+        self.position = position
+        self.jumps = 0
+        self.lost = 0
+        self._size = 0  # bytes of an entry, on the average of the last read
+        self._ahead: asyncio.Task[list[TopicEntry]] | None = None
+
+    async def entries(self, *, follow: bool = False) -> AsyncIterator[TopicEntry]:
+        """The entries in order; while one piece of them is in use, the next is being read.
+
+        Args:
+            follow: whether to wait for more at the end. Else it ends at what is the last entry when it begins.
+
+        Raises:
+            BookKeeperError: the next entry cannot be read, for GIVE_UP_S now.
+        """
+        end = None if follow else self._log.limit
+        moved = asyncio.Event()
+        self._log.listen(moved.set)
+        try:
+            while True:
+                moved.clear()
+                self._settle()
+                if not follow and (end is None or self.position > end):
+                    return
+                if not self._log.chain.readable(self.position):
+                    if self._log.chain.ended or not follow:
+                        return
+                    await moved.wait()
+                    continue
+                for entry in await self._next():
+                    if end is not None and entry.position > end:
+                        return
+                    self.position = Position(entry.position.ledger_id, entry.position.entry_id + 1)
+                    yield entry
+        finally:
+            self._log.unlisten(moved.set)
+            if self._ahead is not None:
+                self._ahead.cancel()
+
+    def _settle(self) -> None:
+        """Go on at the next entry that there is, or will be."""
+        chain = self._log.chain
+        settled = chain.at_or_after(self.position)
+        if settled == self.position or not chain.exists:
+            return
+        lost = chain.lost(self.position, settled)
+        if lost:
+            self.jumps += 1
+            self.lost += lost
+            log.warning(
+                "%s: %d entries from %s on are gone; going on at %s", self._log.topic, lost, self.position, settled
+            )
+        self.position = settled
+
+    async def _next(self) -> list[TopicEntry]:
+        ahead, self._ahead = self._ahead, None
+        try:
+            entries = await ahead if ahead is not None else []
+        except BookKeeperError:
+            entries = []
+        if not entries or entries[0].position != self.position:
+            entries = await self._read()
+        if entries:
+            self._size = sum(entry.size for entry in entries) // len(entries)
+            following = self._log.chain.after(entries[-1].position)
+            if self._log.chain.readable(following):
+                self._ahead = asyncio.create_task(self._log.read(following, self._count()))
+                self._ahead.add_done_callback(_look_at)
+        return entries
+
+    def _count(self) -> int:
+        if not self._size:
+            return FIRST_READ_ENTRIES
+        return max(1, min(MAX_READ_ENTRIES, READ_BYTES // self._size))
+
+    async def _read(self) -> list[TopicEntry]:
+        """Entries from the position on; none where it stopped to be readable meanwhile."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + GIVE_UP_S
+        pause = RETRY_S[0]
+        while True:
+            try:
+                return await self._log.read(self.position, self._count())
+            except BookKeeperError as error:
+                if not self._log.chain.readable(self.position):
+                    return []
+                if loop.time() > give_up:
+                    raise
+                what = (
+                    "the topic's list of ledgers will say so"
+                    if isinstance(error, NoSuchLedgerError)
+                    else "trying again"
+                )
+                log.info("%s: %s; %s", self._log.topic, error, what)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, RETRY_S[1])
+
+
+def _look_at(task: asyncio.Task[list[TopicEntry]]) -> None:
+    """An error of reading ahead comes again when the entry is wanted."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def position_at(topic: TopicLog, timestamp: int) -> Position:
+    """The first entry behind the newest one that was published before a time: what a seek to this time would give.
+
+    As the owner does (PersistentMessageFinder, ManagedCursor.findNewestMatching) it is a binary search, which supposes that
+    publish times ascend; they do within a producer, and among producers as well as their clocks agree.
+
+    Args:
+        topic: the log, opened.
+        timestamp: ms since the epoch.
+
+    Returns:
+        The position; where all entries are older, the one where the next entry will be.
+
+    Raises:
+        BookKeeperError: an entry that the search meets cannot be read.
+    """
+    chain = topic.chain
+    low, high = 0, 0 if topic.limit is None else chain.count_up_to(topic.limit)
+    while low < high:
+        middle = (low + high) // 2
+        position = chain.at(middle)
+        entries = [] if position is None else await topic.read(position, 1)
+        if not entries:  # trimmed meanwhile: everything has moved
+            low, high = 0, 0 if topic.limit is None else chain.count_up_to(topic.limit)
+        elif entries[0].timestamp < timestamp:
+            low = middle + 1
+        else:
+            high = middle
+    found = chain.at(low)
+    if found is not None:
+        return found
+    return chain.after(EARLIEST if topic.limit is None else topic.limit)
