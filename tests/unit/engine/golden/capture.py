@@ -22,7 +22,7 @@ import pulsar
 from kazoo.client import KazooClient
 from readonly_engine.metadata.cluster import ledger_path
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.wire import bookie
+from readonly_engine.wire import bookie, bookie_v2
 from readonly_engine.wire.commands import command_name, decode_command, encode_command
 from readonly_engine.wire.entry import LAST_ENTRY
 from readonly_engine.wire.framing import FrameSplitter
@@ -271,6 +271,17 @@ def main() -> None:
         f"reply to a v3 READ_ENTRY of entry -1, the last, from a bookie of {by}",
         exchange(address, bookie.encode_read(23, ledger_id, LAST_ENTRY)),
     )
+    for case, ledger, first, limits, what in (
+        ("all", ledger_id, 0, (100, 1 << 20), "entries 0 to 2, all that there is"),
+        ("short", ledger_id, 0, (100, 1), "entry 0 alone, because of the limit on bytes"),
+        ("beyond", ledger_id, 1000, (100, 1 << 20), "no such entry"),
+        ("no_ledger", (1 << 30) + 5, 0, (100, 1 << 20), "no such ledger"),
+    ):
+        save(
+            f"bookie_batch_{case}",
+            f"reply to a BATCH_READ with request id 61: {what}, from a bookie of {by}",
+            exchange(address, bookie_v2.encode_batch_read(61, ledger, first, *limits)),
+        )
 
     def explicit_lac() -> bytes | None:
         for member in metadata.ensembles[-1][1]:

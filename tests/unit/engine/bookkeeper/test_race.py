@@ -1,0 +1,106 @@
+"""Asking replicas one after another, played with futures that end when the scene says so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.race import AllFailedError, first_good
+from readonly_engine.wire.errors import DigestMismatchError
+
+NEVER_S = 60.0
+
+
+class Stage:
+    def __init__(self, patience=NEVER_S):
+        loop = asyncio.get_running_loop()
+        self.asked = []
+        self.slow = []
+        self.answers = {bookie: loop.create_future() for bookie in "abc"}
+        self.race = asyncio.create_task(first_good("abc", self.ask, lambda _: patience, self.slow.append))
+
+    async def ask(self, bookie):
+        self.asked.append(bookie)
+        return await self.answers[bookie]
+
+    async def until_asked(self, bookies):
+        async with asyncio.timeout(10):
+            while self.asked != list(bookies):
+                await asyncio.sleep(0.001)
+
+
+def test_the_first_answer_ends_it_and_nobody_else_is_asked():
+    async def scene():
+        stage = Stage()
+        await stage.until_asked("a")
+        stage.answers["a"].set_result("A")
+        assert await stage.race == "A"
+        assert stage.asked == ["a"]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("error", [BookieUnavailableError("gone"), DigestMismatchError("damaged")])
+def test_after_an_error_the_next_is_asked_at_once(error):
+    async def scene():
+        stage = Stage()
+        await stage.until_asked("a")
+        stage.answers["a"].set_exception(error)
+        await stage.until_asked("ab")
+        stage.answers["b"].set_result("B")
+        assert await stage.race == "B"
+        assert stage.slow == []
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("winner", "abc")
+def test_one_that_is_slow_is_overtaken_or_not(winner):
+    async def scene():
+        stage = Stage(patience=0.01)
+        await stage.until_asked("abc")
+        assert stage.slow == ["a", "b"]
+        stage.answers[winner].set_result(winner)
+        assert await stage.race == winner
+        await asyncio.sleep(0)
+        assert all(answer.cancelled() for bookie, answer in stage.answers.items() if bookie != winner)
+
+    asyncio.run(scene())
+
+
+def test_all_failures_are_told():
+    async def scene():
+        stage = Stage()
+        for bookie in "abc":
+            stage.answers[bookie].set_exception(BookieUnavailableError(f"{bookie} is down"))
+        with pytest.raises(AllFailedError, match="a: a is down; b: b is down; c: c is down") as caught:
+            await stage.race
+        assert [bookie for bookie, _ in caught.value.failures] == ["a", "b", "c"]
+        with pytest.raises(AllFailedError):
+            await first_good([], stage.ask, lambda _: NEVER_S, stage.slow.append)
+
+    asyncio.run(scene())
+
+
+def test_a_mistake_of_ours_is_not_taken_for_a_failure_of_the_bookie():
+    async def scene():
+        stage = Stage()
+        stage.answers["a"].set_exception(KeyError("mistake"))
+        with pytest.raises(KeyError):
+            await stage.race
+        assert stage.asked == ["a"]
+
+    asyncio.run(scene())
+
+
+def test_whoever_gives_up_cancels_what_is_under_way():
+    async def scene():
+        stage = Stage(patience=0.01)
+        await stage.until_asked("abc")
+        stage.race.cancel()
+        await asyncio.wait([stage.race])
+        await asyncio.sleep(0)
+        assert all(answer.cancelled() for answer in stage.answers.values())
+
+    asyncio.run(scene())

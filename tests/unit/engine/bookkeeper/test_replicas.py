@@ -1,0 +1,158 @@
+"""The choice of replicas, by its properties."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.bookkeeper import replicas
+from readonly_engine.bookkeeper.replicas import ReplicaChoice, distance
+
+BOOKIES = ("a", "b", "c")
+
+
+def choice(locality="", random=lambda: 0.5):
+    return ReplicaChoice(locality, random)
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["answered", "failed", "busy", "later"]), st.sampled_from(BOOKIES), st.floats(0, 5)),
+    max_size=40,
+)
+
+
+def play(known, events):
+    now = 0.0
+    for what, bookie, seconds in events:
+        if what == "answered":
+            known.answered(bookie, seconds, now)
+        elif what == "failed":
+            known.failed(bookie, now)
+        elif what == "busy":
+            known.busy(bookie, now)
+        else:
+            now += seconds
+    return now
+
+
+@given(EVENTS, st.permutations(BOOKIES), st.integers(0, 100))
+def test_every_replica_is_in_the_order_once_whatever_happened(events, bookies, turn):
+    known = choice()
+    now = play(known, events)
+    assert sorted(known.order(bookies, now, turn)) == sorted(bookies)
+
+
+@given(EVENTS, st.sampled_from(BOOKIES))
+def test_one_that_has_just_failed_is_never_before_one_that_just_answered(events, victim):
+    known = choice()
+    now = play(known, events)
+    for bookie in BOOKIES:
+        known.answered(bookie, 0.001, now)
+    known.failed(victim, now)
+    assert known.order(BOOKIES, now)[-1] == victim
+
+
+@given(EVENTS)
+def test_patience_and_rest_have_their_limits(events):
+    known = choice()
+    now = play(known, events)
+    for bookie in BOOKIES:
+        assert replicas.SPECULATE_S[0] <= known.patience(bookie, now) <= replicas.SPECULATE_S[1]
+        assert 0 <= known.rest(bookie, now) <= 1.5 * replicas.AVOID_BUSY_S[1]
+
+
+@given(EVENTS)
+def test_everyone_gets_another_chance(events):
+    """A minute later nobody is avoided and nobody is slow: the order is that of the turns."""
+    known = choice()
+    now = play(known, events) + 60.0
+    assert [known.order(BOOKIES, now, turn)[0] for turn in range(3)] == list(BOOKIES)
+
+
+def test_equals_take_turns():
+    assert [choice().order(BOOKIES, 0.0, turn) for turn in range(4)] == [
+        ["a", "b", "c"],
+        ["b", "c", "a"],
+        ["c", "a", "b"],
+        ["a", "b", "c"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "expected"),
+    [
+        ("/z1/r1", "/z1/r1", 0),
+        ("/z1/r1", "/z1/r2", 1),
+        ("/z1/r1", "/z2/r1", 2),
+        ("/z1/r1", "", 2),
+        ("/z1", "/z1/r7", 0),
+        ("z1/r1", "/z1/r1/", 0),
+    ],
+)
+def test_distance_counts_the_levels_that_differ(here, there, expected):
+    assert distance(here, there) == expected
+
+
+def test_the_nearest_healthy_replica_is_first():
+    known = choice("/z1/r1")
+    known.place("a", "/z2/r1")
+    known.place("b", "/z1/r2")
+    known.place("c", "/z1/r1")
+    assert known.order(BOOKIES, 0.0) == ["c", "b", "a"]
+    known.failed("c", 0.0)
+    assert known.order(BOOKIES, 0.0) == ["b", "a", "c"]
+
+
+def test_a_slow_one_is_behind_the_quick_ones_until_it_is_forgotten():
+    known = choice()
+    for bookie, seconds in (("a", 0.5), ("b", 0.01), ("c", 0.02)):
+        known.answered(bookie, seconds, 0.0)
+    assert known.order(BOOKIES, 0.1) == ["b", "c", "a"]
+    assert known.order(BOOKIES, replicas.FORGET_AFTER_S + 0.1) == ["a", "b", "c"]
+
+
+def test_all_of_them_equally_slow_are_not_slow():
+    known = choice()
+    for bookie in BOOKIES:
+        known.answered(bookie, 3.0, 0.0)
+    assert known.order(BOOKIES, 0.0, 1) == ["b", "c", "a"]
+
+
+def test_failures_in_a_row_double_and_an_answer_ends_them():
+    known = choice()
+    now, first = 0.0, replicas.AVOID_FAILED_S[0]
+    for doubled in (1, 2, 4):
+        known.failed("a", now)
+        known.failed("a", now + first * doubled / 2)  # under way together with the other: not a failure of its own
+        assert known.order(BOOKIES, now + first * doubled - 0.01)[0] == "b"
+        now += first * doubled
+        assert known.order(BOOKIES, now)[0] == "a"
+    known.answered("a", 0.01, now)
+    known.failed("a", now)
+    assert known.order(BOOKIES, now + first)[0] == "a"
+    for _ in range(3000):
+        known.failed("a", now)
+        now += 100.0
+    assert known.order(BOOKIES, now)[0] == "a"
+
+
+def test_a_busy_one_rests_twice_as_long_each_time_with_jitter():
+    least, most = choice(random=lambda: 0.0), choice(random=lambda: 1.0)
+    now = 0.0
+    for doubled in (1, 2, 4):
+        least.busy("a", now)
+        most.busy("a", now)
+        assert least.rest("a", now) == pytest.approx(0.5 * doubled * replicas.AVOID_BUSY_S[0])
+        assert most.rest("a", now) == pytest.approx(1.5 * doubled * replicas.AVOID_BUSY_S[0])
+        now += 10.0
+    assert choice().rest("a", 0.0) == 0.0
+
+
+def test_one_that_only_failed_needs_no_rest_and_little_patience():
+    known = choice()
+    assert known.patience("a", 0.0) == replicas.SPECULATE_S[1]
+    known.failed("a", 0.0)
+    assert known.rest("a", 0.0) == 0.0
+    assert known.patience("a", 1.0) == replicas.SPECULATE_S[0]
+    known.answered("a", 0.05, 1.0)
+    assert known.patience("a", 1.0) == pytest.approx(0.5)

@@ -1,0 +1,108 @@
+"""BatchSession, played: requests out, replies in through its buffer, whatever the pieces in which they arrive."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.bookkeeper import session_v2
+from readonly_engine.bookkeeper.session_v2 import BatchSession
+from readonly_engine.wire.bookie_v2 import encode_batch_read
+from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY
+from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError
+from readonly_engine.wire.framing import MAX_FRAME_BYTES
+
+
+def framed(frame):
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def reply(request_id, body=b"", code=0):
+    return framed(struct.pack(">iiqqq", 0x02070000, code, 12, 0, request_id) + body)
+
+
+def feed(session, data, most=1 << 30):
+    """Deliver bytes as a socket would: as much at a time as fits the session's buffer, and `most`."""
+    found = []
+    while data:
+        room = session.buffer()
+        assert len(room) > 0
+        piece = data[: min(len(room), most)]
+        room[: len(piece)] = piece
+        found += [(header, bytes(frame)) for header, frame in session.received(len(piece))]
+        data = data[len(piece) :]
+    return found
+
+
+def ask(session, deadline=9.0):
+    return session.batch_read(12, 0, 100, 1 << 20, deadline)
+
+
+def test_requests_are_numbered_and_are_the_codecs_bytes():
+    session = BatchSession()
+    assert ask(session) == (1, encode_batch_read(1, 12, 0, 100, 1 << 20))
+    assert ask(session) == (2, encode_batch_read(2, 12, 0, 100, 1 << 20))
+    assert session.waiting == 2
+
+
+def test_replies_are_matched_in_whatever_order_they_come():
+    session = BatchSession()
+    ask(session)
+    ask(session)
+    assert not session.answered
+    found = feed(session, reply(2, b"two") + reply(1, code=2))
+    assert [(header.request_id, header.status) for header, _ in found] == [(2, 0), (1, ENOENTRY)]
+    assert found[0][1].endswith(b"two")
+    assert session.waiting == 0
+    assert session.answered
+
+
+def test_a_real_reply_one_byte_at_a_time(golden):
+    session = BatchSession()
+    for _ in range(61):
+        ask(session)
+    frame = golden("bookie_batch_all")
+    assert feed(session, framed(frame) + framed(frame)[:7], most=1) == [((61, 0, 12, 0), frame)]
+
+
+@given(
+    st.lists(st.integers(0, 3 * session_v2.IDLE_BUFFER_BYTES), min_size=1, max_size=6),
+    st.sampled_from([1 << 10, 1 << 14, 1 << 30]),
+)
+def test_replies_of_any_size_in_pieces_of_any_size(sizes, most):
+    session = BatchSession()
+    bodies = [bytes([65 + i]) * size for i, size in enumerate(sizes)]
+    requests = [ask(session)[0] for _ in bodies]
+    found = feed(session, b"".join(map(reply, requests, bodies)), most)
+    assert [frame[32:] for _, frame in found] == bodies
+
+
+def test_a_huge_reply_does_not_leave_a_huge_buffer():
+    session = BatchSession()
+    ask(session)
+    feed(session, reply(1, bytes(session_v2.KEPT_BUFFER_BYTES + 1)))
+    assert len(session.buffer()) == session_v2.IDLE_BUFFER_BYTES
+    assert session._buffer.nbytes == session_v2.IDLE_BUFFER_BYTES
+
+
+def test_late_replies_are_dropped_and_the_next_still_match():
+    session = BatchSession()
+    late, _ = ask(session, 5.0)
+    assert session.expire(4.9) == []
+    assert session.expire(5.0) == [late]
+    waiting, _ = ask(session)
+    assert [header.request_id for header, _ in feed(session, reply(late) + reply(waiting))] == [waiting]
+
+
+def test_a_frame_above_the_limit_and_a_negative_one_end_the_session():
+    with pytest.raises(FrameTooLargeError):
+        feed(BatchSession(), (MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
+    with pytest.raises(MalformedFrameError):
+        feed(BatchSession(), b"\xff\xff\xff\xff")
+
+
+def test_a_peer_that_answers_in_v3_ends_the_session(golden):
+    with pytest.raises(MalformedFrameError):
+        feed(BatchSession(), framed(golden("bookie_read_0")))
