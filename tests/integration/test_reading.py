@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
+from devstack.pulsar.admin import MessageId
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -132,6 +134,19 @@ def test_rolls_and_an_unload_while_a_consumer_is_connected(
     assert eventually(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
     with pytest.raises(pulsar.Timeout):
         consumer.receive(300)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
+def test_a_subscription_that_is_reset_by_an_administrator_starts_over(
+    pool_client, pulsar_client, admin: PulsarAdmin, topic: str, kind
+) -> None:
+    publish(pulsar_client, topic, range(150), batching_enabled=False)
+    consumer = pool_client.subscribe(topic, "s", consumer_type=kind, initial_position=EARLIEST)
+    assert numbers(drain(consumer, 150)) == list(range(150))
+    assert eventually(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
+    first = admin.internal_stats(topic)["ledgers"][0]["ledgerId"]
+    admin.reset_cursor(topic, "s", MessageId(first, 20))
+    assert numbers(drain(consumer, 130)) == list(range(20, 150))
 
 
 def test_three_shared_consumers_share_the_work(pool_client, pulsar_client, admin: PulsarAdmin, topic: str) -> None:

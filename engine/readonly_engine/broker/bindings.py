@@ -117,7 +117,8 @@ def load_bindings(path: Path) -> Bindings:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BindingsError(f"bindings file {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # PyYAML lets a date such as 0000-00-00 raise a ValueError, and a thousand brackets a RecursionError.
         raise BindingsError(f"bindings file {path} is not YAML: {error}") from error
     top = _mapping(document, f"bindings file {path}", {"revision", "bindings"})
     revision, items = top.get("revision"), top.get("bindings", [])

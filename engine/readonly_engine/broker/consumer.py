@@ -42,6 +42,7 @@ class Consumer:
         self.subscription: Subscription | None = None
         self.messages = 0
         self._active: bool | None = None
+        self._newest_ledger = -1
         self.relayed = RelayedConsumer(
             connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through
         )
@@ -120,10 +121,21 @@ class Consumer:
             return
         self.connection.send(encode_command(command, payload))
 
+    def detached(self) -> None:
+        """The owner moved; reads go on meanwhile."""
+        if self.subscription is not None:
+            self._newest_ledger = self.subscription.newest_ledger
+
     def reattached(self, state: OwnerState) -> None:
         """The consumer is at the owner again."""
-        if self.subscription is not None and not self.subscription.owner_moved(state):
-            for consumer in self.subscription.consumers:
+        self.connection.broker.spawn(self._compare(state))
+
+    async def _compare(self, state: OwnerState) -> None:
+        subscription = self.subscription
+        if subscription is None:
+            return
+        if not await subscription.owner_moved(self, state, self._newest_ledger):
+            for consumer in subscription.consumers:
                 consumer.dismiss("the owner's cursor was moved back")
 
     def dismissed(self, reason: str) -> None:

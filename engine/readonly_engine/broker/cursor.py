@@ -60,6 +60,18 @@ class CursorCopy:
                 return position
             position = self._chain.after(upper)
 
+    def acked_after(self, position: Position, most: int) -> list[Position]:
+        """The entries behind a position that are acked, in order; at most so many."""
+        found: list[Position] = []
+        position = self._chain.after(position)
+        while len(found) < most and self._chain.readable(position):
+            if self.is_acked(position):
+                found.append(position)
+            elif position > self.mark_delete and not self._acked.any_after(position):
+                break
+            position = self._chain.after(position)
+        return found
+
     def first_unacked(self) -> Position:
         """Where delivery starts over."""
         return self.next_unacked(self._chain.after(self.mark_delete))

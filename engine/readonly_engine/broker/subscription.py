@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch import SharedDispatcher, SingleActiveDispatcher
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
 
@@ -28,6 +29,11 @@ READ_ENTRIES = 100
 """Entries asked for at once (dispatcherMaxReadBatchSize)."""
 
 BACKOFF_S = (0.1, 5.0)
+
+MOST_ACKED_AGAIN = 1_000_000
+"""An owner stores its cursors every second (managedLedgerDefaultMarkDeleteRateLimit): it cannot have lost more."""
+
+ACKS_A_COMMAND = 1000
 
 SERVED_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Failover})
 
@@ -162,21 +168,47 @@ class Subscription:
         """The owner says that the topic goes on to here: a client that was told so waits for it."""
         self._log.confirm(last)
 
-    def owner_moved(self, state: OwnerState) -> bool:
+    @property
+    def newest_ledger(self) -> int:
+        """The last ledger of the topic that is known; -1 for none."""
+        return max(self._log.chain.ledger_ids, default=-1)
+
+    async def owner_moved(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
         """Compare with the owner's cursor after it came back.
 
+        An owner confirms acks before they are stored, and loses the last ones when the topic is unloaded or the owner dies: they
+        are acked again. A topic that was loaded anew has a new ledger (ManagedLedgerImpl). Without one the cursor was reset.
+
+        Args:
+            consumer: through whom to ack.
+            state: what the owner says now.
+            newest_ledger: the topic's last ledger before the owner moved.
+
         Returns:
-            Whether this copy can go on. It cannot where the owner's cursor stands further back: it was reset, or acks were lost
-            with the owner; the consumers must subscribe again, as they would have to at the owner.
+            Whether this copy can go on. After a reset it cannot: the consumers must subscribe again, as they would at the owner.
         """
         self._log.confirm(state.last)
         if state.mark_delete is None:
             return True
         # The owner may name the start of a ledger for the end of the one before: compare what comes next.
-        if self._log.chain.after(state.mark_delete) < self._log.chain.after(self._cursor.mark_delete):
+        if self._log.chain.after(state.mark_delete) >= self._log.chain.after(self._cursor.mark_delete):
+            self._cursor.ack_up_to(state.mark_delete)
+            self.pump()
+            return True
+        try:
+            await self._log.reload()
+        except MetadataError as error:
+            log.warning("%s, %s: %s", self.topic, self.name, error)
             return False
-        self._cursor.ack_up_to(state.mark_delete)
-        self.pump()
+        if self.newest_ledger <= newest_ledger:
+            return False
+        again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
+        log.info("%s, %s: %d acks that the owner has lost are sent again", self.topic, self.name, len(again))
+        for start in range(0, len(again), ACKS_A_COMMAND):
+            ack = CommandAck(ack_type=CommandAck.Individual)
+            for position in again[start : start + ACKS_A_COMMAND]:
+                ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
+            consumer.relayed.ack(ack)
         return True
 
     # Delivery

@@ -66,8 +66,11 @@ class ConsumerEvents(Protocol):
     def owner_command(self, command: BaseCommand, payload: bytes) -> None:
         """The owner sent something for this consumer: ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC, TOPIC_MIGRATED, MESSAGE."""
 
+    def detached(self) -> None:
+        """The owner moved or the connection broke; the consumer is on its way back."""
+
     def reattached(self, state: OwnerState) -> None:
-        """The consumer is at the owner again after the owner moved or the connection broke."""
+        """The consumer is at the owner again."""
 
     def dismissed(self, reason: str) -> None:
         """The consumer cannot be kept at the owner: the client must subscribe again."""
@@ -247,6 +250,7 @@ class RelayedConsumer:
             self._closed = True
             self._events.dismissed("the owner closed the consumer")
         elif self._reattaching is None:
+            self._events.detached()
             self._reattaching = asyncio.create_task(self._reattach())
             self._reattaching.add_done_callback(self._reattach_ended)
 

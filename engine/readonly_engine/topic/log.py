@@ -18,7 +18,7 @@ from readonly_engine.topic.reading import TopicReader
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.metadata.cluster import ClusterMetadata
@@ -85,6 +85,25 @@ class TopicLog:
             await asyncio.wait_for(asyncio.shield(self._opened), OPEN_TIMEOUT_S)
         except TimeoutError as error:
             raise MetadataError(f"the ledgers of {self.topic} are not known after {OPEN_TIMEOUT_S:g} s") from error
+
+    async def refresh(self) -> None:
+        """Ask the bookies now how far the ledger at the tail goes; else its last entries are readable a little later.
+
+        Raises:
+            BookKeeperError: none of its bookies answers.
+        """
+        for ledger_id, tail in list(self._tails.items()):
+            reader = self._readers.get(ledger_id)
+            if reader is not None:
+                tail.confirm((await reader.read_lac()).lac)
+
+    async def reload(self) -> None:
+        """Read the topic's list of ledgers now: a watch may be behind.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+        """
+        self._topic_changed(await self._cluster.topic(self.topic))
 
     def close(self) -> None:
         """Follow the topic no more."""
@@ -200,7 +219,7 @@ class TopicLog:
 
     # Reading
 
-    def entries(self, position: Position = EARLIEST, *, follow: bool = True) -> AsyncIterator[TopicEntry]:
+    def entries(self, position: Position = EARLIEST, *, follow: bool = True) -> AsyncGenerator[TopicEntry, None]:
         """The entries from a position on, in order: to the end that there is now, or on and on (TopicReader tells more)."""
         return TopicReader(self, position).entries(follow=follow)
 

@@ -70,6 +70,10 @@ class PositionRanges:
         if self._lowers and self._lowers[0] < position:
             self._lowers[0] = position
 
+    def any_after(self, position: Position) -> bool:
+        """Whether a position behind this one is in the set."""
+        return bool(self._uppers) and self._uppers[-1] > position
+
     def upper_of(self, position: Position) -> Position | None:
         """The end of the range that holds a position; None where it is in none."""
         index = bisect_left(self._uppers, position)

@@ -88,10 +88,13 @@ class Owner:
 
 class Events:
     def __init__(self):
-        self.said, self.back, self.ended = [], [], []
+        self.said, self.back, self.ended, self.away = [], [], [], 0
 
     def owner_command(self, command, payload):
         self.said.append(command)
+
+    def detached(self):
+        self.away += 1
 
     def reattached(self, state):
         self.back.append(state)
