@@ -168,7 +168,8 @@ def read_config_file(path: Path) -> dict[str, Any]:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"--config {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # PyYAML lets a date such as 0000-00-00 raise a ValueError, and a thousand brackets a RecursionError.
         raise ConfigError(f"--config {path} is not YAML: {error}") from error
     if document is None:
         return {}

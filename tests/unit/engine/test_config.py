@@ -134,6 +134,8 @@ def test_sizes(text, size):
         ("- pool", "must be a mapping of settings"),
         ("pool", "must be a mapping of settings"),
         ("pool: [", "is not YAML"),
+        ("pool: 0000-00-00", "is not YAML"),
+        ("[" * 1100, "is not YAML"),
         ("\udcff", "is not YAML"),
     ],
 )

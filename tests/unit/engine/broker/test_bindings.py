@@ -109,6 +109,8 @@ def test_a_file_without_bindings_binds_nothing(file):
         ("", "must be a mapping with the keys bindings, revision"),
         ("- a", "must be a mapping with the keys bindings, revision"),
         ("revision: [", "is not YAML"),
+        ("revision: 0000-00-00", "is not YAML"),
+        ("[" * 1100, "is not YAML"),
         ("\udcff", "is not YAML"),
         ("bindings: []", "revision must be a text"),
         ("revision: 7\nbindings: []", "revision must be a text"),

@@ -1,0 +1,60 @@
+"""`make faults`: servers are killed, stalled and their files damaged while readers are at the tail."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.admin import AdminError
+from tests.faults.run import Outcome, run_fault, tell
+from tests.faults.scenarios import SCENARIOS, Scenario, ScenarioError
+from tests.faults.stack import SPEC, FaultyStack
+from tests.faults.table import table, write
+from tests.oracle.owner import OwnerError
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; returns its exit status: 0 nothing lost, 1 something is wrong, 2 wrong usage."""
+    names = [scenario.name for scenario in SCENARIOS]
+    parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="of each fault (default 3)")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="FAULT", help=", ".join(names))
+    parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
+    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
+    args = parser.parse_args(argv)
+    stack = FaultyStack(SPEC)
+    outcomes: dict[Scenario, list[Outcome]] = {}
+    wrong = 0
+    try:
+        stack.up()
+        for scenario in [each for each in SCENARIOS if each.name in args.only]:
+            say(f"{scenario.title}: {args.runs} runs")
+            for number in range(args.runs):
+                try:
+                    outcome = asyncio.run(run_fault(stack, scenario, number))
+                except (ScenarioError, DevstackError, AdminError, OwnerError) as error:
+                    say(f"{scenario.name} {number + 1}: FAULT {error}")
+                    wrong += 1
+                    stack.up()
+                    continue
+                tell(scenario, number, outcome)
+                outcomes.setdefault(scenario, []).append(outcome)
+                wrong += bool(outcome.faults)
+    finally:
+        if not args.keep:
+            stack.down(purge=True)
+    rows = table(outcomes)
+    sys.stdout.write("\n".join(rows) + "\n")
+    if args.write and outcomes:
+        write(DOCUMENT, rows)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The table of faults: for people, and for docs/testing.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.faults.run import CONSUMER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tests.faults.run import Outcome
+    from tests.faults.scenarios import Scenario
+
+BEGIN: Final = "<!-- faults: written by make faults FAULTS_OPTIONS=--write -->"
+END: Final = "<!-- end of faults -->"
+
+
+def table(outcomes: Mapping[Scenario, Sequence[Outcome]]) -> list[str]:
+    """One row a fault: the worst of its runs, in Markdown."""
+    names = list(dict.fromkeys(name for runs in outcomes.values() for run in runs for name in run.probes))
+    head = ["fault", "runs", "entries", "writer", *names, "latest delivery", "lost", "twice", "redelivered", "disorder"]
+    rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for scenario, runs in outcomes.items():
+        results = [(name, result) for run in runs for name, result in run.probes.items()]
+        cells = [
+            scenario.title,
+            str(len(runs)),
+            f"{sum(run.entries for run in runs):,}",
+            f"{max(run.writer_pause for run in runs):.2f} s",
+            *(f"{max(r.pause for n, r in results if n == name):.2f} s" for name in names),
+            f"{max(r.lag for _, r in results):.2f} s",
+            str(sum(r.lost for _, r in results)),
+            str(sum(r.twice for n, r in results if n != CONSUMER)),
+            str(sum(r.twice for n, r in results if n == CONSUMER)),
+            str(sum(r.disorder for _, r in results)),
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def write(path: Path, rows: Sequence[str]) -> None:
+    """Put the table between its two marks in a document.
+
+    Raises:
+        ValueError: the document has no place for it.
+    """
+    text = path.read_text(encoding="utf-8")
+    before, found, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not found or not ended:
+        raise ValueError(f"{path} has no lines {BEGIN!r} and {END!r}")
+    path.write_text(f"{before}{BEGIN}\n" + "\n".join(rows) + f"\n{END}{after}", encoding="utf-8")

@@ -1,0 +1,302 @@
+"""The parsers that take bytes from outside, each with sound inputs to start from and the errors that it may raise."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.bookkeeper.session import BookieSession
+from readonly_engine.broker.bindings import BindingsError, load_bindings, parse_pattern
+from readonly_engine.config import ConfigError, make_config, read_config_file
+from readonly_engine.metadata.errors import TopicNameError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.relay.admin import parse_holes
+from readonly_engine.relay.session import OwnerSession
+from readonly_engine.wire.batch import decode_stored_entry, unpack
+from readonly_engine.wire.bookie import decode_reply
+from readonly_engine.wire.bookie_v2 import decode_batch, decode_batch_header
+from readonly_engine.wire.chunks import ChunkJoiner
+from readonly_engine.wire.commands import body_of, command_name, decode_command, has_request_id
+from readonly_engine.wire.compression import decompress
+from readonly_engine.wire.cursors import decode_cursor, decode_cursor_entry
+from readonly_engine.wire.digest import digest_for
+from readonly_engine.wire.entry import decode_entry, decode_lac
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.ledgers import decode_bookie_address, decode_ledger_metadata, decode_managed_ledger
+from readonly_engine.wire.message import decode_metadata, decode_stored
+from readonly_engine.wire.message_pb2 import MessageMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_GOLDEN: Final = Path(__file__).resolve().parents[1] / "unit" / "engine" / "golden"
+_SMALL_LIMIT: Final = 1 << 20
+"""What decompression may make of a fuzzer's input, so that a breach of the limit is seen long before memory ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parser.
+
+    Attributes:
+        name: for the command line.
+        parse: takes any bytes.
+        errors: what it may raise; anything else is a defect.
+        seeds: sound inputs, which are then damaged.
+    """
+
+    name: str
+    parse: Callable[[bytes], object]
+    errors: tuple[type[Exception], ...]
+    seeds: tuple[bytes, ...]
+
+
+def _golden(*patterns: str) -> tuple[bytes, ...]:
+    """Bytes of a real cluster."""
+    found = []
+    for pattern in patterns:
+        for path in sorted(_GOLDEN.glob(f"{pattern}.txt")):
+            lines = path.read_text(encoding="ascii").splitlines()
+            found.append(bytes.fromhex("".join(line for line in lines if not line.startswith("#"))))
+    return tuple(found)
+
+
+def _framing(data: bytes) -> None:
+    splitter = FrameSplitter(_SMALL_LIMIT)
+    third = len(data) // 3
+    for part in (data[:third], data[third : 2 * third], data[2 * third :]):
+        splitter.receive_data(part)
+
+
+def _command(data: bytes) -> None:
+    command, end = decode_command(data)
+    command_name(command)
+    has_request_id(command)
+    body_of(command)
+    if data[end:]:
+        decode_metadata(data[end:])
+
+
+def _owner_session(data: bytes) -> None:
+    session = OwnerSession()
+    session.receive_data(data)
+    session.data_to_send()
+
+
+def _bookie_session(data: bytes) -> None:
+    session = BookieSession()
+    for number in range(4):
+        session.read_entry(1, number, 1.0)
+    session.receive_data(data)
+    session.expire(2.0)
+
+
+def _batch_reply(data: bytes) -> None:
+    header = decode_batch_header(data)
+    for kind in range(1, 5):
+        decode_batch(data, digest_for(kind), header.ledger_id, header.first)
+
+
+def _entry(data: bytes) -> None:
+    ledger_id = int.from_bytes(data[:8], "big", signed=True)
+    for kind in (1, 2, 4):
+        with contextlib.suppress(WireError):
+            decode_entry(data, digest_for(kind), ledger_id)
+    decode_entry(data, digest_for(3), ledger_id)
+
+
+def _lac(data: bytes) -> None:
+    ledger_id = int.from_bytes(data[:8], "big", signed=True)
+    for kind in (1, 2, 4):
+        with contextlib.suppress(WireError):
+            decode_lac(data, digest_for(kind), ledger_id)
+    decode_lac(data, digest_for(3), ledger_id)
+
+
+def _ledger_metadata(data: bytes) -> None:
+    metadata = decode_ledger_metadata(data)
+    for entry_id in (0, 1, 1 << 40):
+        metadata.ensemble_at(entry_id)
+        metadata.replicas_of(entry_id)
+
+
+def _messages(data: bytes) -> None:
+    entry = decode_stored_entry(data)
+    unpack(entry, _SMALL_LIMIT)
+
+
+def _messages_without_checksum(data: bytes) -> None:
+    """The same without the checksum, which keeps a fuzzer out."""
+    _messages(data[6:] if data.startswith(b"\x0e\x01") else data)
+
+
+def _chunks(data: bytes) -> None:
+    """Entries one after the other, each behind its length in two bytes."""
+    joiner = ChunkJoiner(_SMALL_LIMIT, 4)
+    position = 0
+    while position + 2 <= len(data):
+        end = position + 2 + int.from_bytes(data[position : position + 2], "big")
+        joiner.add(decode_stored_entry(data[position + 2 : end]))
+        position = end
+
+
+def _chunk_seed() -> bytes:
+    """Two chunks of one message, and one of another between them."""
+    parts = []
+    for uuid, number, body in (("a", 0, b"first "), ("b", 0, b"other "), ("a", 1, b"second")):
+        metadata = MessageMetadata(
+            producer_name="p",
+            sequence_id=0,
+            publish_time=1,
+            uuid=uuid,
+            chunk_id=number,
+            num_chunks_from_msg=2,
+            total_chunk_msg_size=12,
+            uncompressed_size=12,
+        ).SerializeToString()
+        entry = len(metadata).to_bytes(4, "big") + metadata + body
+        parts.append(len(entry).to_bytes(2, "big") + entry)
+    return b"".join(parts)
+
+
+def _decompress(data: bytes) -> None:
+    """The first bytes choose codec and size."""
+    decompress(data[0] % 6 if data else 0, data[4:], int.from_bytes(data[1:4], "big"), _SMALL_LIMIT)
+
+
+def _file(read: Callable[[Path], object]) -> Callable[[bytes], None]:
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "file.yaml"
+
+    def parse(data: bytes, _keep: object = folder) -> None:
+        path.write_bytes(data)
+        read(path)
+
+    return parse
+
+
+def _text(parse: Callable[[str], object]) -> Callable[[bytes], None]:
+    def read(data: bytes) -> None:
+        parse(data.decode("utf-8", "replace"))
+
+    return read
+
+
+def _compressed_seeds() -> tuple[bytes, ...]:
+    """Sound blocks of every codec, made by the libraries themselves."""
+    import zlib  # noqa: PLC0415 - only for these seeds
+
+    import cramjam  # noqa: PLC0415
+    import lz4.block  # noqa: PLC0415
+    import zstandard  # noqa: PLC0415
+
+    plain = b"pulsar-readonly " * 40
+    size = len(plain).to_bytes(3, "big")
+    blocks = (
+        plain,
+        lz4.block.compress(plain, store_size=False),
+        zlib.compress(plain),
+        zstandard.ZstdCompressor().compress(plain),
+        bytes(cramjam.snappy.compress_raw(plain)),
+    )
+    return tuple(bytes([kind]) + size + block for kind, block in enumerate(blocks))
+
+
+_YAML_ERRORS: Final = (BindingsError, ConfigError)
+_BINDINGS: Final = b"""revision: "7"
+bindings:
+  - name: team/orders
+    topics: ["persistent://public/default/orders", "persistent://public/default/.*"]
+"""
+_CONFIG: Final = b"""metadata-store: zk:127.0.0.1:2181,127.0.0.2:2181/chroot
+writer-url: pulsar://127.0.0.1:6650
+admin-url: http://127.0.0.1:8080
+topics: ["persistent://public/default/.*"]
+listen: 0.0.0.0:6650
+cache-size: 512MiB
+log-level: info
+"""
+_YAML_ODDITIES: Final = (
+    b"revision: 2001-13-45",
+    b"? [a]\n: 1",
+    b"a: &a [*a]",
+    b"- " * 50,
+    b"{" * 200,
+    b"[" * 1100,
+    b"!!python/none x",
+)
+
+
+def _targets() -> tuple[Target, ...]:
+    wire = (WireError,)
+    entries = _golden("bookie_read_?", "bookie_read_compacted", "bookie_read_last")
+    bodies = tuple(decode_reply(entry)[1].body for entry in entries)
+    payloads = tuple(body[36:] for body in bodies)
+    batch_reply = b"\x02\x07\0\0" + bytes(4) + bodies[0][:8] + bytes(16) + len(bodies[0]).to_bytes(4, "big") + bodies[0]
+    lacs = tuple(decode_reply(reply)[1].lac_body for reply in _golden("bookie_read_lac"))
+    framed = tuple(frame for frame in _golden("broker_*", "client_*"))
+    return (
+        Target("framing", _framing, wire, framed),
+        Target("commands", _command, wire, tuple(frame[4:] for frame in framed)),
+        Target("owner-session", _owner_session, wire, framed),
+        Target("bookie-replies", decode_reply, wire, _golden("bookie_*")),
+        Target(
+            "bookie-session",
+            _bookie_session,
+            wire,
+            tuple(len(frame).to_bytes(4, "big") + frame for frame in _golden("bookie_*")),
+        ),
+        Target("bookie-batches", _batch_reply, wire, (batch_reply,)),
+        Target("entries", _entry, wire, bodies),
+        Target("explicit-lac", _lac, wire, lacs),
+        Target("ledger-metadata", _ledger_metadata, wire, (*_golden("zk_ledger_*"), *_OLD_LEDGERS)),
+        Target("managed-ledgers", decode_managed_ledger, wire, _golden("zk_managed_ledger*")),
+        Target("cursors", decode_cursor, wire, _golden("zk_cursor_*")),
+        Target("cursor-entries", decode_cursor_entry, wire, _golden("cursor_entry*")),
+        Target("holes", _text(parse_holes), (), (b"[(4:0..4:1],(4:5..4:9]]", b"[]")),
+        Target("bookie-address", decode_bookie_address, wire, _golden("zk_bookie")),
+        Target("message-metadata", decode_stored, wire, payloads),
+        Target("batches", _messages, wire, payloads),
+        Target("batches-unchecked", _messages_without_checksum, wire, payloads),
+        Target("chunks", _chunks, wire, (_chunk_seed(),)),
+        Target("compression", _decompress, wire, _compressed_seeds()),
+        Target("bindings-file", _file(load_bindings), _YAML_ERRORS, (_BINDINGS, *_YAML_ODDITIES)),
+        Target(
+            "topic-patterns", _text(parse_pattern), _YAML_ERRORS, (b"persistent://public/default/o.*", b"a/b/(c|d)")
+        ),
+        Target(
+            "configuration",
+            _file(lambda path: make_config(read_config_file(path), {})),
+            _YAML_ERRORS,
+            (_CONFIG, *_YAML_ODDITIES),
+        ),
+        Target(
+            "topic-names",
+            _text(parse_topic_name),
+            (TopicNameError,),
+            (b"persistent://public/default/orders-partition-3", b"orders", b"non-persistent://a/b/c%20d"),
+        ),
+    )
+
+
+_OLD_LEDGERS: Final = (
+    b"BookieMetadataFormatVersion\t1\n2\n2\n0\n0\t127.0.0.1:3181\t127.0.0.1:3182\n4\tCLOSED\n",
+    b"""BookieMetadataFormatVersion\t2
+quorumSize: 2
+ensembleSize: 2
+length: 0
+state: OPEN
+segment {
+  ensembleMember: "127.0.0.1:3181"
+  ensembleMember: "127.0.0.1:3182"
+  firstEntryId: 0
+}
+""",
+)
+
+TARGETS: Final = {target.name: target for target in _targets()}
+"""All parsers by name."""
