@@ -11,6 +11,7 @@ from devstack.errors import DevstackError
 # Each names a module with `add_commands(parser)`, which sets the default `run` to a function of the parsed arguments.
 _GROUPS = {
     "pulsar": ("devstack.pulsar.command", "a real Pulsar as processes: ZooKeeper, bookies, brokers"),
+    "objectstore": ("devstack.objectstore.command", "a real S3-compatible object store, for offloaded ledgers"),
     "kube": ("devstack.kube.command", "a real Kubernetes: kind where Docker runs, else a local node"),
     "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
     "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),

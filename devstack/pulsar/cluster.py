@@ -189,6 +189,7 @@ class PulsarCluster:
                 variable: str(self.state.conf(name)),
                 "PULSAR_LOG_DIR": str(self.state.log(name).parent),
                 **_jvm_environment(memory, flags + (_QUICK if self.spec.quick else "")),
+                **{setting.key: setting.value for setting in self.spec.settings if setting.role == f"{kind}-env"},
             },
             record=self.state.record(name),
             log=self.state.log(name),

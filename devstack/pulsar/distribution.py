@@ -1,4 +1,4 @@
-"""The stock server distribution: fetched by its Maven coordinates, verified, unpacked once."""
+"""Stock distributions, of the server and of its offloaders: fetched by Maven coordinates, verified, unpacked once."""
 
 from __future__ import annotations
 
@@ -21,15 +21,23 @@ _FETCH_SECONDS: Final = 1800.0
 _PROGRESS_SECONDS: Final = 10.0
 
 
-def checksums() -> dict[str, str]:
+SERVER: Final = "pulsar-server-distribution"
+OFFLOADERS: Final = "pulsar-offloader-distribution"
+
+
+def checksums(artifact: str = SERVER) -> dict[str, str]:
     """The pinned SHA-512 of each version's archive, as lower-case hexadecimal text by version."""
     lines = (Path(__file__).parent / "checksums.txt").read_text().splitlines()
-    pairs = (line.split() for line in lines if line.strip() and not line.startswith("#"))
-    return {version: digest for digest, version in pairs}
+    rows = (line.split() for line in lines if line.strip() and not line.startswith("#"))
+    return {version: digest for digest, version, named in rows if named == artifact}
 
 
-def ensure_tarball(version: str) -> Path:
+def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
     """The archive of one Pulsar version, in the cache; fetched when it is missing or not what the checksum says.
+
+    Args:
+        version: the release.
+        artifact: SERVER or OFFLOADERS.
 
     Returns:
         The path of a file whose SHA-512 is the pinned one.
@@ -37,12 +45,12 @@ def ensure_tarball(version: str) -> Path:
     Raises:
         DevstackError: the version has no pinned checksum, Maven is missing, or the archive cannot be had.
     """
-    pinned = checksums()
+    pinned = checksums(artifact)
     if version not in pinned:
         raise DevstackError(
             f"--version {version}: no checksum is pinned for this Pulsar release", f"known: {', '.join(sorted(pinned))}"
         )
-    target = cache_root() / "downloads" / f"pulsar-server-distribution-{version}-bin.tar.gz"
+    target = cache_root() / "downloads" / f"{artifact}-{version}-bin.tar.gz"
     if target.exists():
         if _sha512(target) == pinned[version]:
             return target
@@ -54,12 +62,12 @@ def ensure_tarball(version: str) -> Path:
             "mvn is missing: Pulsar's distribution is fetched with Apache Maven", "install Maven 3.8 or newer"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
-    with step(f"fetching Pulsar {version} (about 250 MB) through Maven"):
+    with step(f"fetching {artifact} {version} (up to 250 MB) through Maven"):
         # The second place is for a local repository that holds a damaged archive: Maven trusts what it has.
         for private in (False, True):
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
                 repository = Path(folder) / "repository" if private else None
-                fetched = _fetch(maven, version, Path(folder), repository)
+                fetched = _fetch(maven, artifact, version, Path(folder), repository)
                 if _sha512(fetched) == pinned[version]:
                     fetched.replace(target)
                     return target
@@ -76,13 +84,26 @@ def ensure_distribution(version: str) -> Path:
     Raises:
         DevstackError: as `ensure_tarball`.
     """
-    home = cache_root() / "pulsar" / f"apache-pulsar-{version}"
+    return _ensure_unpacked(cache_root() / "pulsar" / f"apache-pulsar-{version}", version, SERVER)
+
+
+def ensure_offloaders(version: str) -> Path:
+    """The folder with the offloaders of one Pulsar version, for a broker's `offloadersDirectory`.
+
+    Raises:
+        DevstackError: as `ensure_tarball`.
+    """
+    home = cache_root() / "pulsar" / f"apache-pulsar-offloaders-{version}"
+    return _ensure_unpacked(home, version, OFFLOADERS) / "offloaders"
+
+
+def _ensure_unpacked(home: Path, version: str, artifact: str) -> Path:
     if home.is_dir():
         return home
-    tarball = ensure_tarball(version)
+    tarball = ensure_tarball(version, artifact)
     home.parent.mkdir(parents=True, exist_ok=True)
     with (
-        step(f"unpacking Pulsar {version}"),
+        step(f"unpacking {artifact} {version}"),
         tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpack-") as folder,
         tarfile.open(tarball) as archive,
     ):
@@ -95,21 +116,19 @@ def ensure_distribution(version: str) -> Path:
     return home
 
 
-def _fetch(maven: str, version: str, folder: Path, repository: Path | None) -> Path:
+def _fetch(maven: str, artifact: str, version: str, folder: Path, repository: Path | None) -> Path:
     """Copy the archive out of Maven into `folder`; a broken download is resumed by trying again."""
     command = [
         maven,
         "--batch-mode",
         "--no-transfer-progress",
         _COPY_PLUGIN,
-        f"-Dartifact=org.apache.pulsar:pulsar-server-distribution:{version}:tar.gz:bin",
+        f"-Dartifact=org.apache.pulsar:{artifact}:{version}:tar.gz:bin",
         f"-DoutputDirectory={folder}",
     ]
     if repository is not None:
         command.append(f"-Dmaven.repo.local={repository}")
-    watched = (
-        (repository or Path.home() / ".m2" / "repository") / "org/apache/pulsar/pulsar-server-distribution" / version
-    )
+    watched = (repository or Path.home() / ".m2" / "repository") / "org/apache/pulsar" / artifact / version
     log = folder / "mvn.log"
     deadline = time.monotonic() + _FETCH_SECONDS
     for attempt in range(1, _ATTEMPTS + 1):

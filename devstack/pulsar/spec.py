@@ -37,8 +37,8 @@ class Setting:
     """One key of a server's own configuration file, set by `--set ROLE.KEY=VALUE`.
 
     Attributes:
-        role: `broker` or `bookie`.
-        key: the key as broker.conf or bookkeeper.conf spells it.
+        role: `broker` or `bookie`; `broker-env` for a variable of the brokers' environment.
+        key: the key as broker.conf or bookkeeper.conf spells it, or the variable.
         value: its text; may be empty.
     """
 
@@ -48,16 +48,16 @@ class Setting:
 
     @classmethod
     def parse(cls, text: str) -> Setting:
-        """Read `broker.KEY=VALUE` or `bookie.KEY=VALUE`.
+        """Read `broker.KEY=VALUE`, `bookie.KEY=VALUE` or `broker-env.VARIABLE=VALUE`.
 
         Raises:
             DevstackError: the text has another shape.
         """
-        match = re.fullmatch(r"(broker|bookie)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
+        match = re.fullmatch(r"(broker|bookie|broker-env)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
         if match is None:
             raise DevstackError(
                 f"--set {text}: not a setting",
-                "give broker.KEY=VALUE or bookie.KEY=VALUE, for example broker.managedLedgerMaxEntriesPerLedger=500",
+                "give broker.KEY=VALUE, bookie.KEY=VALUE or broker-env.VARIABLE=VALUE, for example broker.managedLedgerMaxEntriesPerLedger=500",
             )
         return cls(*match.groups())
 
