@@ -10,6 +10,7 @@ from readonly_engine import __version__
 # Named, not imported: each part needs only its own dependencies.
 _PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
+    "topic": ("readonly_engine.tool.command", "look at topics, straight from storage"),
     "operator": ("readonly_operator.command", "run the Kubernetes operator"),
 }
 

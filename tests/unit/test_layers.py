@@ -19,6 +19,7 @@ BELOW = {
     "metadata": {"wire"},
     "bookkeeper": {"metadata", "wire"},
     "topic": {"bookkeeper", "metadata", "wire"},
+    "tool": {"topic", "bookkeeper", "metadata", "wire"},
     "relay": {"topic", "metadata", "wire"},
     "broker": {"relay", "topic", "bookkeeper", "metadata", "wire"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},

@@ -10,7 +10,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog
@@ -49,7 +49,7 @@ class TopicReader:
         self._size = 0  # bytes of an entry, on the average of the last read
         self._ahead: asyncio.Task[list[TopicEntry]] | None = None
 
-    async def entries(self, *, follow: bool = False) -> AsyncIterator[TopicEntry]:
+    async def entries(self, *, follow: bool = False) -> AsyncGenerator[TopicEntry, None]:
         """The entries in order; while one piece of them is in use, the next is being read.
 
         Args:

@@ -1,0 +1,193 @@
+"""`pulsar-readonly topic ls|show|read`: look at topics straight from storage. Nothing is written and no broker is asked."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.tool.errors import ToolError
+from readonly_engine.tool.listing import list_namespaces, list_topics
+from readonly_engine.tool.output import FORMATS
+from readonly_engine.tool.progress import Progress
+from readonly_engine.tool.reading import Outcome, ReadOptions, read_topic
+from readonly_engine.tool.show import describe, render
+from readonly_engine.tool.start import parse_start
+from readonly_engine.tool.storage import ENVIRONMENT, storage_at
+from readonly_engine.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+NAME = "pulsar-readonly topic"
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as shells count it."""
+
+_EXAMPLES = """examples:
+  pulsar-readonly topic ls
+  pulsar-readonly topic ls public/default
+  pulsar-readonly topic show persistent://public/default/orders
+  pulsar-readonly topic show orders -o json
+  pulsar-readonly topic read orders --from 10m --follow
+  pulsar-readonly topic read orders --from 2026-11-21T12:00:00Z --count 100 -o json
+  pulsar-readonly topic read orders-partition-3 --from 1234:0
+  pulsar-readonly topic read orders --from 1234:17 --count 1 -o raw > message.bin
+
+TOPIC may be as short as clients allow: orders is persistent://public/default/orders."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--metadata-store", metavar="zk:HOST:PORT", default=os.environ.get(ENVIRONMENT),
+        help=f"ZooKeeper of the cluster, zk:HOST:PORT[,HOST:PORT...][/chroot] (default: the environment's {ENVIRONMENT})",
+    )  # fmt: skip
+    made = argparse.ArgumentParser(
+        prog=NAME,
+        description="Look at topics straight from ZooKeeper and bookies. Nothing is written, and no broker hears of it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, summary: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, parents=[common], help=summary, description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+
+    ls = add("ls", "list namespaces, or the topics of one")
+    ls.add_argument("namespace", metavar="NAMESPACE", nargs="?", help="TENANT/NAMESPACE; left out: list the namespaces")
+    show = add("show", "show a topic's ledgers, how far they can be read, and where its subscriptions stand")
+    show.add_argument(
+        "topic", metavar="TOPIC", help="a topic, a partition, or a partitioned topic with all its partitions"
+    )
+    show.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default text")
+    read = add("read", "print the messages of a topic")
+    read.add_argument("topic", metavar="TOPIC", help="a topic, a partition, or a partitioned topic: all its partitions")
+    read.add_argument(
+        "--from", dest="start", metavar="WHERE", default="earliest",
+        help="earliest (default), latest, LEDGER:ENTRY, a time (2026-11-21T12:00:00 local, with Z UTC), or ago: 90s, 10m, 2h, 1d",
+    )  # fmt: skip
+    read.add_argument("--follow", action="store_true", help="wait for more at the end, until Ctrl-C")
+    read.add_argument("--count", type=_positive, metavar="N", help="stop after N messages")
+    read.add_argument("--parts", action="store_true", help="show the chunks of large messages, instead of joining them")
+    read.add_argument(
+        "-o", "--output", choices=tuple(FORMATS), default="text",
+        help="text: a line for each message (default); json: an object on a line; raw: the values' bytes, nothing between",
+    )  # fmt: skip
+    return made
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number above 0")
+    return int(text)
+
+
+async def _ls(options: argparse.Namespace) -> None:
+    async with storage_at(options.metadata_store) as storage:
+        namespace = options.namespace
+        if namespace is not None and namespace.count("/") != 1:
+            raise ToolError(f"{namespace!r} would be TENANT/NAMESPACE")
+        for line in await (list_topics(storage, namespace) if namespace else list_namespaces(storage)):
+            print(line)  # noqa: T201
+
+
+async def _show(options: argparse.Namespace) -> None:
+    async with storage_at(options.metadata_store) as storage:
+        described = [await describe(storage, topic) for topic in await storage.parts_of(options.topic)]
+    if options.output == "json":
+        print(json.dumps(described if len(described) > 1 else described[0], indent=1))  # noqa: T201
+    else:
+        print("\n".join(line for topic in described for line in render(topic)))  # noqa: T201
+
+
+async def _read(options: argparse.Namespace) -> None:
+    start = parse_start(options.start, int(time.time() * 1000))
+    if start == "latest" and not options.follow:
+        raise ToolError("--from latest: nothing is behind the last message; add --follow to wait for more")
+    wanted = ReadOptions(start, follow=options.follow, count=options.count, join=not options.parts)
+    encode, outcome, out = FORMATS[options.output], Outcome(), sys.stdout.buffer
+    shown = sys.stderr.isatty() and not sys.stdout.isatty() and not options.follow
+    progress: Progress | None = None
+
+    def count(entry: Any) -> None:
+        nonlocal progress
+        if progress is None:
+            progress = Progress(sys.stderr, outcome.total, shown=shown)
+        progress.add(entry.size)
+
+    try:
+        async with storage_at(options.metadata_store) as storage:
+            items = read_topic(storage, await storage.parts_of(options.topic), wanted, outcome, count)
+            try:
+                async for item in items:
+                    out.write(encode(item))
+                    if options.follow:
+                        out.flush()
+            finally:
+                await items.aclose()
+        out.flush()
+    finally:
+        if progress is not None:
+            progress.end()
+    if outcome.incomplete:
+        _say(f"{outcome.incomplete} messages in chunks are not whole here; --parts shows what there is")
+    if outcome.lost:
+        _say(f"{outcome.lost} entries were trimmed away before they were read")
+
+
+def _say(text: str) -> None:
+    print(f"{NAME}: {text}", file=sys.stderr)  # noqa: T201
+
+
+async def _until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
+    """Run; says whether Ctrl-C, or SIGTERM, came."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+    interrupted = False
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        interrupted = True
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not interrupted:
+            raise
+    return interrupted
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; returns its exit status: 0 done, 1 it cannot be done, 2 wrong usage, 130 interrupted."""
+    options = parser().parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s")
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    work = {"ls": _ls, "show": _show, "read": _read}[options.command]
+    try:
+        interrupted = asyncio.run(_until_interrupted(work(options)))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads the output has enough, as `head` does. What is left of it must not be flushed at exit.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ToolError, MetadataError, BookKeeperError, WireError) as error:
+        _say(str(error))
+        return 1
+    return INTERRUPTED if interrupted else 0

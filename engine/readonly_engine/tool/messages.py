@@ -1,0 +1,93 @@
+"""From entries to what the tool prints: one item for a message, a marker, or anything else that an entry can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from readonly_engine.wire.batch import NOT_IN_BATCH, Message, decode_stored_entry, unpack
+from readonly_engine.wire.chunks import ChunkJoiner
+from readonly_engine.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
+    from readonly_engine.wire.batch import StoredEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of output.
+
+    Attributes:
+        position: the entry; of joined chunks the last one, whose id clients give to the message.
+        partition: of a partitioned topic, -1 else.
+        stored: the entry's metadata; None where it has none that can be understood.
+        message: the message; None for everything else, which `note` then tells.
+        note: what it is that is no message, or what is special about it.
+    """
+
+    position: Position
+    partition: int
+    stored: StoredEntry | None = None
+    message: Message | None = None
+    note: str = ""
+
+    @property
+    def id(self) -> str:
+        """LEDGER:ENTRY, and :INDEX in a batch."""
+        if self.message is None or self.message.batch_index == NOT_IN_BATCH:
+            return str(self.position)
+        return f"{self.position}:{self.message.batch_index}"
+
+
+class Unpacker:
+    """Takes the entries of one topic or partition in order.
+
+    Args:
+        partition: of a partitioned topic, -1 else.
+        join: whether chunks are joined to messages; else each is shown.
+    """
+
+    def __init__(self, partition: int, *, join: bool) -> None:
+        self._partition = partition
+        self._joiner = ChunkJoiner() if join else None
+
+    @property
+    def incomplete(self) -> int:
+        """Chunked messages that could not be joined, because a part of them is not there."""
+        return 0 if self._joiner is None else self._joiner.dropped
+
+    def items(self, entry: TopicEntry) -> Iterator[Item]:
+        """What an entry holds; nothing for a chunk whose message is not complete yet."""
+        stored = None
+        try:
+            stored = decode_stored_entry(entry.stored)
+            yield from self._items(entry.position, stored)
+        except WireError as error:
+            yield Item(entry.position, self._partition, stored, note=f"damaged: {error}")
+
+    def _items(self, position: Position, stored: StoredEntry) -> Iterator[Item]:
+        metadata = stored.metadata
+        if stored.marker is not None:
+            yield Item(position, self._partition, stored, note=f"marker {stored.marker}")
+        elif stored.encrypted:
+            keys = ", ".join(sorted({str(key.key) for key in metadata.encryption_keys}))
+            chunk = f"chunk {metadata.chunk_id + 1} of {metadata.num_chunks_from_msg}, " if stored.chunk else ""
+            count = f"{metadata.num_messages_in_batch} messages, " if stored.batched else ""
+            yield Item(
+                position, self._partition, stored, note=f"encrypted for {keys}: {chunk}{count}{len(stored.body)} bytes"
+            )
+        elif stored.chunk and self._joiner is None:
+            what = f"chunk {metadata.chunk_id + 1} of {metadata.num_chunks_from_msg} of {metadata.uuid}"
+            yield Item(position, self._partition, stored, note=f"{what}: {len(stored.body)} bytes")
+        elif stored.chunk and self._joiner is not None:
+            message = self._joiner.add(stored)
+            if message is not None:
+                note = f"{metadata.num_chunks_from_msg} chunks"
+                yield Item(position, self._partition, stored, message, note)
+        else:
+            for message in unpack(stored):
+                yield Item(position, self._partition, stored, message)

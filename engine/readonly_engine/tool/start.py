@@ -1,0 +1,73 @@
+"""Where to begin reading: the values of `--from`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from readonly_engine.tool.errors import ToolError
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.reading import position_at
+
+if TYPE_CHECKING:
+    from readonly_engine.topic.log import TopicLog
+
+_POSITION = re.compile(r"(\d+):(\d+)")
+_AGO = re.compile(r"(\d+)(s|m|h|d)")
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_EPOCH_MS = re.compile(r"\d{12,14}")
+
+Start = str | Position | int
+"""`earliest`, `latest`, a position, or a time in ms since the epoch."""
+
+
+def parse_start(text: str, now_ms: int) -> Start:
+    """Read the value of `--from`.
+
+    Args:
+        text: earliest, latest, LEDGER:ENTRY, a time (ISO 8601; local where it names no zone), how long ago (90s, 10m, 2h, 1d),
+            or ms since the epoch.
+        now_ms: the time now, in ms since the epoch.
+
+    Raises:
+        ToolError: none of these.
+    """
+    if text in {"earliest", "latest"}:
+        return text
+    if match := _POSITION.fullmatch(text):
+        return Position(int(match[1]), int(match[2]))
+    if match := _AGO.fullmatch(text):
+        return now_ms - int(match[1]) * _UNITS_MS[match[2]]
+    if _EPOCH_MS.fullmatch(text):
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise ToolError(
+            f"--from {text}: must be earliest, latest, LEDGER:ENTRY, a time as 2026-11-21T12:00:00 or "
+            "2026-11-21T12:00:00Z, or how long ago as 90s, 10m, 2h, 1d"
+        ) from error
+
+
+async def find_start(log: TopicLog, start: Start) -> Position:
+    """The first position to read.
+
+    Raises:
+        BookKeeperError: entries that the search for a time meets cannot be read.
+    """
+    if isinstance(start, Position):
+        return start
+    if isinstance(start, int):
+        return await position_at(log, start)
+    if start == "earliest":
+        return EARLIEST
+    return log.chain.after(log.limit or EARLIEST)
+
+
+def show_time(ms: int) -> str:
+    """A time as people read it, and `parse_start` too: UTC, to the millisecond."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms}ms"

@@ -1,0 +1,123 @@
+"""The cluster's storage for one run of the tool, and the topics in it by their names."""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.errors import MetadataError, TopicNameError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.metadata.zookeeper import ZooKeeperStore, hosts_in
+from readonly_engine.tool.errors import ToolError
+from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.log import TopicLog
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from readonly_engine.metadata.topic_name import TopicName
+
+ENVIRONMENT = "PULSAR_READONLY_METADATA_STORE"
+CACHE_BYTES = 64 << 20
+NEAR_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What the tool reads from."""
+
+    cluster: ClusterMetadata
+    pool: BookiePool
+    cache: EntryCache
+
+    async def parts_of(self, name: str) -> list[TopicName]:
+        """The topic of this name, or the partitions of the partitioned topic of this name.
+
+        Raises:
+            ToolError: there is no such topic; names near ones.
+            MetadataError: the metadata store does not answer.
+        """
+        try:
+            topic = parse_topic_name(name)
+        except TopicNameError as error:
+            raise ToolError(str(error)) from error
+        if topic.domain != "persistent":
+            raise ToolError(f"{topic} is not persistent: nothing of it is stored")
+        partitions = await self.cluster.partitions(topic)
+        if partitions:
+            return [topic.at(index) for index in range(partitions)]
+        if await self.cluster.topic(topic) is None:
+            raise ToolError(await self._missing(topic))
+        return [topic]
+
+    async def _missing(self, topic: TopicName) -> str:
+        namespace = f"{topic.tenant}/{topic.namespace}"
+        namespaces = await self.cluster.namespaces()
+        if namespace not in namespaces:
+            near = difflib.get_close_matches(namespace, namespaces, NEAR_NAMES) or namespaces
+            return f"there is no namespace {namespace}; there is {', '.join(near) or 'none at all'}"
+        if topic.partition >= 0 and await self.cluster.partitions(topic.base):
+            count = await self.cluster.partitions(topic.base)
+            return (
+                f"{topic} does not exist (yet): {topic.base} has {count} partitions, and nothing was sent to this one"
+            )
+        partitioned = await self.cluster.partitioned_topics(topic.tenant, topic.namespace)
+        plain = await self.cluster.topics(topic.tenant, topic.namespace)
+        names = sorted(
+            {one.base.local_name if one.base in partitioned else one.local_name for one in [*partitioned, *plain]}
+        )
+        near = difflib.get_close_matches(topic.local_name, names, NEAR_NAMES)
+        hint = (
+            f"near it: {', '.join(near)}" if near else f"`topic ls {namespace}` lists the {len(names)} that there are"
+        )
+        return f"there is no topic {topic}; {hint}"
+
+    @asynccontextmanager
+    async def log(self, topic: TopicName) -> AsyncIterator[TopicLog]:
+        """A topic's log, as far as the bookies know now.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: the bookies of the last ledger do not answer.
+        """
+        log = TopicLog(topic, self.cluster, self.pool, self.cache, _no_owner)
+        try:
+            await log.opened()
+            await log.refresh()
+            yield log
+        finally:
+            log.close()
+
+
+async def _no_owner() -> None:
+    """No broker is asked, so where explicit LAC is off the last entry of a ledger in use is read with the next one."""
+
+
+@asynccontextmanager
+async def storage_at(url: str | None) -> AsyncIterator[Storage]:
+    """Connect to a cluster's storage.
+
+    Args:
+        url: of its metadata store, None where neither the option nor the environment has one.
+
+    Raises:
+        ToolError: the URL is missing, or none; or nobody answers there.
+    """
+    if not url:
+        raise ToolError(f"--metadata-store is missing: give zk:HOST:PORT, or set {ENVIRONMENT}")
+    try:
+        store = ZooKeeperStore(hosts_in(url))
+        await store.start()
+    except MetadataError as error:
+        raise ToolError(f"--metadata-store: {error}") from error
+    cluster = ClusterMetadata(store)
+    pool = BookiePool(cluster.bookie_address)
+    try:
+        yield Storage(cluster, pool, EntryCache(CACHE_BYTES))
+    finally:
+        pool.close()
+        await store.close()
