@@ -57,7 +57,8 @@ class Setting:
         if match is None:
             raise DevstackError(
                 f"--set {text}: not a setting",
-                "give broker.KEY=VALUE, bookie.KEY=VALUE or broker-env.VARIABLE=VALUE, for example broker.managedLedgerMaxEntriesPerLedger=500",
+                "give broker.KEY=VALUE, bookie.KEY=VALUE or broker-env.VARIABLE=VALUE, "
+                "for example broker.managedLedgerMaxEntriesPerLedger=500",
             )
         return cls(*match.groups())
 
