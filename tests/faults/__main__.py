@@ -41,11 +41,13 @@ def main(argv: list[str] | None = None) -> int:
                 except (ScenarioError, DevstackError, AdminError, OwnerError) as error:
                     say(f"{scenario.name} {number + 1}: FAULT {error}")
                     wrong += 1
-                    stack.up()
+                    _renew(stack)
                     continue
                 tell(scenario, number, outcome)
                 outcomes.setdefault(scenario, []).append(outcome)
                 wrong += bool(outcome.faults)
+                if scenario.fresh and number + 1 < args.runs:
+                    _renew(stack)
     finally:
         if not args.keep:
             stack.down(purge=True)
@@ -54,6 +56,11 @@ def main(argv: list[str] | None = None) -> int:
     if args.write and outcomes:
         write(DOCUMENT, rows)
     return 1 if wrong else 0
+
+
+def _renew(stack: FaultyStack) -> None:
+    stack.down(purge=True)
+    stack.up()
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ class Scenario:
         act: breaks and mends; blocks meanwhile. Returns how many entries it damaged.
         damages: whether it damages entries, which must then be met by a reader that starts anew.
         quorum: ensemble size, write quorum and ack quorum of the topic's ledgers.
+        fresh: whether the next run needs a new cluster.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Scenario:
     act: Callable[[Target], int]
     damages: bool = False
     quorum: tuple[int, int, int] = (2, 2, 2)
+    fresh: bool = False
 
 
 def _kill_bookie(target: Target) -> int:
@@ -122,7 +124,8 @@ SCENARIOS: Final = (
     Scenario("stall", f"one of three bookies stalls for {STALL_S:g} s (SIGSTOP)", _stall_bookie, quorum=(3, 3, 2)),
     Scenario("corrupt", "bytes of entries flipped in one bookie's files", _corrupt_entries, damages=True),
     Scenario("owner", f"kill -9 of the owner; its session lasts {SESSION_TIMEOUT_S} s more", _kill_owner),
-    Scenario("zookeeper", f"kill -9 of ZooKeeper, back after {ZOOKEEPER_DOWN_S:g} s", _kill_zookeeper),
+    # Bookies of 4.0.8 may lose their registrations to each other for good when ZooKeeper comes back (measured).
+    Scenario("zookeeper", f"kill -9 of ZooKeeper, back after {ZOOKEEPER_DOWN_S:g} s", _kill_zookeeper, fresh=True),
 )
 
 
