@@ -13,6 +13,10 @@ from readonly_engine.topic.position import EARLIEST, Position
 from tests.oracle.storage import READ_ENTRIES, StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.topic.entries import TopicEntry
+
     from tests.oracle.compare import Comparison, StoredFrame
     from tests.oracle.storage import Floor
 
@@ -26,9 +30,10 @@ class Follower:
     Args:
         floor: the storage floor.
         topic: the log's name.
+        iterate: whether to use TopicLog's iterator; else it asks for entries as a broker's subscription does.
     """
 
-    def __init__(self, floor: Floor, topic: str) -> None:
+    def __init__(self, floor: Floor, topic: str, *, iterate: bool = False) -> None:
         self.topic = topic
         self.seen: list[tuple[Position, bytes]] = []
         self.failures = 0
@@ -36,7 +41,7 @@ class Follower:
         self._moved = asyncio.Event()
         self._log.listen(self._moved.set)
         self._grew = asyncio.Condition()
-        self._task = asyncio.create_task(self._follow())
+        self._task = asyncio.create_task(self._iterate() if iterate else self._follow())
 
     async def reach(self, position: Position, seconds: float) -> None:
         """Wait until it has read up to here.
@@ -79,6 +84,18 @@ class Follower:
     def _reached(self) -> Position:
         return self.seen[-1][0] if self.seen else EARLIEST
 
+    async def _saw(self, entries: Iterable[TopicEntry]) -> None:
+        async with self._grew:
+            for entry in entries:
+                frame = entry.frame(CONSUMER_ID, self._log.topic.partition)
+                self.seen.append((entry.position, _digest(frame)))
+            self._grew.notify_all()
+
+    async def _iterate(self) -> None:
+        await self._log.opened()
+        async for entry in self._log.entries(follow=True):
+            await self._saw([entry])
+
     async def _follow(self) -> None:
         await self._log.opened()
         position = self._log.chain.after(EARLIEST)
@@ -92,11 +109,7 @@ class Follower:
                 await asyncio.sleep(_RETRY_S)
                 continue
             if entries:
-                async with self._grew:
-                    for entry in entries:
-                        frame = entry.frame(CONSUMER_ID, self._log.topic.partition)
-                        self.seen.append((entry.position, _digest(frame)))
-                    self._grew.notify_all()
+                await self._saw(entries)
                 position = self._log.chain.after(self._reached)
                 continue
             onward = self._log.chain.at_or_after(position)

@@ -140,7 +140,8 @@ class Run:
                 self._stack.admin().create_partitioned_topic(topic.name, topic.partitions)
         logs = [log for topic in self._topics for log in topic.logs]
         async with storage.open_floor(self._stack.endpoints) as floor:
-            followers = [Follower(floor, log) for log in logs[:: max(1, len(logs) // FOLLOWED)][:FOLLOWED]]
+            followed = logs[:: max(1, len(logs) // FOLLOWED)][:FOLLOWED]
+            followers = [Follower(floor, log, iterate=i % 2 == 0) for i, log in enumerate(followed)]
             await self._write()
             self._report.publish_s = time.monotonic() - begin
             begin = time.monotonic()

@@ -13,7 +13,7 @@ from tests.fuzz import fuzz as fuzzer
 from tests.fuzz.fuzz import Result, damage, fuzz
 from tests.fuzz.targets import TARGETS, Target
 
-EXECUTIONS = 120
+EXECUTIONS = 60
 SECONDS = 60.0
 
 
