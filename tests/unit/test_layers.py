@@ -18,10 +18,11 @@ BELOW = {
     "wire": set(),
     "metadata": {"wire"},
     "bookkeeper": {"metadata", "wire"},
-    "topic": {"bookkeeper", "metadata", "wire"},
+    "tiered": {"wire"},
+    "topic": {"tiered", "bookkeeper", "metadata", "wire"},
     "tool": {"topic", "bookkeeper", "metadata", "wire"},
     "relay": {"topic", "metadata", "wire"},
-    "broker": {"relay", "topic", "bookkeeper", "metadata", "wire"},
+    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""

@@ -15,6 +15,7 @@ from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader
+from readonly_engine.topic.sources import LedgerSources
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.store import Watch
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
@@ -46,6 +48,7 @@ class TopicLog:
         pool: connections to the bookies.
         cache: where entries are kept.
         oracle: asks the owner for the topic's last entry; None where it cannot say now. For clusters without explicit LAC.
+        tiered: reads ledgers that were offloaded; without it only the copies on the bookies are read.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class TopicLog:
         pool: BookiePool,
         cache: EntryCache,
         oracle: Callable[[], Awaitable[Position | None]],
+        tiered: TieredStorage | None = None,
     ) -> None:
         self.topic = topic
         self.chain = LedgerChain()
@@ -62,6 +66,7 @@ class TopicLog:
         self._pool = pool
         self._cache = cache
         self._oracle = oracle
+        self._sources = LedgerSources(topic, self._read_bookies, tiered)
         self._readers: dict[int, LedgerReader] = {}
         self._tails: dict[int, LacTail] = {}
         self._ledger_watches: dict[int, Watch] = {}
@@ -144,6 +149,7 @@ class TopicLog:
     def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
         before = set(self.chain.ledger_ids)
         self.chain.topic_changed(info)
+        self._sources.topic_changed(info)
         known = set(self.chain.ledger_ids)
         gone = sorted(before - known)
         if gone and info is None:
@@ -275,19 +281,21 @@ class TopicLog:
         return task
 
     async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
+        return [self._keep(entry) for entry in await self._sources.read(ledger_id, first, last)]
+
+    async def _read_bookies(self, ledger_id: int, first: int, last: int) -> list[Entry]:
         reader = self._readers.get(ledger_id)
         if reader is None:
             reader = await self._open_reader(ledger_id)
         try:
-            entries = await reader.read(first, last)
+            return await reader.read(first, last)
         except NoSuchLedgerError:
             self._readers.pop(ledger_id, None)
             raise
         except BookKeeperError:
             if not await self._moved_away(ledger_id):
                 raise
-            entries = await (await self._open_reader(ledger_id)).read(first, last)
-        return [self._keep(entry) for entry in entries]
+            return await (await self._open_reader(ledger_id)).read(first, last)
 
     async def _moved_away(self, ledger_id: int) -> bool:
         """Whether a closed ledger is on other bookies than we knew, as after auto-recovery. Open ones are watched."""

@@ -1,0 +1,1 @@
+"""Offloaded ledgers: object stores and file systems, read by ranges."""

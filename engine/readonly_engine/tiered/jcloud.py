@@ -1,0 +1,169 @@
+"""Ledgers that the jcloud offloaders wrote: an index that is read once, and data that is read by ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.offload import (
+    INDEX_PREAMBLE_BYTES,
+    OffloadIndex,
+    decode_index,
+    index_length,
+    scan_entries,
+    verify_payload,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_engine.tiered.objects import Objects
+    from readonly_engine.tiered.ranged import RangedObject
+    from readonly_engine.wire.offload import Block
+
+_FIRST_INDEX_READ = 64 << 10
+"""Three thousand blocks: nearly every index in one request."""
+
+_ENDS_KEPT = 64
+"""So many readers of one ledger go on exactly where they stopped; others find their place from the last known one before it."""
+
+_ENTRY_HEADER = 12
+
+
+async def read_index(objects: Objects, key: str, ledger_id: int) -> OffloadIndex:
+    """What an index object says of a ledger.
+
+    Raises:
+        TieredStorageError: it cannot be read.
+        WireError: it is not an index, or does not know the ledger.
+    """
+    data = await objects.read(key, 0, _FIRST_INDEX_READ)
+    length = index_length(data[:INDEX_PREAMBLE_BYTES])
+    if length > len(data) == _FIRST_INDEX_READ:
+        data += await objects.read(key, len(data), length)
+    return decode_index(data, ledger_id)
+
+
+class JcloudPart:
+    """The entries of a ledger in one data object.
+
+    An index knows only where blocks begin. What a read learns beyond it is kept: one place for each window of the object, and
+    where the latest reads ended.
+
+    Args:
+        index: what the index says.
+        data: the data object.
+        spacing: bytes between two places that are kept.
+    """
+
+    def __init__(self, index: OffloadIndex, data: RangedObject, spacing: int) -> None:
+        self.index = index
+        self._data = data
+        self._spacing = spacing
+        self._known = [(block.first_entry, block.start) for block in index.blocks]
+        self._ends: OrderedDict[int, int] = OrderedDict()
+
+    @property
+    def first_entry(self) -> int:
+        """The first entry that is here."""
+        return self.index.blocks[0].first_entry
+
+    async def read(self, first: int, last: int) -> list[tuple[int, bytes]]:
+        """Entry ids and payloads from `first` to `last`, or to the last one that is here; at least one.
+
+        Raises:
+            TieredStorageError: the store does not give them.
+            WireError: what it gives are not these entries.
+        """
+        found: list[tuple[int, bytes]] = []
+        while (wanted := first + len(found)) <= last:
+            block = self.index.blocks[self.index.block_of(wanted)]
+            if found and wanted != block.first_entry:
+                break  # the last block ended: what follows is in another object
+            piece = await self._read_block(block, wanted, last)
+            if not piece:
+                raise MalformedFrameError(f"{self._data.key} has no entry {wanted}, which its index would have")
+            found += piece
+        return found
+
+    async def _read_block(self, block: Block, first: int, last: int) -> list[tuple[int, bytes]]:
+        entry_id, offset = self._place(first)
+        found: list[tuple[int, bytes]] = []
+        while entry_id <= last and offset < block.end:
+            data, base = await self._data.window(offset, block.end)
+            scan = scan_entries(data, offset - base, entry_id, first, last)
+            found += scan.found
+            offset, entry_id = base + scan.position, scan.next_entry
+            if scan.ended or not scan.needed:
+                break
+            needed = scan.needed
+            if needed == _ENTRY_HEADER:  # the window ends within the length and the id
+                head = await self._data.read(offset, min(offset + needed, block.end))
+                scan = scan_entries(head, 0, entry_id, first, entry_id)
+                if scan.ended or len(head) < _ENTRY_HEADER:
+                    break
+                needed = scan.needed or _ENTRY_HEADER
+            if offset + needed > block.end:
+                raise MalformedFrameError(f"{self._data.key} ends within entry {entry_id}")
+            if entry_id >= first:
+                whole = await self._data.read(offset, offset + needed)
+                scan = scan_entries(whole, 0, entry_id, first, entry_id)
+                if not scan.found:
+                    raise MalformedFrameError(f"{self._data.key} ends within entry {entry_id}")
+                found += scan.found
+            offset, entry_id = offset + needed, entry_id + 1
+            self._learn(entry_id, offset)
+        self._ends[entry_id] = offset
+        self._ends.move_to_end(entry_id)
+        if len(self._ends) > _ENDS_KEPT:
+            self._ends.popitem(last=False)
+        return found
+
+    def _place(self, entry_id: int) -> tuple[int, int]:
+        """The nearest known place at or before an entry, in its block."""
+        known = self._known[max(bisect_right(self._known, entry_id, key=lambda place: place[0]) - 1, 0)]
+        end = self._ends.get(entry_id)
+        if end is not None and known[0] != entry_id:
+            return entry_id, end
+        return known
+
+    def _learn(self, entry_id: int, offset: int) -> None:
+        index = bisect_right(self._known, entry_id, key=lambda place: place[0])
+        if offset - self._known[index - 1][1] >= self._spacing and (
+            index == len(self._known) or self._known[index][0] > entry_id
+        ):
+            self._known.insert(index, (entry_id, offset))
+
+
+class JcloudLedger:
+    """An offloaded ledger in one data object, or, from the streaming offloader, in several.
+
+    Args:
+        ledger_id: the ledger.
+        parts: what holds its entries.
+    """
+
+    def __init__(self, ledger_id: int, parts: Sequence[JcloudPart]) -> None:
+        self._ledger_id = ledger_id
+        self._parts = sorted(parts, key=lambda part: part.first_entry)
+
+    async def read(self, first: int, last: int) -> list[Entry]:
+        """The entries from `first` to `last`, both included, in order.
+
+        The digest is gone, so each payload is compared with the checksum inside it; LAC and length, which only a bookie knows,
+        are what they must be at least: the entry before, and 0.
+
+        Raises:
+            TieredStorageError: the store does not give them.
+            WireError: what it gives are not these entries.
+        """
+        entries: list[Entry] = []
+        while (wanted := first + len(entries)) <= last:
+            number = bisect_right(self._parts, wanted, key=lambda part: part.first_entry) - 1
+            for entry_id, payload in await self._parts[max(number, 0)].read(wanted, last):
+                verify_payload(payload, self._ledger_id, entry_id)
+                entries.append(Entry(self._ledger_id, entry_id, entry_id - 1, 0, payload))
+        return entries

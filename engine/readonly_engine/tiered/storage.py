@@ -1,0 +1,117 @@
+"""Tiered storage as a whole: opens offloaded ledgers, once each, over stores that are opened once each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from readonly_engine.tiered.config import TieredConfig
+from readonly_engine.tiered.filesystem import FileSystemLedger
+from readonly_engine.tiered.jcloud import JcloudLedger, JcloudPart, read_index
+from readonly_engine.tiered.ranged import RangedObject
+from readonly_engine.tiered.stores import FILESYSTEM_DRIVER, locate, open_store
+from readonly_engine.tiered.windows import WindowCache
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from readonly_engine.tiered.objects import Objects
+    from readonly_engine.tiered.stores import Location
+    from readonly_engine.wire.entry import Entry
+    from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
+
+_MAX_LEDGERS = 1000
+"""So many indexes are kept."""
+
+_WORD = (1 << 64) - 1
+
+
+class OffloadedLedger(Protocol):
+    """Entries of a ledger in tiered storage."""
+
+    async def read(self, first: int, last: int) -> list[Entry]:
+        """The entries from `first` to `last`, both included, in order.
+
+        Raises:
+            TieredStorageError: the store does not give them.
+            WireError: what it gives are not these entries.
+        """
+        ...
+
+
+class TieredStorage:
+    """The offloaded ledgers of a cluster.
+
+    Args:
+        config: how to read them.
+        environment: where credentials are; by default the process's environment.
+    """
+
+    def __init__(self, config: TieredConfig | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self.config = TieredConfig() if config is None else config
+        self.windows = WindowCache(self.config.read_size, self.config.cache_size)
+        self._environment = os.environ if environment is None else environment
+        self._stores: dict[Location, Objects] = {}
+        self._ledgers: OrderedDict[tuple[int, bytes], asyncio.Task[OffloadedLedger]] = OrderedDict()
+
+    async def open(self, topic_path: str, ledger_id: int, context: OffloadContext) -> OffloadedLedger:
+        """An offloaded ledger.
+
+        Args:
+            topic_path: the topic as managed ledgers are called, `tenant/namespace/persistent/name`.
+            ledger_id: the ledger.
+            context: what the topic's list says of its offload; complete.
+
+        Raises:
+            TieredStorageError: a setting is missing, or the store does not give the index.
+            WireError: the index is damaged.
+        """
+        key = (ledger_id, context.SerializeToString(deterministic=True))
+        opening = self._ledgers.get(key)
+        if opening is None:
+            opening = self._ledgers[key] = asyncio.create_task(self._open(topic_path, ledger_id, context))
+            opening.add_done_callback(lambda done: self._settle(key, done))
+            while len(self._ledgers) > _MAX_LEDGERS:
+                self._ledgers.popitem(last=False)
+        else:
+            self._ledgers.move_to_end(key)
+        return await asyncio.shield(opening)
+
+    def close(self) -> None:
+        """Read no more."""
+        for opening in self._ledgers.values():
+            opening.cancel()
+        self._ledgers.clear()
+        self.windows.close()
+
+    def _settle(self, key: tuple[int, bytes], opening: asyncio.Task[OffloadedLedger]) -> None:
+        if (opening.cancelled() or opening.exception() is not None) and self._ledgers.get(key) is opening:
+            del self._ledgers[key]
+
+    async def _open(self, topic_path: str, ledger_id: int, context: OffloadContext) -> OffloadedLedger:
+        location = locate(context.driver_metadata, self.config)
+        store = self._stores.get(location)
+        if store is None:
+            store = self._stores[location] = open_store(location, self.config, self._environment)
+        uid = _uuid(context.uid_msb, context.uid_lsb)
+        if location.driver == FILESYSTEM_DRIVER:
+            folder = f"{topic_path}/{ledger_id}-{uid}"
+            data = RangedObject(store, f"{folder}/data", self.windows)
+            return await FileSystemLedger.open(ledger_id, store, folder, data)
+        names = [
+            (str(segment), f"{segment}-index")
+            for segment in (_uuid(segment.uid_msb, segment.uid_lsb) for segment in context.offload_segment)
+        ] or [(f"{uid}-ledger-{ledger_id}", f"{uid}-ledger-{ledger_id}-index")]
+        parts = []
+        for data_key, index_key in names:
+            index = await read_index(store, index_key, ledger_id)
+            parts.append(JcloudPart(index, RangedObject(store, data_key, self.windows), self.windows.size))
+        return JcloudLedger(ledger_id, parts)
+
+
+def _uuid(msb: int, lsb: int) -> UUID:
+    """Java's UUID(msb, lsb)."""
+    return UUID(int=(msb & _WORD) << 64 | lsb & _WORD)

@@ -1,0 +1,94 @@
+"""Windows of objects: what is read of a store at once, kept a while, and read ahead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from readonly_engine.tiered.objects import Objects
+
+AHEAD = 2
+"""Windows that are asked for before they are needed."""
+
+MAX_REQUESTS = 8
+"""Requests under way at once, of all ledgers."""
+
+
+class WindowCache:
+    """Pieces of objects with bounds at multiples of `size`; each is read once, whoever asks meanwhile.
+
+    Args:
+        size: bytes of a window.
+        max_bytes: of all windows that are kept or under way.
+    """
+
+    def __init__(self, size: int, max_bytes: int) -> None:
+        self.size = size
+        self._max = max(max_bytes // size, 1)
+        self._tasks: OrderedDict[tuple[Objects, str, int], asyncio.Task[bytes]] = OrderedDict()
+        self._slots = asyncio.Semaphore(MAX_REQUESTS)
+        self.requests = 0
+        self.bytes_read = 0
+
+    async def get(self, objects: Objects, key: str, number: int) -> bytes:
+        """One window: `size` bytes, fewer at the end of the object.
+
+        Raises:
+            TieredStorageError: it cannot be read.
+        """
+        # One who gives up waiting must not cancel it for the others.
+        return await asyncio.shield(self._start(objects, key, number))
+
+    def ahead(self, objects: Objects, key: str, number: int, end: int) -> None:
+        """Begin to read the windows from `number` on, a few, those that begin before `end`."""
+        for following in range(number, number + AHEAD):
+            if following * self.size < end:
+                self._start(objects, key, following)
+
+    def close(self) -> None:
+        """Forget everything, and read no more."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def _start(self, objects: Objects, key: str, number: int) -> asyncio.Task[bytes]:
+        at = (objects, key, number)
+        task = self._tasks.get(at)
+        if task is None:
+            task = self._tasks[at] = asyncio.create_task(self._read(objects, key, number))
+            task.add_done_callback(lambda done: self._settle(at, done))
+            self._make_room()
+        else:
+            self._tasks.move_to_end(at)
+        return task
+
+    def _make_room(self) -> None:
+        for at in list(self._tasks)[: max(len(self._tasks) - self._max, 0)]:
+            # One under way is wanted by somebody; there are never more of these than readers and what they read ahead.
+            if self._tasks[at].done():
+                del self._tasks[at]
+
+    def _settle(self, at: tuple[Objects, str, int], task: asyncio.Task[bytes]) -> None:
+        if (task.cancelled() or task.exception() is not None) and self._tasks.get(at) is task:
+            del self._tasks[at]
+
+    async def _read(self, objects: Objects, key: str, number: int) -> bytes:
+        start = number * self.size
+        return await self.read(objects, key, start, start + self.size)
+
+    async def read(self, objects: Objects, key: str, start: int, end: int) -> bytes:
+        """Bytes that are not kept: those of an entry that is larger than a window.
+
+        Raises:
+            TieredStorageError: they cannot be read.
+        """
+        async with self._slots:
+            self.requests += 1
+            data = await objects.read(key, start, end)
+            self.bytes_read += len(data)
+            return data
