@@ -42,7 +42,7 @@ def parse_start(text: str, now_ms: int) -> Start:
     if _EPOCH_MS.fullmatch(text):
         return int(text)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise ToolError(
             f"--from {text}: must be earliest, latest, LEDGER:ENTRY, a time as 2026-11-21T12:00:00 or "

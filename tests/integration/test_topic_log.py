@@ -1,0 +1,354 @@
+"""One topic as one log on a real cluster: in order through rolls, trims, deletions and losses of ZooKeeper, read once each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+import urllib.request
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import pulsar as pulsar_lib
+import pytest
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.reading import TopicReader, position_at
+from readonly_engine.wire.batch import decode_stored_entry, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.cluster import PulsarCluster
+    from devstack.pulsar.status import Endpoints
+
+DEADLINE_S = 60
+
+
+async def nobody() -> None:
+    """Explicit LAC is on here: no owner is ever needed."""
+
+
+@asynccontextmanager
+async def logs_of(pulsar: Endpoints, topic: str, count: int = 1) -> AsyncIterator[list[TopicLog]]:
+    """Logs of one topic that share a cache."""
+    store = ZooKeeperStore(pulsar.metadata_store.removeprefix("zk:"))
+    await store.start()
+    cluster = ClusterMetadata(store)
+    pool = BookiePool(cluster.bookie_address)
+    cache = EntryCache(256 << 20)
+    logs = [TopicLog(parse_topic_name(topic), cluster, pool, cache, nobody) for _ in range(count)]
+    try:
+        for log in logs:
+            await log.opened()
+            await log.refresh()
+        yield logs
+    finally:
+        for log in logs:
+            log.close()
+        pool.close()
+        await store.close()
+
+
+def publish(client: pulsar_lib.Client, topic: str, numbers: range) -> list[pulsar_lib.MessageId]:
+    producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    ids: list[pulsar_lib.MessageId] = []
+    for number in numbers:
+        producer.send_async(b"%d" % number, lambda _, message_id: ids.append(message_id))
+        if number % 50 == 49:
+            producer.flush()  # a full ledger is rolled when the next entry comes, not amid what is on its way
+    producer.flush()
+    producer.close()
+    return ids
+
+
+def number(entry) -> int:
+    return int(unpack(decode_stored_entry(entry.stored))[0].value)
+
+
+class Follower:
+    """Reads on and on in a task of its own, and notes what it got."""
+
+    def __init__(self, log: TopicLog, position: Position = EARLIEST) -> None:
+        self.reader = TopicReader(log, position)
+        self.numbers: list[int] = []
+        self.positions: list[Position] = []
+        self.times: list[float] = []
+        self.task = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        async for entry in self.reader.entries(follow=True):
+            self.numbers.append(number(entry))
+            self.positions.append(entry.position)
+            self.times.append(time.monotonic())
+
+    async def until(self, last: int) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while not self.numbers or self.numbers[-1] < last:
+                assert not self.task.done(), self.task
+                await asyncio.sleep(0.02)
+
+    async def ended(self) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await self.task
+
+
+def test_first_last_next_previous_and_distance(pulsar, pulsar_client, topic: str) -> None:
+    ids = [Position(one.ledger_id(), one.entry_id()) for one in publish(pulsar_client, topic, range(250))]
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.until(249)
+            chain = log.chain
+            assert follower.positions == ids
+            assert (log.first, log.limit) == (ids[0], ids[-1])
+            assert [chain.after(one) for one in ids[:-1]] == ids[1:]
+            assert [chain.before(one) for one in ids[1:]] == ids[:-1]
+            assert chain.distance(ids[0], ids[-1]) == 249
+            assert chain.distance(ids[150], ids[20]) == -130
+            assert [one.position async for one in log.entries(ids[120], follow=False)] == ids[120:]
+            follower.task.cancel()
+
+    asyncio.run(run())
+
+
+def test_rolls_and_unloads_under_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
+    publish(pulsar_client, topic, range(10))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            sent = 10
+            for _ in range(3):
+                await asyncio.to_thread(publish, pulsar_client, topic, range(sent, sent + 120))
+                sent += 120
+                await asyncio.to_thread(admin.unload, topic)
+                await asyncio.to_thread(publish, pulsar_client, topic, range(sent, sent + 1))
+                sent += 1
+            await follower.until(sent - 1)
+            assert follower.numbers == list(range(sent))
+            assert len({one.ledger_id for one in follower.positions}) >= 6
+            assert follower.reader.jumps == 0
+            follower.task.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_new_owner_recovers_the_last_ledger(
+    pulsar, pulsar_client, breakable_pulsar: PulsarCluster, topic: str
+) -> None:
+    publish(pulsar_client, topic, range(30))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.until(29)
+            ledger_id = follower.positions[-1].ledger_id
+            for broker in range(breakable_pulsar.spec.brokers):
+                await asyncio.to_thread(breakable_pulsar.kill_broker, broker)
+            for broker in range(breakable_pulsar.spec.brokers):
+                await asyncio.to_thread(breakable_pulsar.start_broker, broker)
+            client = pulsar_lib.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+            await asyncio.to_thread(publish, client, topic, range(30, 40))
+            await follower.until(39)
+            assert follower.numbers == list(range(40))
+            assert log.chain.ledger(ledger_id).last_readable == 29
+            assert log.chain.ledger(ledger_id).closed
+            assert follower.positions[-1].ledger_id > ledger_id
+            client.close()
+            follower.task.cancel()
+
+    asyncio.run(run())
+
+
+def test_truncation_under_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str, caplog) -> None:
+    publish(pulsar_client, topic, range(250))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            reader = TopicReader(log)
+            entries = reader.entries(follow=True)
+            got = [number(await anext(entries)) for _ in range(5)]
+            await asyncio.to_thread(admin._request, "DELETE", f"/admin/v2/{log.topic.rest_path}/truncate")
+            async with asyncio.timeout(DEADLINE_S):
+                while len(log.chain.ledger_ids) > 1:
+                    await asyncio.sleep(0.02)
+            await asyncio.to_thread(publish, pulsar_client, topic, range(250, 255))
+            async with asyncio.timeout(DEADLINE_S):
+                while got[-1] < 254:
+                    got.append(number(await anext(entries)))
+            # What was read ahead is still given; nothing comes twice or out of order, and the gap is counted and said once.
+            assert got == sorted(set(got))
+            assert reader.jumps == 1
+            assert reader.lost == 255 - len(got)
+            await entries.aclose()
+
+    asyncio.run(run())
+    assert caplog.text.count("are gone; going on at") == 1
+
+
+def test_termination_ends_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
+    publish(pulsar_client, topic, range(20))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.until(19)
+            await asyncio.to_thread(admin._request, "POST", f"/admin/v2/{log.topic.rest_path}/terminate")
+            await follower.ended()
+            assert follower.numbers == list(range(20))
+            assert log.chain.ended
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.ended()
+            assert follower.numbers == list(range(20))
+
+    asyncio.run(run())
+
+
+def test_a_topic_deleted_and_made_again_under_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
+    publish(pulsar_client, topic, range(20))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.until(19)
+            await asyncio.to_thread(
+                admin._request, "DELETE", f"/admin/v2/{log.topic.rest_path}", query={"force": "true"}
+            )
+            async with asyncio.timeout(DEADLINE_S):
+                while log.chain.exists:
+                    await asyncio.sleep(0.02)
+            await asyncio.to_thread(publish, pulsar_client, topic, range(20, 30))
+            await follower.until(29)
+            assert follower.numbers == list(range(30))
+            assert (follower.reader.jumps, follower.reader.lost) == (0, 0)
+            follower.task.cancel()
+
+    asyncio.run(run())
+
+
+def test_the_position_of_a_time_is_the_owners(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    for value in range(230):
+        producer.send(b"%d" % value)
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.until(229)
+            follower.task.cancel()
+            times = [entry.timestamp async for entry in log.entries(follow=False)]
+            for when in (1, times[0], times[1] + 1, times[99], times[100], times[150] + 1, times[-1], times[-1] + 1):
+                found = await position_at(log, when)
+                consumer = await asyncio.to_thread(pulsar_client.create_reader, topic, pulsar_lib.MessageId.earliest)
+                await asyncio.to_thread(consumer.seek, when)
+                if log.chain.readable(found):
+                    first = (await asyncio.to_thread(consumer.read_next, 10_000)).message_id()
+                    assert found == (first.ledger_id(), first.entry_id()), when
+                else:
+                    assert not await asyncio.to_thread(consumer.has_message_available)
+                consumer.close()
+
+    asyncio.run(run())
+
+
+@contextmanager
+def frozen(stack: PulsarCluster, name: str) -> Iterator[None]:
+    pid = next(server.pid for server in stack.status().servers if server.name == name)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_reads_go_on_while_zookeeper_is_away_and_a_roll_is_seen_afterwards(
+    pulsar, pulsar_client, breakable_pulsar: PulsarCluster, topic: str
+) -> None:
+    publish(pulsar_client, topic, range(150))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.until(149)
+            sent = 150
+            with frozen(breakable_pulsar, "zookeeper"):
+                end = time.monotonic() + 14  # longer than our session lasts
+                while time.monotonic() < end:
+                    if sent < 190:
+                        await asyncio.to_thread(publish_fast, producer, range(sent, sent + 10))
+                        sent += 10
+                        await follower.until(sent - 1)
+                    again = [
+                        number(entry) async for entry in log.entries(Position(log.first.ledger_id, 50), follow=False)
+                    ]
+                    assert again == list(range(50, sent))
+                    await asyncio.sleep(0.2)
+                # The ledger is full now. The owner writes on in it, and rolls it when ZooKeeper is back.
+                await asyncio.to_thread(publish_fast, producer, range(sent, sent + 40))
+                sent += 40
+                await follower.until(sent - 1)
+            ledger_id = follower.positions[-1].ledger_id
+            deadline = time.monotonic() + DEADLINE_S
+            while follower.positions[-1].ledger_id == ledger_id:
+                assert time.monotonic() < deadline, "the owner has not rolled, or we have not seen it"
+                await asyncio.to_thread(publish_fast, producer, range(sent, sent + 1))
+                sent += 1
+                await follower.until(sent - 1)
+            assert follower.numbers == list(range(sent))
+            follower.task.cancel()
+
+    producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    asyncio.run(run())
+
+
+def publish_fast(producer: pulsar_lib.Producer, numbers: range) -> None:
+    for value in numbers:
+        producer.send_async(b"%d" % value, lambda *_: None)
+        if value % 10 == 9:
+            producer.flush()
+    producer.flush()
+
+
+def entries_read(pulsar: Endpoints) -> int:
+    """Entries that the bookies' storage was asked for so far, in whatever kind of request."""
+    total = 0
+    for url in pulsar.bookie_metrics:
+        with urllib.request.urlopen(url, timeout=10) as response:
+            text = response.read().decode()
+        found = re.findall(r'^bookie_BOOKIE_READ_ENTRY_count\{success="true"\} (\d+)$', text, re.MULTILINE)
+        assert found, "the bookie has no such metric"
+        total += sum(map(int, found))
+    return total
+
+
+@pytest.mark.parametrize("readers", [1, 200])
+def test_an_entry_is_read_from_a_bookie_once_however_many_read_it(
+    pulsar, pulsar_client, topic: str, readers: int, record_testsuite_property
+) -> None:
+    count = 1000
+    publish(pulsar_client, topic, range(count))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            before = entries_read(pulsar)
+            results = await asyncio.gather(*(read_all(log) for _ in range(readers)))
+            per_entry = (await asyncio.to_thread(entries_read, pulsar) - before) / count
+            assert results == [list(range(count))] * readers
+            record_testsuite_property(f"bookie reads per entry, {readers} readers", f"{per_entry:.3f}")
+            assert 0.99 <= per_entry <= 1.02
+
+    async def read_all(log: TopicLog) -> list[int]:
+        return [number(entry) async for entry in log.entries(follow=False)]
+
+    asyncio.run(run())

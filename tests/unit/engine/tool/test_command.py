@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from readonly_engine.tool.command import main, parser
+from readonly_engine.tool.show import render
+
+
+@pytest.mark.parametrize("words", [[], ["lst"], ["read"], ["show"], ["read", "t", "--count", "-1"], ["ls", "--wrong"]])
+def test_wrong_usage_is_status_2(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "pulsar-readonly topic" in capsys.readouterr().err
+
+
+def test_the_environment_names_the_store(monkeypatch):
+    monkeypatch.setenv("PULSAR_READONLY_METADATA_STORE", "zk:a:1")
+    assert parser().parse_args(["ls"]).metadata_store == "zk:a:1"
+    assert parser().parse_args(["ls", "--metadata-store", "zk:b:2"]).metadata_store == "zk:b:2"
+    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE")
+    assert parser().parse_args(["ls"]).metadata_store is None
+
+
+def test_without_a_store_nothing_is_tried(monkeypatch, capsys):
+    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE", raising=False)
+    assert main(["ls"]) == 1
+    assert "--metadata-store is missing" in capsys.readouterr().err
+
+
+def test_a_topic_for_people():
+    lines = render(
+        {
+            "topic": "persistent://a/b/c", "exists": True, "first": "3:0", "last": "8:1", "entries": 7, "bytes": 99,
+            "terminated": True, "properties": {"PULSAR.SHADOW_SOURCE": "x"},
+            "ledgers": [
+                {"ledger": 3, "state": "CLOSED", "entries": 5, "bytes": 99, "closed_at": "then", "quorums": "3/2/2",
+                 "offloaded": "only there",
+                 "ensembles": [{"first_entry": 0, "bookies": ["a", "b"]}, {"first_entry": 4, "bookies": ["a", "c"]}]},
+                {"ledger": 8, "state": "OPEN", "entries": 2, "bytes": 0, "quorums": "2/2/2", "lac": 1, "unconfirmed": 1,
+                 "ensembles": [{"first_entry": 0, "bookies": ["a", "b"]}]},
+                {"ledger": 9, "state": "UNKNOWN", "entries": 0, "bytes": 0, "error": "no answer"},
+            ],
+            "subscriptions": [
+                {"name": "s", "mark_delete": "3:1", "backlog": 4, "acked_behind": 6, "stored_in": "metadata",
+                 "acked_ranges": [f"(3:{n}..3:{n + 1}]" for n in range(6)], "partly_acked_batches": {"3:4": [0]}},
+                {"name": "broken", "error": "no bookie"},
+            ],
+        }
+    )  # fmt: skip
+    text = "\n".join(lines)
+    assert "7 entries, 3:0 to 8:1, terminated" in text
+    assert "CLOSED (offloaded, only there)" in text
+    assert "a, b | a, c from entry 4" in text
+    assert "OPEN (LAC 1, 1 unconfirmed)" in text
+    assert "no answer" in text
+    assert "6 in (3:0..3:1] (3:1..3:2] (3:2..3:3] (3:3..3:4] (3:4..3:5] and 1 more, 1 batches in part" in text
+    assert "broken" in text
+    assert all(line == line.rstrip() for line in lines)
+    assert render({"topic": "t", "exists": False}) == ["t", "  nothing was stored yet"]
