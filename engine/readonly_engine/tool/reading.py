@@ -172,4 +172,4 @@ async def _as_they_come(parts: list[_Part]) -> AsyncGenerator[tuple[_Part, Topic
             return
     finally:
         ended.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(ended, *tasks, return_exceptions=True)
