@@ -145,6 +145,14 @@ def _plan_round(rng: random.Random, topic: TopicPlan, entries: int, *, chunked: 
     )
 
 
+def message_count(plan: Round) -> int:
+    """How many messages make the entries of a round, chunked ones not counted.
+
+    A batch of several keys becomes an entry for each key; 25 messages have about 20 of the 50 keys.
+    """
+    return -(-plan.entries * 5 // 4) if plan.by_key else plan.entries * plan.batch
+
+
 def messages(plan: Round) -> Iterator[Message]:
     """The messages of a round, the same ones each time."""
     rng = random.Random(plan.seed)
@@ -153,7 +161,7 @@ def messages(plan: Round) -> Iterator[Message]:
             yield _message(rng, plan, rng.randint(MAX_MESSAGE_BYTES, 3 * MAX_MESSAGE_BYTES))
     # Two messages a topic, about, are as large as can be or nearly.
     largest = {rng.randrange(plan.entries) for _ in range(rng.choice((0, 0, 1)))} if plan.batch == 1 else set()
-    for number in range(plan.entries * plan.batch):
+    for number in range(message_count(plan)):
         size = rng.randint(MAX_MESSAGE_BYTES >> 2, MAX_MESSAGE_BYTES) if number in largest else _size(rng, plan)
         yield _message(rng, plan, size)
 

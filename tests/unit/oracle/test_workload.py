@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle.workload import MAX_MESSAGE_BYTES, ROUNDS, Round, messages, plan_rounds, plan_topics
+from tests.oracle.workload import MAX_MESSAGE_BYTES, ROUNDS, Round, message_count, messages, plan_rounds, plan_topics
 
 
 def plan(seed: int, topics: int, entries: int) -> list[list[Round]]:
@@ -50,7 +50,7 @@ def test_messages_repeat_and_keep_to_pulsars_limit() -> None:
     for each in rounds[:20]:
         made = list(messages(each))
         assert made == list(messages(each))
-        assert len(made) == each.entries * each.batch + 2 * each.chunked
+        assert len(made) == message_count(each) + 2 * each.chunked
         largest = max(len(message.content) for message in made)
         assert largest > MAX_MESSAGE_BYTES if each.chunked else largest <= MAX_MESSAGE_BYTES
     sizes = {len(message.content) for each in rounds for message in messages(each)}
