@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -20,7 +22,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 
 
-class ConfigError(Exception):
+class ConfigError(ValueError):
     """A setting that cannot be used: names it, and says what would be right."""
 
 
@@ -35,6 +37,7 @@ class Address(NamedTuple):
 
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - what a server in a container listens on
+AS_NOTED = TieredConfig()
 LISTEN = Address(ALL_INTERFACES, 6650)
 HTTP = Address(ALL_INTERFACES, 8080)
 
@@ -54,6 +57,7 @@ class EngineConfig:
         bindings: a file of bindings that is read again when it changes.
         pool: brokers with the same pool name share the topics out among them.
         cache_size: bytes of entries kept in memory.
+        tiered_storage: how offloaded ledgers are read.
         log_level: one of LOG_LEVELS.
         log_format: one of LOG_FORMATS.
     """
@@ -68,6 +72,7 @@ class EngineConfig:
     bindings: Path | None = None
     pool: str = "default"
     cache_size: int = 256 << 20
+    tiered_storage: TieredConfig = AS_NOTED
     log_level: str = "info"
     log_format: str = "text"
 
@@ -128,6 +133,19 @@ def _size(value: object) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def _tiered_storage(value: object) -> TieredConfig:
+    """A mapping, or on the command line a text that is one in YAML."""
+    if isinstance(value, str):
+        try:
+            value = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ConfigError(f"{value!r} would be a mapping as {{read-priority: bookkeeper-first}}") from None
+    try:
+        return parse_tiered_config(value, _size)
+    except TieredConfigError as error:
+        raise ConfigError(str(error)) from error
+
+
 def _one_of(choices: tuple[str, ...]) -> Callable[[object], str]:
     def parse(value: object) -> str:
         if value not in choices:
@@ -148,6 +166,7 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "bindings": lambda value: Path(_text(value)),
     "pool": _text,
     "cache_size": _size,
+    "tiered_storage": _tiered_storage,
     "log_level": _one_of(LOG_LEVELS),
     "log_format": _one_of(LOG_FORMATS),
 }

@@ -34,6 +34,7 @@ from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.relay.admin import AdminClient
 from readonly_engine.relay.owners import Owners
+from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 
 log = logging.getLogger("readonly_engine")
@@ -62,6 +63,11 @@ def parser() -> argparse.ArgumentParser:
     add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
     add("--pool", metavar="NAME", help="brokers of one pool share its topics out among them (default 'default')")
     add("--cache-size", metavar="SIZE", help="entries kept in memory, as 512MiB (default 256MiB)")
+    add(
+        "--tiered-storage",
+        metavar="{KEY: VALUE, ...}",
+        help="how offloaded ledgers are read (default: as the brokers noted)",
+    )
     add("--log-level", choices=LOG_LEVELS, help="default info")
     add("--log-format", choices=LOG_FORMATS, help="default text")
     return made
@@ -106,10 +112,11 @@ async def serve(config: EngineConfig) -> None:
     cluster = ClusterMetadata(store)
     bookies = BookiePool(cluster.bookie_address)
     cache = EntryCache(config.cache_size)
+    tiered = TieredStorage(config.tiered_storage)
     admin = AdminClient(config.admin_url)
     broker = Broker(
         Owners(config.writer_url),
-        ServedTopics(cluster, bookies, cache, admin),
+        ServedTopics(cluster, bookies, cache, admin, tiered),
         Fleet(store, config.pool, url),
         patterns,
         config.bindings,
@@ -126,6 +133,7 @@ async def serve(config: EngineConfig) -> None:
         await http.close()
         await admin.close()
         bookies.close()
+        tiered.close()
         await store.close()
 
 

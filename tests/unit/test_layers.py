@@ -20,7 +20,7 @@ BELOW = {
     "bookkeeper": {"metadata", "wire"},
     "tiered": {"wire"},
     "topic": {"tiered", "bookkeeper", "metadata", "wire"},
-    "tool": {"topic", "bookkeeper", "metadata", "wire"},
+    "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire"},
     "relay": {"topic", "metadata", "wire"},
     "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.admin import AdminClient
     from readonly_engine.relay.consumer import OwnerState
+    from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position
 
@@ -49,13 +50,22 @@ class ServedTopics:
         pool: connections to the bookies.
         cache: entries; it outlives the topics, so that a client that comes back finds them.
         admin: tells what is acked behind a mark-delete position.
+        tiered: reads what was offloaded.
     """
 
-    def __init__(self, cluster: ClusterMetadata, pool: BookiePool, cache: EntryCache, admin: AdminClient) -> None:
+    def __init__(
+        self,
+        cluster: ClusterMetadata,
+        pool: BookiePool,
+        cache: EntryCache,
+        admin: AdminClient,
+        tiered: TieredStorage,
+    ) -> None:
         self._cluster = cluster
         self._pool = pool
         self._cache = cache
         self._admin = admin
+        self._tiered = tiered
         self._topics: dict[TopicName, ServedTopic] = {}
         self.passed_through: OrderedDict[tuple[TopicName, str], str] = OrderedDict()
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
@@ -79,7 +89,9 @@ class ServedTopics:
         """
         served = self._topics.get(topic)
         if served is None:
-            log_ = TopicLog(topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic))
+            log_ = TopicLog(
+                topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic), self._tiered
+            )
             served = self._topics[topic] = ServedTopic(log_)
         served.joining += 1
         try:

@@ -12,6 +12,7 @@ from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.zookeeper import ZooKeeperStore, hosts_in
+from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
@@ -33,6 +34,7 @@ class Storage:
     cluster: ClusterMetadata
     pool: BookiePool
     cache: EntryCache
+    tiered: TieredStorage
 
     async def parts_of(self, name: str) -> list[TopicName]:
         """The topic of this name, or the partitions of the partitioned topic of this name.
@@ -84,7 +86,7 @@ class Storage:
             MetadataError: the metadata store does not answer.
             BookKeeperError: the bookies of the last ledger do not answer.
         """
-        log = TopicLog(topic, self.cluster, self.pool, self.cache, _no_owner)
+        log = TopicLog(topic, self.cluster, self.pool, self.cache, _no_owner, self.tiered)
         try:
             await log.opened()
             await log.refresh()
@@ -116,8 +118,10 @@ async def storage_at(url: str | None) -> AsyncIterator[Storage]:
         raise ToolError(f"--metadata-store: {error}") from error
     cluster = ClusterMetadata(store)
     pool = BookiePool(cluster.bookie_address)
+    tiered = TieredStorage()
     try:
-        yield Storage(cluster, pool, EntryCache(CACHE_BYTES))
+        yield Storage(cluster, pool, EntryCache(CACHE_BYTES), tiered)
     finally:
+        tiered.close()
         pool.close()
         await store.close()

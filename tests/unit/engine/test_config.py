@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from readonly_engine.config import KEYS, Address, ConfigError, make_config, read_config_file
+from readonly_engine.tiered.config import TieredConfig
 
 REQUIRED = {
     "metadata-store": "zk:127.0.0.1:2181",
@@ -33,6 +34,11 @@ topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
 pool: red
 cache-size: 1GiB
+tiered-storage:
+  read-priority: bookkeeper-first
+  bucket: offloaded
+  credentials-file: /run/secrets/s3
+  read-size: 256KiB
 log-level: debug
 log-format: json
 """)
@@ -44,6 +50,12 @@ log-format: json
     assert (config.listen, config.http) == (("127.0.0.1", 7000), ("::1", 7001))
     assert config.topics == ("orders", "persistent://a/b/.*")
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
+    assert config.tiered_storage == TieredConfig(
+        read_priority="bookkeeper-first",
+        bucket="offloaded",
+        credentials_file=Path("/run/secrets/s3"),
+        read_size=256 << 10,
+    )
     assert (config.advertised_url, config.log_level, config.log_format) == ("pulsar://me:7000", "debug", "json")
 
 
@@ -98,6 +110,11 @@ WRONG = [
     ("cache-size", "64MB", "would be a size"),
     ("cache-size", -1, "would be a size"),
     ("cache-size", True, "would be a size"),
+    ("tiered-storage", "{read-priority: fastest", "would be a mapping as"),
+    ("tiered-storage", "s3", "must be a mapping with keys of read-priority, endpoint"),
+    ("tiered-storage", {"buckets": "b"}, "unknown key 'buckets'; known are read-priority, endpoint"),
+    ("tiered-storage", {"cache-size": "lots"}, "cache-size: 'lots' would be a size as 64MiB or 1GiB"),
+    ("tiered-storage", "{read-priority: fastest}", "read-priority: 'fastest' would be one of tiered-storage-first"),
     ("log-level", "loud", "'loud' would be one of debug, info, warning, error"),
     ("log-format", "xml", "'xml' would be one of text, json"),
 ]
