@@ -15,6 +15,8 @@ from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.admin import parse_holes
 from readonly_engine.relay.session import OwnerSession
+from readonly_engine.tool.errors import ToolError
+from readonly_engine.tool.start import parse_start
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.bookie_v2 import decode_batch, decode_batch_header
@@ -29,6 +31,9 @@ from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.ledgers import decode_bookie_address, decode_ledger_metadata, decode_managed_ledger
 from readonly_engine.wire.message import decode_metadata, decode_stored
 from readonly_engine.wire.message_pb2 import MessageMetadata
+from readonly_engine.wire.sequence_file import decode_map_index
+
+from tests.fuzz import offloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,6 +225,10 @@ listen: 0.0.0.0:6650
 cache-size: 512MiB
 log-level: info
 """
+_TIERED: Final = (
+    _CONFIG
+    + b"tiered-storage: {endpoint: http://127.0.0.1:9000, bucket: b, region: r, read-size: 1MiB, request-timeout: 5}\n"
+)
 _YAML_ODDITIES: Final = (
     b"revision: 2001-13-45",
     b"? [a]\n: 1",
@@ -264,6 +273,16 @@ def _targets() -> tuple[Target, ...]:
         Target("batches-unchecked", _messages_without_checksum, wire, payloads),
         Target("chunks", _chunks, wire, (_chunk_seed(),)),
         Target("compression", _decompress, wire, _compressed_seeds()),
+        Target("offload-index", offloaded.read_index, wire, offloaded.index_seeds()),
+        Target("offload-blocks", offloaded.read_block, wire, offloaded.block_seeds(payloads)),
+        Target("offload-map-index", decode_map_index, wire, offloaded.map_index_seeds()),
+        Target("offload-map-data", offloaded.read_data, wire, offloaded.data_seeds(payloads)),
+        Target(
+            "tool-start",
+            _text(lambda text: parse_start(text, 1_700_000_000_000)),
+            (ToolError,),
+            (b"earliest", b"12:34", b"10m", b"2026-11-21T12:00:00Z", b"1700000000000"),
+        ),
         Target("bindings-file", _file(load_bindings), _YAML_ERRORS, (_BINDINGS, *_YAML_ODDITIES)),
         Target(
             "topic-patterns", _text(parse_pattern), _YAML_ERRORS, (b"persistent://public/default/o.*", b"a/b/(c|d)")
@@ -272,7 +291,7 @@ def _targets() -> tuple[Target, ...]:
             "configuration",
             _file(lambda path: make_config(read_config_file(path), {})),
             _YAML_ERRORS,
-            (_CONFIG, *_YAML_ODDITIES),
+            (_CONFIG, _TIERED, *_YAML_ODDITIES),
         ),
         Target(
             "topic-names",
