@@ -59,13 +59,13 @@ async def _ledger(storage: Storage, chain: LedgerChain, info: LedgerInfo) -> Fie
     if info.timestamp:
         fields["closed_at"] = show_time(info.timestamp)
     if info.offload_context.complete:
-        fields["offloaded"] = "only there" if info.offload_context.bookkeeper_deleted else "too"
+        fields["offloaded"] = str(info.offload_context.driver_metadata.name) or "yes"
     try:
         metadata = await storage.cluster.ledger(info.ledger_id)
     except (MetadataError, WireError) as error:
         return fields | {"error": str(error)}
     if metadata is None:
-        return fields | {"state": "DELETED"}
+        return fields | {"state": "OFFLOADED" if info.offload_context.complete else "DELETED"}
     fields |= {
         "state": metadata.state,
         "quorums": f"{len(metadata.ensembles[-1][1])}/{metadata.write_quorum}/{metadata.ack_quorum}",
@@ -149,7 +149,7 @@ def render(topic: Fields) -> list[str]:
 def _ledger_row(ledger: Fields) -> list[str]:
     state = ledger["state"]
     if "offloaded" in ledger:
-        state += f" (offloaded, {ledger['offloaded']})"
+        state += f" (offloaded: {ledger['offloaded']})"
     if "lac" in ledger:
         beyond = f", {ledger['unconfirmed']} unconfirmed" if "unconfirmed" in ledger else ""
         state += f" (LAC {ledger['lac']}{beyond})"

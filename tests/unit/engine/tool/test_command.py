@@ -34,7 +34,7 @@ def test_a_topic_for_people():
             "terminated": True, "properties": {"PULSAR.SHADOW_SOURCE": "x"},
             "ledgers": [
                 {"ledger": 3, "state": "CLOSED", "entries": 5, "bytes": 99, "closed_at": "then", "quorums": "3/2/2",
-                 "offloaded": "only there",
+                 "offloaded": "aws-s3",
                  "ensembles": [{"first_entry": 0, "bookies": ["a", "b"]}, {"first_entry": 4, "bookies": ["a", "c"]}]},
                 {"ledger": 8, "state": "OPEN", "entries": 2, "bytes": 0, "quorums": "2/2/2", "lac": 1, "unconfirmed": 1,
                  "ensembles": [{"first_entry": 0, "bookies": ["a", "b"]}]},
@@ -49,7 +49,7 @@ def test_a_topic_for_people():
     )  # fmt: skip
     text = "\n".join(lines)
     assert "7 entries, 3:0 to 8:1, terminated" in text
-    assert "CLOSED (offloaded, only there)" in text
+    assert "CLOSED (offloaded: aws-s3)" in text
     assert "a, b | a, c from entry 4" in text
     assert "OPEN (LAC 1, 1 unconfirmed)" in text
     assert "no answer" in text

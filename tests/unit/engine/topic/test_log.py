@@ -361,3 +361,17 @@ def test_closing_stops_every_watch_and_task():
         assert [task for task in others if "LacTail" in repr(task) or "TopicLog" in repr(task)] == []
 
     asyncio.run(run())
+
+
+def test_a_ledger_that_was_copied_to_other_bookies_is_read_there():
+    async def scene(stage):
+        node = ledger_node(4)
+        stage.store.values[ledger_path("/ledgers", 3)] = node
+        stage.topic((3, 5))
+        with pytest.raises(BookKeeperError, match="bookie nowhere is not registered"):
+            await stage.log.read(Position(3, 0), 100)
+        stage.store.values[ledger_path("/ledgers", 3)] = node.replace(b"nowhere", b"anywher")
+        with pytest.raises(BookKeeperError, match="bookie anywher is not registered"):
+            await stage.log.read(Position(3, 0), 100)
+
+    play(scene)
