@@ -93,6 +93,15 @@ class PulsarAdmin:
         """Delete the ledgers that no subscription and no retention holds any more."""
         self._request("POST", f"{topic_path(topic)}/trim")
 
+    def offload(self, topic: str, before: MessageId) -> None:
+        """Begin to offload the ledgers that end before a message."""
+        body = {"ledgerId": before.ledger, "entryId": before.entry, "partitionIndex": -1}
+        self._request("PUT", f"{topic_path(topic)}/offload", body=body)
+
+    def offload_status(self, topic: str) -> JSON:
+        """How far it is: `status` is RUNNING, SUCCESS or ERROR, then with `lastError`."""
+        return self._request("GET", f"{topic_path(topic)}/offload")
+
     def truncate(self, topic: str) -> None:
         """Move all subscriptions to the end, roll the ledger and delete what retention does not hold."""
         self._request("DELETE", f"{topic_path(topic)}/truncate")
@@ -165,6 +174,14 @@ class PulsarAdmin:
     def create_namespace(self, namespace: str, *, bundles: int = 4) -> None:
         """Create TENANT/NAMESPACE; the tenant must be there."""
         self._request("PUT", f"/admin/v2/namespaces/{namespace}", body={"bundles": {"numBundles": bundles}})
+
+    def offload_policies(self, namespace: str) -> JSON:
+        """Where and how a namespace offloads, by the keys of broker.conf."""
+        return self._request("GET", f"/admin/v2/namespaces/{namespace}/offloadPolicies")
+
+    def set_offload_policies(self, namespace: str, policies: JSON) -> None:
+        """Say where and how a namespace offloads; what is left out is as broker.conf says."""
+        self._request("POST", f"/admin/v2/namespaces/{namespace}/offloadPolicies", body=policies)
 
     def delete_namespace(self, namespace: str) -> None:
         """Delete an empty namespace."""
