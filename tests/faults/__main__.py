@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
     parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
     args = parser.parse_args(argv)
+    # What the engine and its libraries log while servers are down is theirs: it would drown the progress.
+    logging.getLogger().addHandler(logging.NullHandler())
     stack = FaultyStack(SPEC)
     outcomes: dict[Scenario, list[Outcome]] = {}
     wrong = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 
@@ -35,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--no-restarts", action="store_true", help="leave brokers and bookies alone")
     parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
     args = parser.parse_args(argv)
+    # What the engine and its libraries log while servers are down is theirs: it would drown the progress.
+    logging.getLogger().addHandler(logging.NullHandler())
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
     options = Options(
         seed=seed,
