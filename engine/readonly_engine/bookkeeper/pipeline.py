@@ -52,9 +52,12 @@ class Pipeline(ABC, Generic[Reply]):
         """The session."""
 
     def close(self) -> None:
-        """End the connection; what still waits fails."""
+        """End the connection at once; what still waits fails.
+
+        There is nothing to flush, and a TLS transport that is closed politely waits for its peer, which may be gone.
+        """
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
@@ -104,7 +107,6 @@ class Pipeline(ABC, Generic[Reply]):
         if late and now - self._heard_at > READ_TIMEOUT_S:
             # Its host may be gone without a word. A bookie that has stalled is found again by the next connection.
             self._why_closed = "nothing was heard of it"
-            if self._transport is not None:
-                self._transport.abort()
+            self.close()
         elif self._requests.waiting:
             self._expiry = self._loop.call_later(_EXPIRY_INTERVAL_S, self._expire)
