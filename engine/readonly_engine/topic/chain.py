@@ -61,7 +61,8 @@ class LedgerChain:
         if info is None:
             return
         self.terminated = info.HasField("terminated_position")
-        for ledger in info.ledger_info:
+        # An offload leaves the list in the order of a hash map (ManagedLedgerImpl.transformLedgerInfo); the owner sorts it too.
+        for ledger in sorted(info.ledger_info, key=lambda ledger: ledger.ledger_id):
             chained = known.get(ledger.ledger_id) or ChainedLedger(ledger.ledger_id)
             if ledger.timestamp and not chained.closed:
                 # The list has a time for a ledger only once it has its size.

@@ -360,3 +360,10 @@ def test_a_terminated_topic_has_ended_once_its_last_ledger_is_closed(chain):
     assert chain.ended
     chain.topic_changed(info(12))
     assert not chain.ended, "made again under the same name"
+
+
+def test_a_list_in_any_order_is_read_in_the_order_of_its_ledgers(chain):
+    """An offload leaves the list of ledgers 127, 128 and 129 as 128, 129, 127: the order of a Java hash map."""
+    chain.topic_changed(info((128, 2), 129, (127, 1)))
+    chain.ledger_changed(129, metadata(0))
+    assert walk(chain) == [Position(127, 0), Position(128, 0), Position(128, 1), Position(129, 0)]
