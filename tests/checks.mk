@@ -1,4 +1,4 @@
-# The long checks. They are not part of `make test`, which has a short form of each.
+# The long checks. They are not part of `make test`; oracle and fuzz have a short form there.
 SEED ?=
 ENTRIES ?= 200000
 MINUTES ?= 10
