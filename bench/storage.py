@@ -1,0 +1,210 @@
+"""`python -m bench.storage`: sequential reads of ledgers by the engine and by BookKeeper's own Java client.
+
+Both read the same ledgers in the same run by turns, from bookies on this machine, digests verified. The Java client reads
+in both ways that it knows: entry by entry (readAsync, which brokers of Pulsar use) and in batches (batchReadAsync).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import uvloop
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
+
+from bench.engine_client import read_ledger
+from bench.java_client import JavaClient
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.distribution import ensure_distribution
+from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT: Final = Path(__file__).parents[1]
+SOURCE: Final = ROOT / "bench" / "java" / "StorageBench.java"
+DOCUMENT: Final = ROOT / "docs" / "performance.md"
+BEGIN: Final = "<!-- storage: made by make bench-storage -->"
+END: Final = "<!-- end of storage -->"
+BASE_PORT: Final = 24650
+SINGLE_ENTRIES: Final = 20_000
+"""The Java client reads no more than this entry by entry: it takes 0.2 ms of waiting an entry."""
+
+ENGINE: Final = "engine"
+CLIENTS: Final = (ENGINE, "java, in batches", "java, one by one")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Entries of one size.
+
+    Attributes:
+        name: as in the table.
+        size: bytes of an entry.
+        entries: how many to read.
+        quick: how many with --quick.
+    """
+
+    name: str
+    size: int
+    entries: int
+    quick: int
+
+
+SHAPES: Final = (
+    Shape("1 KB, unbatched", 1024, 200_000, 40_000),
+    Shape("100 B, unbatched", 100, 200_000, 60_000),
+    Shape("128 KB, batched", 128 * 1024, 2_000, 500),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Medians over the rounds.
+
+    Attributes:
+        shape: the shape's name.
+        client: one of CLIENTS.
+        entries_per_cpu_s: entries for one second of the client's CPU.
+        mb_per_cpu_s: megabytes for the same.
+        mb_per_s: megabytes a second by the clock; the bookies and the other client's leftovers share the machine.
+    """
+
+    shape: str
+    client: str
+    entries_per_cpu_s: float
+    mb_per_cpu_s: float
+    mb_per_s: float
+
+
+def summarize(shape: str, client: str, rounds: Sequence[dict[str, float]]) -> Result:
+    """The medians of what the clients returned."""
+    return Result(
+        shape,
+        client,
+        median(r["entries"] / r["cpu_s"] for r in rounds),
+        median(r["bytes"] / 1e6 / r["cpu_s"] for r in rounds),
+        median(r["bytes"] / 1e6 / r["wall_s"] for r in rounds),
+    )
+
+
+def table(results: Sequence[Result]) -> str:
+    """Markdown; the last column says how many times the engine's entries per CPU second are the client's."""
+    engine = {result.shape: result.entries_per_cpu_s for result in results if result.client == ENGINE}
+    lines = [
+        "| entries | client | entries per CPU second | MB per CPU second | MB/s | engine is ahead by |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for result in results:
+        ahead = "" if result.client == ENGINE else f"{engine[result.shape] / result.entries_per_cpu_s:.2f} times"
+        lines.append(
+            f"| {result.shape} | {result.client} | {result.entries_per_cpu_s:,.0f} | {result.mb_per_cpu_s:,.0f} "
+            f"| {result.mb_per_s:,.0f} | {ahead} |"
+        )
+    return "\n".join(lines)
+
+
+def insert(document: str, made: str) -> str:
+    """Put the table between its two marks."""
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+
+
+async def measure(stack: PulsarCluster, java: JavaClient, rounds: int, *, quick: bool) -> list[Result]:
+    """Write the ledgers, read them by turns, and summarize."""
+    store = ZooKeeperStore(stack.endpoints.metadata_store.removeprefix("zk:"))
+    await store.start()
+    cluster = ClusterMetadata(store)
+    pool = BookiePool(cluster.bookie_address)
+    results = []
+    try:
+        for shape in SHAPES:
+            entries = shape.quick if quick else shape.entries
+            say(f"{shape.name}: writing {entries:,} entries")
+            written = await asyncio.to_thread(java.ask, f"write {entries} {shape.size} 2 2 2 CRC32C")
+            ledger_id = written["ledger"]
+            few = min(entries, SINGLE_ENTRIES)
+            taken: dict[str, list[dict[str, float]]] = {client: [] for client in CLIENTS}
+            for number in range(-1, rounds):  # the first round warms the caches and Java's compiler up
+                say(f"{shape.name}: round {number + 1} of {rounds}")
+                took = {ENGINE: await read_ledger(cluster, pool, ledger_id, entries, shape.size)}
+                for client, count, mode in ((CLIENTS[1], entries, "batch"), (CLIENTS[2], few, "single")):
+                    took[client] = await asyncio.to_thread(java.ask, f"read {ledger_id} {count} {mode}")
+                for client, one in took.items():
+                    expected = few if client == CLIENTS[2] else entries
+                    if (one["entries"], one["bytes"]) != (expected, expected * shape.size):
+                        raise DevstackError(f"{client} read {one}, not {expected} entries of {shape.size} bytes")
+                    if number >= 0:
+                        taken[client].append(one)
+            results += [summarize(shape.name, client, taken[client]) for client in CLIENTS]
+    finally:
+        pool.close()
+        await store.close()
+    return results
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run it all; exit status 1 where it could not be measured."""
+    parser = argparse.ArgumentParser(prog="python -m bench.storage", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer entries and rounds; does not touch the document")
+    parser.add_argument("--rounds", type=int, help="measured rounds a client and shape (default 5, quick 2)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--base-port", type=int, default=BASE_PORT, help="first port of the stack (default %(default)s)"
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the stack running")
+    arguments = parser.parse_args(argv)
+    rounds = arguments.rounds or (2 if arguments.quick else 5)
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="bench",
+            base_port=arguments.base_port,
+            bookies=2,
+            brokers=1,
+            # Writing the ledgers is no part of the measurement.
+            settings=(Setting("bookie", "journalSyncData", "false"),),
+        )
+    )
+    try:
+        stack.up()
+        try:
+            home = ensure_distribution(stack.spec.version)
+            with JavaClient(SOURCE, home, stack.endpoints.metadata_store) as java:
+                results = uvloop.run(measure(stack, java, rounds, quick=arguments.quick))
+        finally:
+            if not arguments.keep:
+                stack.down()
+    except DevstackError as error:
+        print(f"bench.storage: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    made = table(results)
+    print(made)  # noqa: T201
+    figures: dict[str, Any] = {
+        "version": stack.spec.version,
+        "machine": f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}",
+        "rounds": rounds,
+        "results": [{name: getattr(result, name) for name in result.__dataclass_fields__} for result in results],
+    }
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    if not arguments.quick:
+        note = f"Pulsar {figures['version']}, {figures['machine']}, median of {rounds} rounds.\n"
+        DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
