@@ -36,7 +36,9 @@ async def describe(storage: Storage, topic: TopicName) -> Fields:
         return {"topic": str(topic), "exists": False}
     chain = LedgerChain()
     chain.topic_changed(info)
-    ledgers = [await _ledger(storage, chain, ledger) for ledger in sorted(info.ledger_info, key=lambda one: one.ledger_id)]
+    ledgers = [
+        await _ledger(storage, chain, ledger) for ledger in sorted(info.ledger_info, key=lambda one: one.ledger_id)
+    ]
     count = 0 if chain.limit is None else chain.distance(EARLIEST, chain.limit)
     return {
         "topic": str(topic),
