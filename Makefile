@@ -11,7 +11,7 @@ KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; pr
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
 
-include devstack/pulsar.mk devstack/kube.mk
+include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk
 
 # Set-up: both together make a fresh Debian or Ubuntu ready.
 .PHONY: system setup venv lock
