@@ -129,12 +129,12 @@ class EntryReads:
         entries: list[Entry] = []
         deadline = self._loop.time() + BUSY_DEADLINE_S
         while (begin := first + len(entries)) <= last:
-            order = self._choice.order(list(filter(self._pool.knows_batches, ensemble)), self._loop.time(), turn)
+            order = await self._order(list(filter(self._pool.knows_batches, ensemble)), turn)
             try:
                 # A batch can be short: the next one begins where it ended.
                 entries += await self._race(order, partial(self._ask_batch, begin, last))
             except AllFailedError as error:
-                if not await self._rested(error, deadline):
+                if not await self._rested(ensemble, deadline):
                     log.info("ledger %d: %s; reading %d to %d one by one", self._ledger_id, error, begin, last)
                     for start in range(begin, last + 1, PIPELINED_ENTRIES):
                         end = min(start + PIPELINED_ENTRIES - 1, last)
@@ -257,11 +257,12 @@ class EntryReads:
     async def _from_any(self, metadata: LedgerMetadata, entry_id: int) -> Entry:
         deadline = self._loop.time() + BUSY_DEADLINE_S
         while True:
-            order = self._choice.order(metadata.replicas_of(entry_id), self._loop.time())
+            replicas = metadata.replicas_of(entry_id)
+            order = await self._order(replicas)
             try:
                 return await self._race(order, partial(self._ask_entry, entry_id))
             except AllFailedError as error:
-                if not await self._rested(error, deadline):
+                if not await self._rested(replicas, deadline):
                     raise self._verdict(entry_id, error) from error
 
     async def _ask_entry(self, entry_id: int, bookie_id: str) -> Entry:
@@ -314,10 +315,20 @@ class EntryReads:
             raise BookieBusyError(what)
         raise BookieUnavailableError(what)
 
-    async def _rested(self, error: AllFailedError, deadline: float) -> bool:
+    async def _order(self, replicas: Sequence[str], turn: int = 0) -> list[str]:
+        """Whom to ask, best first, without those that have too many requests; where all have, wait for the first of them."""
+        while True:
+            now = self._loop.time()
+            order = self._choice.order(replicas, now, turn)
+            willing = [bookie_id for bookie_id in order if not self._choice.rest(bookie_id, now)]
+            if willing or not order:
+                return willing
+            await asyncio.sleep(min(self._choice.rest(bookie_id, now) for bookie_id in order))
+
+    async def _rested(self, replicas: Sequence[str], deadline: float) -> bool:
         """Where a bookie only has too many requests: wait until the first of those may be asked again. False: it is no use."""
         now = self._loop.time()
-        rests = [self._choice.rest(bookie, now) for bookie, why in error.failures if isinstance(why, BookieBusyError)]
+        rests = [rest for bookie_id in replicas if (rest := self._choice.rest(bookie_id, now))]
         if not rests or now + min(rests) > deadline:
             return False
         await asyncio.sleep(min(rests))

@@ -30,6 +30,11 @@ def test_a_lac_request_is_what_the_protocol_says_to_the_byte():
     assert bookie.encode_read_lac(9, 47) == len(frame).to_bytes(4, "big") + frame
 
 
+def test_a_request_for_tls_is_what_the_protocol_says_to_the_byte():
+    frame = b"\x0a\x06" + b"\x08\x03\x10\x09\x18\x01" + b"\xd2\x06\x00"  # START_TLS, field 106, empty
+    assert bookie.encode_start_tls(1) == len(frame).to_bytes(4, "big") + frame
+
+
 @given(st.integers(0, 1 << 62), st.integers(-1, 1 << 62), st.integers(0, 1 << 31))
 def test_no_request_of_ours_can_fence(ledger_id, entry_id, number):
     for frame in (
