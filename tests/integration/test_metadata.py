@@ -55,7 +55,9 @@ async def until(condition, what: str) -> None:
 @pytest.fixture
 def other(pulsar: Endpoints):
     """Another client of the same ZooKeeper, which writes below our own root."""
-    client = KazooClient(pulsar.metadata_store.removeprefix("zk:"))
+    client = KazooClient(
+        pulsar.metadata_store.removeprefix("zk:"), timeout=40
+    )  # outlives what a test does to ZooKeeper
     client.start(10)
     root = f"/pulsar-readonly/test-{uuid.uuid4().hex[:8]}"
     yield client, root
@@ -128,7 +130,7 @@ def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(
             await until(lambda: store.connected and store._client.client_id[0] != first, "a new session")
 
             def ours() -> bool:
-                stat = client.exists(f"{root}/members/me")
+                stat = client.retry(client.exists, f"{root}/members/me")
                 return stat is not None and stat.ephemeralOwner == store._client.client_id[0]
 
             deadline = time.monotonic() + DEADLINE_S
@@ -138,9 +140,10 @@ def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(
             # Watches of the new session, not the slow poll, must tell.
             monkeypatch.setattr(watches.NodeWatch, "_compare", None)
             for value in (b"one", b"two"):
-                (client.set if client.exists(f"{root}/node") else client.create)(f"{root}/node", value)
+                write = client.set if client.retry(client.exists, f"{root}/node") else client.create
+                client.retry(write, f"{root}/node", value)
                 await until(lambda value=value: told[-1] == value, "told after the loss of the session")
-            client.create(f"{root}/members/you")
+            client.retry(client.create, f"{root}/members/you")
             await until(lambda: names[-1] == {"me", "you"}, "children told after the loss of the session")
 
     asyncio.run(run())
