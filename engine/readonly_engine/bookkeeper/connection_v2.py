@@ -48,11 +48,6 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
         """Whether the bookie closed the connection without an answer to any batch read: so do those that do not know it."""
         return self.closed and self._ever_asked and not self._session.answered
 
-    @property
-    def answered(self) -> bool:
-        """Whether the bookie has ever answered: then it knows batch reads."""
-        return self._session.answered
-
     def batch_read(
         self, ledger_id: int, first: int, max_count: int, max_bytes: int, digest: Digest
     ) -> asyncio.Future[Batch]:
