@@ -30,6 +30,9 @@ CONSUMER_ID: Final = 0
 FOLLOWED: Final = 6
 """So many logs are followed at their tail while they are written and disturbed; all of them would starve the writers."""
 
+QUORUMS: Final = ((2, 2, 2), (3, 2, 2))
+"""Ensemble size, write quorum, ack quorum: every bookie of a ledger has all of it, or entries are spread over three (odd seeds)."""
+
 TRANSACTION_TURNS: Final = (1, ROUNDS - 1)
 """After these rounds transactions are written too."""
 
@@ -67,7 +70,9 @@ class Report:
         messages: messages published by the Python client.
         ended: transactions.
         disturbances: how many.
-        seconds: how long publishing and comparing took.
+        quorum: ensemble size, write quorum, ack quorum.
+        publish_s: how long publishing took.
+        compare_s: how long comparing took.
     """
 
     options: Options
@@ -76,6 +81,7 @@ class Report:
     messages: int = 0
     ended: list[Ended] = field(default_factory=list)
     disturbances: list[str] = field(default_factory=list)
+    quorum: tuple[int, int, int] = (0, 0, 0)
     publish_s: float = 0.0
     compare_s: float = 0.0
 
@@ -104,6 +110,7 @@ class Report:
             f"transactions committed, aborted, open  {ends[0]:>12,}{ends[1]:>8,}{ends[2]:>4}",
             f"unloads, compactions                   {unloads:>12,}{compactions:>8,}",
             f"restarts                               {', '.join(restarts) or 'none'}",
+            f"ensemble, write quorum, ack quorum     {self.quorum[0]:>12}{self.quorum[1]:>8}{self.quorum[2]:>4}",
             f"entries by feature                     {', '.join(f'{name} {n:,}' for name, n in features)}",
             f"seconds publishing, comparing          {self.publish_s:>12.0f}{self.compare_s:>8.0f}",
             f"seed                                   {self.options.seed:>12}",
@@ -124,6 +131,7 @@ class Run:
         self._stack = stack
         self._options = options
         rng = random.Random(options.seed)
+        self._quorum = QUORUMS[options.seed % len(QUORUMS)]
         self._namespace = f"public/oracle-{options.seed}-{int(time.time()):x}"
         self._topics = plan_topics(rng, self._namespace, options.topics)
         self._rounds = plan_rounds(rng, self._topics, options.entries)
@@ -135,6 +143,8 @@ class Run:
         """Do it all; the report says whether it passed."""
         begin = time.monotonic()
         self._stack.admin().create_namespace(self._namespace)
+        ensemble, write, ack = self._report.quorum = self._quorum
+        self._stack.admin().set_persistence(self._namespace, ensemble=ensemble, write_quorum=write, ack_quorum=ack)
         for topic in self._topics:
             if topic.partitions:
                 self._stack.admin().create_partitioned_topic(topic.name, topic.partitions)
