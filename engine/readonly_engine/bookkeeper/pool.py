@@ -160,12 +160,15 @@ class _Connections(Generic[Connection]):
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, asyncio.Task[Connection]] = {}
         self._failed: dict[str, tuple[float, BookieUnavailableError]] = {}
+        self._closed = False
 
     def ready(self, bookie_id: str) -> Connection | None:
         connection = self._open.get(bookie_id)
         return None if connection is None or connection.closed else connection
 
     async def get(self, bookie_id: str) -> Connection:
+        if self._closed:
+            raise BookieUnavailableError(f"bookie {bookie_id} is not asked any more: the connections were closed")
         now = asyncio.get_running_loop().time()
         failed = self._failed.get(bookie_id)
         if failed is not None and now - failed[0] < RETRY_AFTER_S:
@@ -185,6 +188,7 @@ class _Connections(Generic[Connection]):
         return True
 
     def close(self) -> None:
+        self._closed = True
         for task in self._opening.values():
             task.cancel()
         for connection in self._open.values():
