@@ -235,7 +235,7 @@ _YAML_ODDITIES: Final = (
     b"a: &a [*a]",
     b"- " * 50,
     b"{" * 200,
-    b"[" * 1100,
+    b"[" * 300,
     b"!!python/none x",
 )
 

@@ -31,7 +31,7 @@ FOLLOWED: Final = 6
 """So many logs are followed at their tail while they are written and disturbed; all of them would starve the writers."""
 
 QUORUMS: Final = ((2, 2, 2), (3, 2, 2))
-"""Ensemble size, write quorum, ack quorum: every bookie of a ledger has all of it, or entries are spread over three (odd seeds)."""
+"""Ensemble size, write quorum, ack quorum: each bookie has all of a ledger, or (odd seeds) entries are spread over three."""
 
 TRANSACTION_TURNS: Final = (1, ROUNDS - 1)
 """After these rounds transactions are written too."""
