@@ -1,0 +1,79 @@
+"""What is missing or wrong among the settings of tiered storage is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
+from readonly_engine.tiered.errors import SettingMissingError
+from readonly_engine.tiered.stores import DRIVERS, Location, locate, open_store
+from readonly_engine.wire.managed_ledger_pb2 import OffloadDriverMetadata
+
+
+def noted(name, **properties):
+    made = OffloadDriverMetadata(name=name)
+    for key, value in properties.items():
+        made.properties.add(key=key, value=value)
+    return made
+
+
+def test_a_location_is_as_noted_unless_a_setting_replaces_it() -> None:
+    note = noted("S3", bucket="b", region="r", serviceEndpoint="http://store:9000/")
+    assert locate(note, TieredConfig()) == Location("S3", "b", "r", "http://store:9000")
+    config = TieredConfig(bucket="other", region="s", endpoint="https://near")
+    assert locate(note, config) == Location("S3", "other", "s", "https://near")
+    folder = noted("filesystem", storageBasePath="file:///data")
+    assert locate(folder, TieredConfig()).path == "/data"
+    assert locate(folder, TieredConfig(filesystem_root=Path("/mnt"))).path == "/mnt"
+
+
+@pytest.mark.parametrize(
+    ("note", "says"),
+    [
+        (noted("S3"), "set tiered-storage.bucket"),
+        (noted("tape", bucket="b"), "the driver 'tape'; known are aws-s3"),
+        (noted("filesystem", storageBasePath="hdfs://name:9000/x"), "set tiered-storage.filesystem-root"),
+    ],
+)
+def test_a_note_that_does_not_tell_enough(note, says) -> None:
+    with pytest.raises(SettingMissingError, match=says):
+        locate(note, TieredConfig())
+
+
+@pytest.mark.parametrize(
+    ("driver", "endpoint", "environment", "says"),
+    [
+        ("S3", "http://store:1", {}, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        ("S3", "", {"ACCESS_KEY_ID": "a", "ACCESS_KEY_SECRET": "b"}, "set tiered-storage.endpoint"),
+        (
+            "aws-s3",
+            "",
+            {"AWS_ACCESS_KEY_ID": "a"},
+            "AWS_ACCESS_KEY_ID is set in the environment, and AWS_SECRET_ACCESS_KEY",
+        ),
+        ("azureblob", "", {}, "set AZURE_STORAGE_ACCOUNT in the environment"),
+        ("azureblob", "", {"AZURE_STORAGE_ACCOUNT": "a"}, "set AZURE_STORAGE_ACCESS_KEY in the environment"),
+        ("google-cloud-storage", "", {"GOOGLE_APPLICATION_CREDENTIALS": "/none"}, "there is no file /none"),
+    ],
+)
+def test_missing_credentials_are_named(driver, endpoint, environment, says) -> None:
+    assert driver in DRIVERS
+    with pytest.raises(SettingMissingError, match=says):
+        open_store(Location(driver, "b", "", endpoint), TieredConfig(), environment)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"endpoint": "store:9000"}, "endpoint: 'store:9000' would be http://HOST:PORT"),
+        ({"filesystem-root": "data"}, "filesystem-root: 'data' would be an absolute path"),
+        ({"request-timeout": 0}, "request-timeout: 0 would be seconds"),
+        ({"read-size": 1}, "read-size: 1 would be at least 64KiB"),
+        ({"cache-size": 1 << 20}, "cache-size: 1048576 would be at least four times"),
+        ({"bucket": 5}, "bucket: must be a text"),
+    ],
+)
+def test_wrong_settings_are_named(settings, says) -> None:
+    with pytest.raises(TieredConfigError, match=says):
+        parse_tiered_config(settings, int)
