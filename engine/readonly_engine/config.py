@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-import yaml
-
 from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
+from readonly_engine.yaml_file import YamlFileError, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -137,8 +136,8 @@ def _tiered_storage(value: object) -> TieredConfig:
     """A mapping, or on the command line a text that is one in YAML."""
     if isinstance(value, str):
         try:
-            value = yaml.safe_load(value)
-        except yaml.YAMLError:
+            value = parse_yaml(value)
+        except YamlFileError:
             raise ConfigError(f"{value!r} would be a mapping as {{read-priority: bookkeeper-first}}") from None
     try:
         return parse_tiered_config(value, _size)
@@ -184,12 +183,9 @@ def read_config_file(path: Path) -> dict[str, Any]:
         ConfigError: the file cannot be read, is not YAML, or has a key that is no setting.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"--config {path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # PyYAML lets a date such as 0000-00-00 raise a ValueError, and a thousand brackets a RecursionError.
-        raise ConfigError(f"--config {path} is not YAML: {error}") from error
+        document = read_yaml(path, "--config")
+    except YamlFileError as error:
+        raise ConfigError(str(error)) from error
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -33,7 +33,7 @@ _INTERESTING: Final = tuple(
 
 
 class HangError(BaseException):
-    """An input took longer than EXAMPLE_SECONDS; not an Exception, so that no parser can catch it."""
+    """An input took more than EXAMPLE_SECONDS of CPU; not an Exception, so that no parser can catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,12 @@ def limit_memory() -> None:
 @contextlib.contextmanager
 def _deadline() -> Iterator[None]:
     def late(_signal: int, _frame: FrameType | None) -> None:
-        raise HangError(f"more than {EXAMPLE_SECONDS:g} s for one input")
+        raise HangError(f"more than {EXAMPLE_SECONDS:g} CPU seconds for one input")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, EXAMPLE_SECONDS)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, EXAMPLE_SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

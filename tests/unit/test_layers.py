@@ -22,7 +22,7 @@ BELOW = {
     "topic": {"tiered", "bookkeeper", "metadata", "wire"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire"},
     "relay": {"topic", "metadata", "wire"},
-    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire"},
+    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "yaml_file"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""

@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.yaml_file import YamlFileError, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -114,12 +113,9 @@ def load_bindings(path: Path) -> Bindings:
         BindingsError: the file cannot be read, or is not what it should be.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BindingsError(f"bindings file {path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # PyYAML lets a date such as 0000-00-00 raise a ValueError, and a thousand brackets a RecursionError.
-        raise BindingsError(f"bindings file {path} is not YAML: {error}") from error
+        document = read_yaml(path, "bindings file")
+    except YamlFileError as error:
+        raise BindingsError(str(error)) from error
     top = _mapping(document, f"bindings file {path}", {"revision", "bindings"})
     revision, items = top.get("revision"), top.get("bindings", [])
     if not isinstance(revision, str):
