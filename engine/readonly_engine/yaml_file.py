@@ -45,6 +45,6 @@ def read_yaml(path: Path, what: str) -> Any:
     except OSError as error:
         raise YamlFileError(f"{what} {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise YamlFileError(f"{what} {path} is not UTF-8: {error}") from error
+        raise YamlFileError(f"{what} {path} is not YAML: {error}") from error
     except YamlFileError as error:
         raise YamlFileError(f"{what} {path} is {error}") from error
