@@ -126,6 +126,10 @@ class ReplicaChoice:
             return SPECULATE_S[0]  # one more try of a bookie that failed should cost little
         average = self._average(health, now)
         if average is None:
+            # Nothing is known of this one lately: it should be about as quick as the slowest of the others.
+            others = (self._average(other, now) for other in self._health.values())
+            average = max((known for known in others if known is not None), default=None)
+        if average is None:
             return SPECULATE_S[1]
         return min(max(SPECULATE_FACTOR * average, SPECULATE_S[0]), SPECULATE_S[1])
 

@@ -156,3 +156,10 @@ def test_one_that_only_failed_needs_no_rest_and_little_patience():
     assert known.patience("a", 1.0) == replicas.SPECULATE_S[0]
     known.answered("a", 0.05, 1.0)
     assert known.patience("a", 1.0) == pytest.approx(0.5)
+
+
+def test_one_that_nothing_is_known_of_is_expected_to_be_as_quick_as_the_slowest_other():
+    known = choice()
+    known.answered("a", 0.03, 0.0)
+    known.answered("b", 0.05, 0.0)
+    assert known.patience("c", 1.0) == pytest.approx(0.5)
