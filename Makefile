@@ -17,10 +17,11 @@ include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk
 .PHONY: system setup venv lock
 system: ## install the Debian packages that are missing (needs root)
 	@devstack/install-packages
-setup: $(STAMP) ## everything else that demo and tests need: Python packages, the Pulsar distribution, Kubernetes, images
+setup: $(STAMP) ## everything else that demo and tests need: Python packages, the Pulsar distribution, Kubernetes, images, an object store
 	@$(PY) -m devstack pulsar fetch
 	@$(PY) -m devstack kube build
 	@$(PY) -m devstack image build all
+	@$(PY) -m devstack objectstore build
 venv: $(STAMP) ## the locked Python packages, in .venv
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
