@@ -39,6 +39,12 @@ class Tool:
         assert done.returncode == status, self.error
         return done.stdout.decode(errors="replace")
 
+    def settle(self, *topics: str) -> None:
+        """Wait until the bookies know that the last entries are confirmed: up to two intervals of explicit LAC later."""
+        deadline = time.monotonic() + LIMIT_S
+        while any("unconfirmed" in self.run("show", topic) for topic in topics):
+            assert time.monotonic() < deadline, "the last entries are never confirmed"
+
     def read(self, *words: str) -> list[dict]:
         return [json.loads(line) for line in self.run("read", *words, "-o", "json").splitlines()]
 
@@ -82,6 +88,7 @@ def test_every_compression_of_the_stock_client(
         pulsar_client, topic, values, batching_enabled=batched,
         compression_type=getattr(pulsar_lib.CompressionType, compression),
     )  # fmt: skip
+    tool.settle(topic)
     got = tool.read(topic)
     assert [one["value"].encode() for one in got] == values
     assert [one["id"] for one in got] == ids
@@ -95,6 +102,7 @@ def test_text_is_a_line_for_a_message(tool: Tool, pulsar_client, topic: str) -> 
     producer = pulsar_client.create_producer(topic, batching_enabled=False)
     for value in (b"a line\nand \x1b[31mcolour", b"\xff\x00", b""):
         producer.send(value, properties={"a": "b"}, partition_key="k")
+    tool.settle(topic)
     lines = tool.run("read", topic).splitlines()
     assert [line.split(" ", 2)[2] for line in lines] == [
         r"key=k a=b a line\nand \x1b[31mcolour",
@@ -113,6 +121,7 @@ def test_chunks_are_joined_or_shown(tool: Tool, pulsar_client, topic: str) -> No
     )
     sent = producer.send(value, partition_key="big")
     producer.send(b"small")
+    tool.settle(topic)
     whole, small = tool.read(topic)
     assert base64.b64decode(whole["value_base64"]) == value
     assert (whole["note"], whole["key"], whole["chunks"]) == ("3 chunks", "big", 3)
@@ -139,6 +148,7 @@ def test_encrypted_messages_are_marked(tool: Tool, pulsar_client, topic: str, tm
         batching_enabled=False,
     )  # fmt: skip
     producer.send(b"secret")
+    tool.settle(topic)
     (one,) = tool.read(topic)
     assert "value" not in one
     assert one["note"].startswith("encrypted for shop: ")
@@ -148,6 +158,7 @@ def test_encrypted_messages_are_marked(tool: Tool, pulsar_client, topic: str, tm
 def test_where_to_begin_and_how_many(tool: Tool, pulsar_client, topic: str) -> None:
     producer = pulsar_client.create_producer(topic, batching_enabled=False)
     ids = [message_id(producer.send(b"%d" % number)) for number in range(150)]
+    tool.settle(topic)
     every = tool.read(topic)
     assert [one["id"] for one in every] == ids
     assert [one["id"] for one in tool.read(topic, "--from", ids[120])] == ids[120:]
@@ -166,6 +177,7 @@ def test_partitions_in_one_stream(tool: Tool, pulsar_client, admin: PulsarAdmin,
     )
     for number in range(90):
         producer.send(b"%d" % number)
+    tool.settle(*(f"{topic}-partition-{index}" for index in range(3)))
     got = tool.read(topic)
     assert sorted(int(one["value"]) for one in got) == list(range(90))
     assert [one["publish_time"] for one in got] == sorted(one["publish_time"] for one in got)
@@ -210,6 +222,7 @@ def test_a_closed_pipe_ends_it_quietly(tool: Tool, pulsar_client, topic: str) ->
 def test_progress_is_shown_to_whoever_looks(tool: Tool, pulsar_client, topic: str, tmp_path) -> None:
     """Standard error is a terminal and the output a file: a read of some seconds says how far it is."""
     send_all(pulsar_client, topic, [os.urandom(1 << 20)] * 100, batching_enabled=False, compression_type=NO_COMPRESSION)
+    tool.settle(topic)
     ours, theirs = pty.openpty()
     with (tmp_path / "out").open("wb") as out:
         reader = tool.start("read", topic, "-o", "json", stdout=out, stderr=theirs)
@@ -273,6 +286,7 @@ def test_an_open_ledger_has_a_lac_and_its_bookies(tool: Tool, pulsar: Endpoints,
 
 def test_reading_costs_no_broker_anything(tool: Tool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
     send_all(pulsar_client, topic, [b"x"] * 50, batching_enabled=False)
+    tool.settle(topic)
     before = admin.stats(topic)
     assert len(tool.read(topic)) == 50
     after = admin.stats(topic)

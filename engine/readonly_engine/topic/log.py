@@ -273,9 +273,11 @@ class TopicLog:
         for position in positions:
             self._reads[position] = task
 
-        def forget(_: object) -> None:
+        def forget(ended: asyncio.Task[list[TopicEntry]]) -> None:
             for position in positions:
                 self._reads.pop(position, None)
+            if not ended.cancelled():
+                ended.exception()  # whoever waits has it; a read ahead that nobody waits for any more may fail
 
         task.add_done_callback(forget)
         return task
