@@ -6,6 +6,7 @@ Sources: LedgerMetadataSerDe and BookieServiceInfoSerde (BookKeeper 4.17), MetaS
 from __future__ import annotations
 
 import re
+import warnings
 from bisect import bisect_right
 from dataclasses import dataclass
 
@@ -121,7 +122,10 @@ def _decode_version_2(rest: bytes) -> LedgerMetadataFormat:
     message = LedgerMetadataFormat()
     try:
         text = _TEXT_TOKEN.sub(_snake_case, rest.decode())
-        text_format.Parse(text, message, allow_unknown_field=True)
+        with warnings.catch_warnings():
+            # A damaged escape in a string is an error of the data, not of this program.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            text_format.Parse(text, message, allow_unknown_field=True)
     except (UnicodeDecodeError, text_format.ParseError, RecursionError) as error:
         raise MalformedFrameError("a ledger's znode of version 2 holds damaged metadata") from error
     return message
