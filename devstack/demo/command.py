@@ -9,7 +9,7 @@ from devstack.console import say, step
 from devstack.demo.report import render
 from devstack.demo.run import CLIENT_NAMESPACE, EXAMPLE, OPERATOR_NAMESPACE, Demo
 from devstack.errors import DevstackError
-from devstack.kube.command import choose
+from devstack.kube.choice import choose
 
 if TYPE_CHECKING:
     import argparse

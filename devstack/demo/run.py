@@ -15,7 +15,7 @@ from devstack.demo.report import SubscriptionResult, subscription_result
 from devstack.errors import DevstackError
 from devstack.images.builders import build, load
 from devstack.images.targets import PROJECT, TARGETS
-from devstack.kube.command import DEFAULT_NAME, choose
+from devstack.kube.choice import DEFAULT_NAME, choose
 from devstack.writer.cluster import WriterSpec
 from devstack.writer.cluster import up as writer_up
 

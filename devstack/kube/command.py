@@ -12,8 +12,6 @@ from devstack.kube.programs import EXTRAS
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["DEFAULT_NAME", "add_commands", "choose"]
-
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add up, down, status and build."""

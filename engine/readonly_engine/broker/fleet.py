@@ -85,10 +85,6 @@ class Fleet:
         """The URL of the broker that serves a topic."""
         return choose_broker(str(topic), self.members)
 
-    def serves(self, topic: TopicName) -> bool:
-        """Whether it is this broker."""
-        return self.broker_of(topic) == self.url
-
     def _node(self) -> str:
         return f"{self._folder}/{quote(self.url, safe='')}"
 
