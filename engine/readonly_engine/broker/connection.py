@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 from readonly_engine import __version__
 from readonly_engine.broker.consumer import Consumer
+from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
+from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.subscription import SERVED_TYPES
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.relay.identity import Identity
-from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import (
     NEWEST_PROTOCOL_VERSION,
     body_of,
@@ -29,8 +30,6 @@ from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandConnected,
     CommandError,
-    CommandLookupTopicResponse,
-    CommandPartitionedTopicMetadataResponse,
     CommandPing,
     CommandPong,
     CommandSuccess,
@@ -52,19 +51,6 @@ WRITE_BUFFER_BYTES = 1 << 20
 
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
-
-_ANY_BROKER = frozenset({BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA})
-"""Requests that every broker of the writable cluster can answer."""
-
-_OF_CONSUMER = frozenset(
-    {
-        BaseCommand.SEEK,
-        BaseCommand.UNSUBSCRIBE,
-        BaseCommand.GET_LAST_MESSAGE_ID,
-        BaseCommand.CONSUMER_STATS,
-    }
-)
-"""Requests that concern a consumer and are answered by the owner."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -94,6 +80,10 @@ class ClientConnection(asyncio.Protocol):
         """The consumers on this connection."""
         return list(self._consumers.values())
 
+    def consumer(self, consumer_id: int) -> Consumer | None:
+        """The consumer with an id."""
+        return self._consumers.get(consumer_id)
+
     # Writing
 
     def send(self, frame: bytes) -> None:
@@ -109,15 +99,18 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None and not self._closed:
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
-    def _respond(self, command: BaseCommand, request_id: int) -> None:
+    def respond(self, command: BaseCommand, request_id: int) -> None:
+        """Send a response under the id of the client's request."""
         body_of(command).request_id = request_id
         self.send(encode_command(command))
 
-    def _error(self, request_id: int, code: ServerError, message: str) -> None:
+    def refuse(self, request_id: int, code: ServerError, message: str) -> None:
+        """Answer a request with an error."""
         error = CommandError(request_id=request_id, error=code, message=message)
         self.send(encode_command(BaseCommand(type=BaseCommand.ERROR, error=error)))
 
-    def _succeed(self, request_id: int) -> None:
+    def succeed(self, request_id: int) -> None:
+        """Answer a request with SUCCESS."""
         self.send(encode_command(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=request_id))))
 
     # asyncio.Protocol
@@ -216,7 +209,7 @@ class ClientConnection(asyncio.Protocol):
         elif kind == BaseCommand.SUBSCRIBE:
             self._subscribe(command)
         elif kind == BaseCommand.LOOKUP:
-            self._lookup(command)
+            self._spawn(answer_lookup(self, command))
         elif kind == BaseCommand.CLOSE_CONSUMER:
             self._spawn(self._close_consumer(command))
         elif kind == BaseCommand.PRODUCER:
@@ -224,14 +217,14 @@ class ClientConnection(asyncio.Protocol):
             self._spawn(producer.start())
         elif kind == BaseCommand.CLOSE_PRODUCER:
             self._spawn(self._close_producer(command))
-        elif kind in _OF_CONSUMER:
-            self._spawn(self._ask_of_consumer(command))
-        elif kind in _ANY_BROKER:
-            self._spawn(self._ask_anyone(command))
+        elif kind in OF_CONSUMER:
+            self._spawn(ask_of_consumer(self, command))
+        elif kind in OF_ANY_BROKER:
+            self._spawn(ask_anyone(self, command))
         elif kind == BaseCommand.GET_OR_CREATE_SCHEMA:
-            self._spawn(self._ask_owner(command, command.get_or_create_schema.topic))
+            self._spawn(ask_owner(self, command, command.get_or_create_schema.topic))
         elif has_request_id(command):
-            self._error(
+            self.refuse(
                 body_of(command).request_id,
                 ServerError.NotAllowedError,
                 f"{command_name(command)} is not served by a read-only broker; send it to the owner of the topic",
@@ -255,7 +248,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             owner = await self.broker.owners.entrance(self.identity)
         except RelayError as error:
-            self._error(-1, error.code, str(error))
+            self.refuse(-1, error.code, str(error))
             self.close()
             return
         connected = CommandConnected(
@@ -268,102 +261,24 @@ class ClientConnection(asyncio.Protocol):
         self._connected = True
         self.send(encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected)))
 
-    # Lookup
-
-    def _lookup(self, command: BaseCommand) -> None:
-        lookup = command.lookup_topic
-        try:
-            url = self.broker.redirect_for(parse_topic_name(lookup.topic))
-        except TopicNameError:
-            url = None  # the owner says what is wrong with it
-        if url is None:
-            self._spawn(self._ask_anyone(command))
-            return
-        response = CommandLookupTopicResponse(
-            broker_service_url=url,
-            response=CommandLookupTopicResponse.Connect,
-            request_id=lookup.request_id,
-            authoritative=True,
-        )
-        self.send(encode_command(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookup_topic_response=response)))
-
-    # Relayed requests
-
-    async def _ask_anyone(self, command: BaseCommand) -> None:
-        request_id = body_of(command).request_id
-        try:
-            owner = await self.broker.owners.entrance(self.identity)
-            self._respond(await owner.request(command), request_id)
-        except RelayError as error:
-            self._refuse(command, request_id, error)
-
-    async def _ask_owner(self, command: BaseCommand, topic: str) -> None:
-        request_id = body_of(command).request_id
-        try:
-            owner = await self.broker.owners.owner_of(topic, self.identity)
-            self._respond(await owner.request(command), request_id)
-        except RelayError as error:
-            self._error(request_id, error.code, str(error))
-
-    async def _ask_of_consumer(self, command: BaseCommand) -> None:
-        body = body_of(command)
-        request_id = body.request_id
-        consumer = self._consumers.get(body.consumer_id)
-        if consumer is None:
-            self._error(request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
-            return
-        subscription = consumer.subscription
-        try:
-            answer = await consumer.relayed.request(command)
-        except RelayError as error:
-            self._error(request_id, error.code, str(error))
-            return
-        if answer.type == BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE and subscription is not None:
-            last = answer.get_last_message_id_response.last_message_id
-            subscription.confirm(Position(last.ledger_id, last.entry_id))
-        elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.UNSUBSCRIBE:
-            self.drop_consumer(consumer)
-        elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.SEEK and subscription is not None:
-            # The cursor is elsewhere now: every consumer of the subscription starts over.
-            for other in subscription.consumers:
-                other.dismiss("seek")
-        self._respond(answer, request_id)
-
-    def _refuse(self, command: BaseCommand, request_id: int, error: RelayError) -> None:
-        """Lookups and metadata requests have errors of their own."""
-        # A client closes its whole connection on ServiceNotReady here; MetadataError makes it try again (ClientCnx).
-        code = ServerError.MetadataError if error.code == ServerError.ServiceNotReady else error.code
-        if command.type == BaseCommand.LOOKUP:
-            response = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)
-            response.lookup_topic_response.response = CommandLookupTopicResponse.Failed
-        elif command.type == BaseCommand.PARTITIONED_METADATA:
-            response = BaseCommand(type=BaseCommand.PARTITIONED_METADATA_RESPONSE)
-            response.partition_metadata_response.response = CommandPartitionedTopicMetadataResponse.Failed
-        else:
-            self._error(request_id, error.code, str(error))
-            return
-        body = body_of(response)
-        body.error, body.message = code, str(error)
-        self._respond(response, request_id)
-
     # Consumers
 
     def _subscribe(self, command: BaseCommand) -> None:
         subscribe = command.subscribe
         consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
         if consumer_id in self._subscribing:
-            self._error(request_id, ServerError.ServiceNotReady, "the consumer is being created already")
+            self.refuse(request_id, ServerError.ServiceNotReady, "the consumer is being created already")
             return
         if consumer_id in self._consumers:
-            self._succeed(request_id)
+            self.succeed(request_id)
             return
         try:
             topic = parse_topic_name(subscribe.topic)
         except TopicNameError as error:
-            self._error(request_id, ServerError.InvalidTopicName, str(error))
+            self.refuse(request_id, ServerError.InvalidTopicName, str(error))
             return
         if self.broker.redirect_for(topic) != self.broker.fleet.url:
-            self._error(
+            self.refuse(
                 request_id, ServerError.ServiceNotReady, f"{topic} is not served by this broker; look it up again"
             )
             return
@@ -387,11 +302,11 @@ class ClientConnection(asyncio.Protocol):
             self._consumers[consumer.consumer_id] = consumer
             joined = True
         except RelayError as error:
-            self._error(request_id, error.code, str(error))
+            self.refuse(request_id, error.code, str(error))
         except MetadataError as error:
-            self._error(request_id, ServerError.MetadataError, str(error))
+            self.refuse(request_id, ServerError.MetadataError, str(error))
         else:
-            self._respond(answer, request_id)
+            self.respond(answer, request_id)
         finally:
             if not joined:
                 self._forget(consumer)
@@ -409,9 +324,9 @@ class ClientConnection(asyncio.Protocol):
             self._forget(consumer)
             answer = await consumer.relayed.close(command)
         if answer is None:
-            self._succeed(request_id)
+            self.succeed(request_id)
         else:
-            self._respond(answer, request_id)
+            self.respond(answer, request_id)
 
     def drop_consumer(self, consumer: Consumer) -> None:
         """Forget a consumer that the client is told to close, and close it at the owner."""
@@ -434,9 +349,9 @@ class ClientConnection(asyncio.Protocol):
             self.hold_reading(producer, hold=False)
         answer = None if producer is None else await producer.close(command)
         if answer is None:
-            self._succeed(request_id)
+            self.succeed(request_id)
         else:
-            self._respond(answer, request_id)
+            self.respond(answer, request_id)
 
     def drop_producer(self, producer: RelayedProducer) -> None:
         """Forget a producer that the client is told to close."""

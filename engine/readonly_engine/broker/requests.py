@@ -1,0 +1,97 @@
+"""Requests of clients that brokers of the writable cluster answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine.relay.errors import RelayError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.commands import body_of
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadataResponse,
+    ServerError,
+)
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.connection import ClientConnection
+
+OF_ANY_BROKER = frozenset(
+    {BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA}
+)
+"""Requests that every broker of the writable cluster can answer."""
+
+OF_CONSUMER = frozenset(
+    {
+        BaseCommand.SEEK,
+        BaseCommand.UNSUBSCRIBE,
+        BaseCommand.GET_LAST_MESSAGE_ID,
+        BaseCommand.CONSUMER_STATS,
+    }
+)
+"""Requests that concern a consumer and are answered by the owner."""
+
+
+async def ask_anyone(client: ClientConnection, command: BaseCommand) -> None:
+    """Have any broker of the writable cluster answer."""
+    request_id = body_of(command).request_id
+    try:
+        owner = await client.broker.owners.entrance(client.identity)
+        client.respond(await owner.request(command), request_id)
+    except RelayError as error:
+        refuse_lookup(client, command, request_id, error)
+
+
+async def ask_owner(client: ClientConnection, command: BaseCommand, topic: str) -> None:
+    """Have the owner of a topic answer."""
+    request_id = body_of(command).request_id
+    try:
+        owner = await client.broker.owners.owner_of(topic, client.identity)
+        client.respond(await owner.request(command), request_id)
+    except RelayError as error:
+        client.refuse(request_id, error.code, str(error))
+
+
+async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> None:
+    """Have the owner answer what concerns a consumer, and do here what follows from it."""
+    body = body_of(command)
+    request_id = body.request_id
+    consumer = client.consumer(body.consumer_id)
+    if consumer is None:
+        client.refuse(request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
+        return
+    subscription = consumer.subscription
+    try:
+        answer = await consumer.relayed.request(command)
+    except RelayError as error:
+        client.refuse(request_id, error.code, str(error))
+        return
+    if answer.type == BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE and subscription is not None:
+        last = answer.get_last_message_id_response.last_message_id
+        subscription.confirm(Position(last.ledger_id, last.entry_id))
+    elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.UNSUBSCRIBE:
+        client.drop_consumer(consumer)
+    elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.SEEK and subscription is not None:
+        # The cursor is elsewhere now: every consumer of the subscription starts over.
+        for other in subscription.consumers:
+            other.dismiss("seek")
+    client.respond(answer, request_id)
+
+
+def refuse_lookup(client: ClientConnection, command: BaseCommand, request_id: int, error: RelayError) -> None:
+    """Answer with an error; lookups and metadata requests have errors of their own."""
+    # A client closes its whole connection on ServiceNotReady here; MetadataError makes it try again (ClientCnx).
+    code = ServerError.MetadataError if error.code == ServerError.ServiceNotReady else error.code
+    if command.type == BaseCommand.LOOKUP:
+        response = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)
+        response.lookup_topic_response.response = CommandLookupTopicResponse.Failed
+    elif command.type == BaseCommand.PARTITIONED_METADATA:
+        response = BaseCommand(type=BaseCommand.PARTITIONED_METADATA_RESPONSE)
+        response.partition_metadata_response.response = CommandPartitionedTopicMetadataResponse.Failed
+    else:
+        client.refuse(request_id, error.code, str(error))
+        return
+    body = body_of(response)
+    body.error, body.message = code, str(error)
+    client.respond(response, request_id)
