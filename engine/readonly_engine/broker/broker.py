@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.broker.bindings import Bindings, BindingsError, load_bindings
 from readonly_engine.broker.connection import ClientConnection
+from readonly_engine.broker.keep_alive import KeepAlive
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -52,6 +53,7 @@ class Broker:
         self.bindings = patterns
         self.bindings_error: str | None = None
         self.connections: set[ClientConnection] = set()
+        self.keep_alive = KeepAlive()
         self._patterns = patterns
         self._bindings_file = bindings_file
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -68,6 +70,7 @@ class Broker:
         """
         self._load_bindings()
         self._server = await asyncio.get_running_loop().create_server(lambda: ClientConnection(self), host, port)
+        self.keep_alive.start()
         await self.fleet.join(self._evict)
         if self._bindings_file is not None:
             self._watcher = self.spawn(self._watch_bindings())
@@ -92,6 +95,7 @@ class Broker:
             await asyncio.wait(self._tasks, timeout=CLOSE_TIMEOUT_S)
         if self._server is not None:
             self._server.close()
+        self.keep_alive.stop()
         for connection in list(self.connections):
             connection.close()
         self.topics.close()
