@@ -15,6 +15,7 @@ _GROUPS = {
     "kube": ("devstack.kube.command", "a real Kubernetes: kind where Docker runs, else a local node"),
     "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
     "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),
+    "clients": ("devstack.clients.fetch", "stock clients of several languages and releases, for `make compat`"),
     "writer": ("devstack.writer.command", "the writable Pulsar cluster inside that Kubernetes"),
 }
 

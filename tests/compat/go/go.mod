@@ -1,0 +1,4 @@
+// Marks the folder. The modules in use, with their versions, are in devstack/clients/locks.
+module compat
+
+go 1.24.0
