@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog
+    from readonly_engine.topic.transactions import TopicTransactions
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,8 @@ class Subscription:
         log_: the topic.
         name: the subscription.
         kind: CommandSubscribe.SubType.
-        start: where the owner's cursor stands.
+        transactions: of the topic.
+        state: where the owner says that the subscription stands, and how far it lets consumers read.
         holes: the owner's individually deleted messages: ranges (lower, upper].
         counters: where it counts what it does.
         cannot_serve: called with the reason when an entry comes that only the owner can deliver correctly.
@@ -67,7 +69,8 @@ class Subscription:
         log_: TopicLog,
         name: str,
         kind: CommandSubscribe.SubType,
-        start: Position,
+        transactions: TopicTransactions,
+        state: OwnerState,
         holes: Iterable[tuple[Position, Position]],
         counters: Counters,
         cannot_serve: Callable[[Subscription, str], None],
@@ -77,7 +80,7 @@ class Subscription:
         self.kind = kind
         self.counters = counters
         self._log = log_
-        self._cursor = CursorCopy(log_.chain, start)
+        self._cursor = CursorCopy(log_.chain, state.mark_delete or state.last)
         self._cursor.load_holes(holes)
         self._dispatcher: Dispatcher
         if kind == CommandSubscribe.Shared:
@@ -91,7 +94,11 @@ class Subscription:
         self._cannot_serve = cannot_serve
         self._closed = False
         self._paused = False
+        self._transactions = transactions
+        self._txn_start: Position | None = None  # where transactions with messages from here on began to matter
+        self._look_back(state.last)
         log_.listen(self.pump)
+        transactions.listen(self.pump)
 
     # Consumers
 
@@ -121,6 +128,7 @@ class Subscription:
         """Deliver no more."""
         self._closed = True
         self._log.unlisten(self.pump)
+        self._transactions.unlisten(self.pump)
         if self._reading is not None:
             self._reading.cancel()
 
@@ -193,6 +201,7 @@ class Subscription:
         # The owner may name the start of a ledger for the end of the one before: compare what comes next.
         if self._log.chain.after(state.mark_delete) >= self._log.chain.after(self._cursor.mark_delete):
             self._cursor.ack_up_to(state.mark_delete)
+            self._look_back(state.last)
             self.pump()
             return True
         try:
@@ -223,6 +232,9 @@ class Subscription:
             count = min(permits, READ_ENTRIES)
             entries = self._log.cached(position, count)
             if entries:
+                entries = self._decided(entries)
+                if not entries:
+                    return
                 self._deliver(entries)
             elif self._log.chain.readable(position):
                 self._reading = asyncio.create_task(self._read(position, count))
@@ -237,15 +249,11 @@ class Subscription:
                 self.pause()
                 self._cannot_serve(self, reason)
                 return
-        for entry in entries:
-            if entry.marker:
-                self._ack_marker(entry.position)
+        self._ack_filtered([entry.position for entry in entries if entry.marker or self._aborted(entry)])
         self._send(self._dispatcher.offer(entries))
 
     def _only_at_owner(self, entry: TopicEntry) -> str:
         """Why the owner must deliver this entry; empty where it need not."""
-        if entry.in_transaction:
-            return "a message of a transaction, which only the owner knows to be committed"
         if entry.deliver_at and self.kind == CommandSubscribe.Shared:
             return "a message with delayed delivery, which the owner keeps track of"
         return ""
@@ -260,16 +268,45 @@ class Subscription:
             counters.bytes += len(frame)
         counters.entries += len(deliveries)
 
-    def _ack_marker(self, position: Position) -> None:
-        """The owner's dispatcher acks markers as it reads them (AbstractBaseDispatcher); here it reads none."""
-        if self._cursor.is_acked(position):
+    def _ack_filtered(self, positions: list[Position]) -> None:
+        """Ack markers and aborted messages, as the owner's dispatcher does that reads them (AbstractBaseDispatcher)."""
+        positions = [position for position in positions if not self._cursor.is_acked(position)]
+        consumer = next(iter(self._consumers.values()), None)
+        if not positions or consumer is None:
             return
-        for consumer in self._consumers.values():
-            ack = CommandAck(ack_type=CommandAck.Individual)
+        ack = CommandAck(ack_type=CommandAck.Individual)
+        for position in positions:
             ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
-            consumer.relayed.ack(ack)
             self._cursor.ack(position)
-            return
+        consumer.relayed.ack(ack)
+
+    # Transactions
+
+    def _look_back(self, last: Position) -> None:
+        """Find transactions that are open when the subscription starts, with messages before it that it will never read.
+
+        The owner lets consumers read up to `last`, so no transaction with messages up to there is open.
+        """
+        following = self._log.chain.after(last)
+        if self._txn_start is None and following < self._cursor.first_unacked():
+            self._txn_start = following
+
+    def _decided(self, entries: list[TopicEntry]) -> list[TopicEntry]:
+        """Those of the next entries that consumers may get or that are filtered: what lies before the first open transaction."""
+        if self._txn_start is None:
+            self._txn_start = next((entry.position for entry in entries if entry.in_transaction), None)
+            if self._txn_start is None:
+                return entries
+        index = self._transactions.index(self._txn_start)
+        self._transactions.advance(index, entries[-1].position)
+        return [entry for entry in entries if entry.position < index.limit]
+
+    def _aborted(self, entry: TopicEntry) -> bool:
+        return (
+            entry.txn is not None
+            and self._txn_start is not None
+            and self._transactions.index(self._txn_start).aborted(entry.txn)
+        )
 
     async def _read(self, position: Position, count: int) -> None:
         pause = BACKOFF_S[0]

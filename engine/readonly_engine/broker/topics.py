@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.subscription import Counters, Subscription
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.transactions import TopicTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,9 +38,15 @@ class ServedTopic:
 
     def __init__(self, log: TopicLog) -> None:
         self.log = log
+        self.transactions = TopicTransactions(log)
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
         self.lock = asyncio.Lock()
+
+    def close(self) -> None:
+        """Follow the topic no more."""
+        self.transactions.close()
+        self.log.close()
 
 
 class ServedTopics:
@@ -106,7 +113,8 @@ class ServedTopics:
                         served.log,
                         subscribe.subscription,
                         subscribe.sub_type,
-                        state.mark_delete or state.last,
+                        served.transactions,
+                        state,
                         holes,
                         self._counters_of(topic, subscribe.subscription),
                         self._pass_through,
@@ -138,7 +146,7 @@ class ServedTopics:
         for _, served in self.all:
             for subscription in served.subscriptions.values():
                 subscription.close()
-            served.log.close()
+            served.close()
         self._topics.clear()
 
     async def _last_at_owner(self, topic: TopicName) -> Position | None:
@@ -174,4 +182,4 @@ class ServedTopics:
     def _close_if_unused(self, topic: TopicName, served: ServedTopic) -> None:
         if not served.subscriptions and not served.joining and self._topics.get(topic) is served:
             del self._topics[topic]
-            served.log.close()
+            served.close()

@@ -26,11 +26,22 @@ class TopicEntry:
         prefix: what the owner wrote before them for itself; mostly nothing.
         messages: how many messages it holds, which is what it costs in permits.
         marker: whether no consumer may see it.
-        in_transaction: whether it was published in a transaction.
         deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
+        txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
+        aborts: whether it is the marker of an aborted transaction.
     """
 
-    __slots__ = ("_frames", "deliver_at", "in_transaction", "marker", "messages", "payload", "position", "prefix")
+    __slots__ = (
+        "_frames",
+        "aborts",
+        "deliver_at",
+        "marker",
+        "messages",
+        "payload",
+        "position",
+        "prefix",
+        "txn",
+    )
 
     def __init__(self, entry: Entry) -> None:
         try:
@@ -43,9 +54,15 @@ class TopicEntry:
         self.prefix = entry.payload[: len(entry.payload) - len(stored.payload)]
         self.messages = stored.messages
         self.marker = stored.marker
-        self.in_transaction = stored.in_transaction
         self.deliver_at = stored.deliver_at
+        self.txn = stored.txn
+        self.aborts = stored.aborts
         self._frames: dict[tuple[int, int], bytes] = {}
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it was published in a transaction, which may be open or aborted."""
+        return self.txn is not None and not self.marker
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.message_pb2 import MessageMetadata
+from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 
 _BROKER_METADATA_MAGIC = b"\x0e\x02"
 _CHECKSUM_MAGIC = b"\x0e\x01"
@@ -27,15 +27,22 @@ class StoredMessage(NamedTuple):
         payload: the bytes for a MESSAGE frame: from the checksum on, without the broker's own metadata.
         messages: how many messages it holds; permits are counted in these.
         marker: whether it is a marker (of transactions or of replicated subscriptions), which no consumer may see.
-        in_transaction: whether it was published in a transaction, which may be open or aborted.
         deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
+        txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
+        aborts: whether it is the marker of an aborted transaction.
     """
 
     payload: bytes
     messages: int
     marker: bool
-    in_transaction: bool = False
     deliver_at: int = 0
+    txn: tuple[int, int] | None = None
+    aborts: bool = False
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it was published in a transaction, which may be open or aborted."""
+        return self.txn is not None and not self.marker
 
 
 def decode_metadata(payload: bytes) -> MessageMetadata:
@@ -71,6 +78,13 @@ def decode_stored(payload: bytes) -> StoredMessage:
         payload,
         metadata.num_messages_in_batch,
         marker,
-        in_transaction=not marker and metadata.HasField("txnid_most_bits"),
         deliver_at=metadata.deliver_at_time,
+        txn=_txn(metadata),
+        aborts=marker and metadata.marker_type == MarkerType.TXN_ABORT,
     )
+
+
+def _txn(metadata: MessageMetadata) -> tuple[int, int] | None:
+    if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
+        return metadata.txnid_most_bits, metadata.txnid_least_bits
+    return None

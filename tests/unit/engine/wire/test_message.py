@@ -64,6 +64,11 @@ def test_a_message_of_a_transaction_is_known_and_its_marker_is_a_marker():
     assert (found.in_transaction, found.marker) == (True, False)
     found = decode_stored(stored(MessageMetadata(producer_name="p", marker_type=MarkerType.TXN_COMMIT, **ids)))
     assert (found.in_transaction, found.marker) == (False, True)
+    assert (found.txn, found.aborts) == ((0, 0), False)
+    found = decode_stored(stored(MessageMetadata(producer_name="p", marker_type=MarkerType.TXN_ABORT, **ids)))
+    assert (found.txn, found.aborts) == ((0, 0), True)
+    half = decode_stored(stored(MessageMetadata(producer_name="p", txnid_most_bits=3)))
+    assert (half.txn, half.in_transaction) == (None, False)
 
 
 def test_a_delayed_message_says_until_when():

@@ -1,0 +1,199 @@
+"""Transactions of a topic (PIP-31): which messages are committed, and how far consumers may read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.topic.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.log import TopicLog
+
+log = logging.getLogger(__name__)
+
+SCAN_ENTRIES = 100
+"""Entries that are read at once in search of markers."""
+
+FEED_ENTRIES = 1000
+"""Entries out of the cache that are looked into in one turn of the event loop."""
+
+RETRY_S = (0.1, 5.0)
+
+
+class TransactionIndex:
+    """Knows of the transactions with messages from one position on, because it was shown every entry since then.
+
+    A transaction is open from its first message to its marker. Consumers read nothing from the first message of the first open
+    transaction on (TopicTransactionBuffer.getMaxReadPosition), and no message of an aborted one.
+
+    What it keeps is bounded by the transactions that are open, and those aborted in ledgers that are not trimmed yet.
+
+    Args:
+        start: the first entry that it will be shown. No transaction with messages before it may be open.
+    """
+
+    def __init__(self, start: Position) -> None:
+        self.start = start
+        self.next = start
+        self._open: dict[tuple[int, int], Position] = {}  # in the order of their first messages
+        self._aborted: dict[tuple[int, int], int] = {}  # with the ledger of their marker
+
+    @property
+    def first_open(self) -> Position | None:
+        """The first message of the first open transaction; None where none is open."""
+        return next(iter(self._open.values()), None)
+
+    @property
+    def limit(self) -> Position:
+        """Consumers may read what lies before it: all transactions there have ended, and how they did is known."""
+        return self.first_open or self.next
+
+    @property
+    def open_transactions(self) -> int:
+        """How many transactions are open."""
+        return len(self._open)
+
+    def aborted(self, txn: tuple[int, int]) -> bool:
+        """Whether a transaction with messages before the limit was aborted."""
+        return txn in self._aborted
+
+    def feed(self, entries: Iterable[TopicEntry]) -> None:
+        """Show it the next entries: in order, without a gap; those that it has seen are left out."""
+        for entry in entries:
+            position = entry.position
+            if position < self.next:
+                continue
+            self.next = Position(position.ledger_id, position.entry_id + 1)
+            txn = entry.txn
+            if txn is None:
+                continue
+            if not entry.marker:
+                # A message that arrives after the end of an aborted transaction belongs to it; after a commit it opens it anew.
+                if txn not in self._aborted:
+                    self._open.setdefault(txn, position)
+            else:
+                self._open.pop(txn, None)
+                if entry.aborts:
+                    self._aborted[txn] = position.ledger_id
+
+    def trimmed(self, first_ledger: int) -> None:
+        """The ledgers before this one are gone, and the messages of transactions that were aborted there with them."""
+        if any(ledger_id < first_ledger for ledger_id in self._aborted.values()):
+            self._aborted = {txn: ledger for txn, ledger in self._aborted.items() if ledger >= first_ledger}
+
+
+class TopicTransactions:
+    """The transactions of one topic, for all its subscriptions: reads ahead of them in search of markers, as far as they need.
+
+    Costs nothing until a subscription meets a message of a transaction.
+
+    Args:
+        log_: the topic.
+    """
+
+    def __init__(self, log_: TopicLog) -> None:
+        self._log = log_
+        self._indexes: list[TransactionIndex] = []
+        self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
+        self._listeners: set[Callable[[], None]] = set()
+
+    @property
+    def used(self) -> bool:
+        """Whether the topic has messages of transactions, as far as anybody has read."""
+        return bool(self._indexes)
+
+    @property
+    def open_transactions(self) -> int:
+        """How many transactions are open, as far as was read."""
+        return max((index.open_transactions for index in self._indexes), default=0)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call when a read ahead has found something."""
+        self._listeners.add(listener)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Call no more."""
+        self._listeners.discard(listener)
+
+    def index(self, start: Position) -> TransactionIndex:
+        """An index that was shown every entry from a position on, or will be.
+
+        The newest that reaches back far enough, unless an older one has caught up with it: then the older one serves both.
+        """
+        fitting = [index for index in self._indexes if index.start <= start]
+        if not fitting:
+            index = TransactionIndex(start)
+            self._indexes.append(index)
+            return index
+        chosen = max(fitting, key=lambda index: index.start)
+        caught_up = [index for index in fitting if index.start < chosen.start and index.next >= chosen.next]
+        if caught_up:
+            self._drop(chosen)
+            chosen = max(caught_up, key=lambda index: index.start)
+        return chosen
+
+    def advance(self, index: TransactionIndex, wanted: Position) -> None:
+        """Make an index's limit move beyond a wanted position, now or later: then the listeners are called."""
+        chain = self._log.chain
+        if chain.ledger_ids:
+            index.trimmed(chain.ledger_ids[0])
+        fed = 0
+        while index.limit <= wanted and index not in self._scans and fed < FEED_ENTRIES:
+            following = chain.at_or_after(index.next)
+            entries = self._log.cached(following, SCAN_ENTRIES)
+            index.feed(entries)
+            fed += len(entries)
+            if not entries:
+                break
+        if index.limit <= wanted and index not in self._scans and chain.readable(chain.at_or_after(index.next)):
+            scan = self._scans[index] = asyncio.create_task(self._scan(index, wanted))
+            scan.add_done_callback(lambda task: self._scan_ended(index, task))
+
+    def close(self) -> None:
+        """Read no more."""
+        for scan in self._scans.values():
+            scan.cancel()
+        self._listeners.clear()
+
+    def _drop(self, index: TransactionIndex) -> None:
+        self._indexes.remove(index)
+        scan = self._scans.get(index)
+        if scan is not None:
+            scan.cancel()
+
+    async def _scan(self, index: TransactionIndex, wanted: Position) -> None:
+        """Read on until the wanted position is decided, or to the end that there is now."""
+        pause = RETRY_S[0]
+        chain = self._log.chain
+        while index.limit <= wanted and chain.readable(following := chain.at_or_after(index.next)):
+            try:
+                entries = await self._log.read(following, SCAN_ENTRIES)
+            except BookKeeperError as error:
+                log.warning(
+                    "%s: markers of transactions are searched: %s; trying again in %.1f s",
+                    self._log.topic,
+                    error,
+                    pause,
+                )
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, RETRY_S[1])
+                continue
+            pause = RETRY_S[0]
+            index.feed(entries)
+
+    def _scan_ended(self, index: TransactionIndex, task: asyncio.Task[None]) -> None:
+        self._scans.pop(index, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("%s: the search for markers of transactions failed", self._log.topic, exc_info=error)
+            return
+        for listener in list(self._listeners):
+            listener()

@@ -1,0 +1,283 @@
+"""Transactions against a model: the owner's transaction buffer as one list of everything that was written."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.bookkeeper.errors import ReadFailedError
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import Position
+from readonly_engine.topic.transactions import SCAN_ENTRIES, TopicTransactions, TransactionIndex
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
+
+LEDGER_ENTRIES = 7
+
+MESSAGE, COMMIT, ABORT = None, MarkerType.TXN_COMMIT, MarkerType.TXN_ABORT
+
+
+def entry(position, txn=None, marker=None):
+    metadata = MessageMetadata(producer_name="p")
+    if txn is not None:
+        metadata.txnid_most_bits, metadata.txnid_least_bits = 1, txn
+    if marker is not None:
+        metadata.marker_type = marker
+    encoded = metadata.SerializeToString()
+    return TopicEntry(Entry(*position, 0, 0, len(encoded).to_bytes(4, "big") + encoded))
+
+
+class Written:
+    """What was written into a topic, and what the owner makes of it."""
+
+    def __init__(self, writes):
+        self.entries = []
+        for number, (txn, marker) in enumerate(writes):
+            self.entries.append(entry(Position(number // LEDGER_ENTRIES, number % LEDGER_ENTRIES), txn, marker))
+
+    def open_at(self, count):
+        """Position of the first message of each transaction that is open after so many entries."""
+        ongoing = {}
+        for one in self.entries[:count]:
+            if one.txn is not None and one.marker:
+                ongoing.pop(one.txn, None)
+            elif one.txn is not None:
+                ongoing.setdefault(one.txn, one.position)
+        return ongoing
+
+    def aborted_at(self, count):
+        return {one.txn for one in self.entries[:count] if one.aborts}
+
+
+@st.composite
+def topics(draw):
+    """Transactions as they run: messages, then one marker; several at a time, with other messages between."""
+    running, writes, last = [], [], 0
+    for _ in range(draw(st.integers(0, 60))):
+        choice = draw(st.integers(0, 9))
+        if choice < 2:
+            last += 1
+            running.append(last)
+            writes.append((last, MESSAGE))
+        elif choice < 5 and running:
+            writes.append((draw(st.sampled_from(running)), MESSAGE))
+        elif choice < 7 and running:
+            ending = draw(st.sampled_from(running))
+            running.remove(ending)
+            writes.append((ending, draw(st.sampled_from([COMMIT, ABORT]))))
+        elif choice == 7:
+            writes.append((None, MarkerType.REPLICATED_SUBSCRIPTION_SNAPSHOT))
+        else:
+            writes.append((None, MESSAGE))
+    return Written(writes)
+
+
+@given(topics(), st.data())
+def test_an_index_says_what_the_owner_would_wherever_it_started(topic, data):
+    starts = [n for n in range(len(topic.entries)) if not topic.open_at(n)]
+    if not starts:
+        return
+    first = data.draw(st.sampled_from(starts))
+    index = TransactionIndex(topic.entries[first].position)
+    for count in range(first, len(topic.entries)):
+        fed = topic.entries[count]
+        index.feed([fed])
+        ongoing = topic.open_at(count + 1)
+        assert index.first_open == (min(ongoing.values()) if ongoing else None)
+        assert index.open_transactions == len(ongoing)
+        assert fed.position < index.limit or ongoing
+        aborted = topic.aborted_at(count + 1)
+        for one in topic.entries[first : count + 1]:
+            if one.position < index.limit and one.in_transaction:
+                assert index.aborted(one.txn) == (one.txn in aborted)
+
+
+@given(topics(), st.data())
+def test_entries_that_are_shown_again_change_nothing(topic, data):
+    index, again = TransactionIndex(Position(0, 0)), TransactionIndex(Position(0, 0))
+    for count in range(len(topic.entries)):
+        index.feed(topic.entries[count : count + 1])
+        again.feed(topic.entries[data.draw(st.integers(0, count)) : count + 1])
+        assert (again.limit, again.first_open, again.next) == (index.limit, index.first_open, index.next)
+
+
+def test_a_message_that_comes_after_the_abort_of_its_transaction_is_aborted_too():
+    index = TransactionIndex(Position(0, 0))
+    index.feed([entry((0, 0), 5), entry((0, 1), 5, ABORT), entry((0, 2), 5)])
+    assert index.first_open is None
+    assert index.aborted((1, 5))
+
+
+def test_what_was_aborted_is_forgotten_with_the_ledger_of_its_marker():
+    index = TransactionIndex(Position(0, 0))
+    index.feed([entry((0, 0), 5), entry((0, 1), 5, ABORT), entry((1, 0), 6), entry((1, 1), 6, ABORT)])
+    index.trimmed(1)
+    assert (index.aborted((1, 5)), index.aborted((1, 6))) == (False, True)
+
+
+class GrowingLog:
+    """A topic of which so much is written, and of that so much is in the cache."""
+
+    topic = "a topic"
+
+    def __init__(self, entries):
+        self.chain = LedgerChain()
+        self.entries = entries
+        self.in_cache = set()
+        self.reads = 0
+        self.failures = 0
+        info = ManagedLedgerInfo()
+        for ledger_id in sorted({one.position.ledger_id for one in entries} | {0}):
+            info.ledger_info.add(ledger_id=ledger_id)
+        self.chain.topic_changed(info)
+        self.written = 0
+
+    def write_up_to(self, count):
+        self.written = count
+        lengths = {}
+        for one in self.entries[:count]:
+            lengths[one.position.ledger_id] = one.position.entry_id
+        info = ManagedLedgerInfo()
+        last = max(lengths, default=0)
+        for ledger_id in sorted(lengths) or [0]:
+            if ledger_id == last:
+                info.ledger_info.add(ledger_id=ledger_id)
+            else:
+                info.ledger_info.add(ledger_id=ledger_id, entries=lengths[ledger_id] + 1, timestamp=1)
+        self.chain.topic_changed(info)
+        self.chain.lac_advanced(last, lengths.get(last, -1))
+
+    def cached(self, first, count):
+        found = []
+        for one in self.entries[: self.written]:
+            if one.position >= first and len(found) < count:
+                if one.position not in self.in_cache:
+                    break
+                found.append(one)
+        return found
+
+    async def read(self, first, count):
+        self.reads += 1
+        await asyncio.sleep(0)
+        if self.failures:
+            self.failures -= 1
+            raise ReadFailedError("not now")
+        return [one for one in self.entries[: self.written] if one.position >= first][: min(count, 3)]
+
+
+def everything(log, transactions, start, positions):
+    """The positions that a subscription would deliver of these."""
+    index = transactions.index(start)
+    return [
+        one.position
+        for one in log.entries[: log.written]
+        if one.position in positions
+        and one.position < index.limit
+        and not one.marker
+        and not (one.txn is not None and index.aborted(one.txn))
+    ]
+
+
+@given(topics(), st.data())
+def test_what_a_subscription_delivers_is_what_is_committed_before_the_first_open_transaction(topic, data):
+    async def run():
+        log = GrowingLog(topic.entries)
+        transactions = TopicTransactions(log)
+        called = asyncio.Event()
+        transactions.listen(called.set)
+        start = Position(0, 0)
+        written = 0
+        while written < len(topic.entries):
+            written = data.draw(st.integers(written + 1, len(topic.entries)))
+            log.in_cache |= {one.position for one in topic.entries[:written] if data.draw(st.booleans())}
+            log.failures = 0
+            log.write_up_to(written)
+            wanted = topic.entries[data.draw(st.integers(0, written - 1))].position
+            index = transactions.index(start)
+            transactions.advance(index, wanted)
+            if transactions._scans:
+                await asyncio.wait_for(called.wait(), 5)
+            called.clear()
+            ongoing = topic.open_at(written)
+            limit = min(ongoing.values()) if ongoing else Position(1 << 40, 0)
+            aborted = topic.aborted_at(written)
+            expected = [
+                one.position
+                for one in topic.entries[:written]
+                if one.position <= wanted
+                and one.position < limit
+                and not one.marker
+                and not (one.txn is not None and one.txn in aborted)
+            ]
+            positions = {one.position for one in topic.entries if one.position <= wanted}
+            assert everything(log, transactions, start, positions) == expected
+        transactions.close()
+
+    asyncio.run(run())
+
+
+def test_nothing_is_read_beyond_what_is_wanted_where_no_transaction_is_open():
+    async def run():
+        log = GrowingLog([entry((0, n)) for n in range(1000)])
+        log.write_up_to(1000)
+        transactions = TopicTransactions(log)
+        called = asyncio.Event()
+        transactions.listen(called.set)
+        index = transactions.index(Position(0, 10))
+        transactions.advance(index, Position(0, 20))
+        await asyncio.wait_for(called.wait(), 5)
+        assert Position(0, 20) < index.limit <= Position(0, 20 + SCAN_ENTRIES)
+        reads = log.reads
+        transactions.advance(index, Position(0, 15))
+        assert log.reads == reads
+        transactions.close()
+
+    asyncio.run(run())
+
+
+def test_a_read_that_fails_is_tried_again(monkeypatch):
+    monkeypatch.setattr("readonly_engine.topic.transactions.RETRY_S", (0.001, 0.001))
+
+    async def run():
+        log = GrowingLog([entry((0, 0), 1), entry((0, 1), 1, COMMIT)])
+        log.write_up_to(2)
+        log.failures = 3
+        transactions = TopicTransactions(log)
+        called = asyncio.Event()
+        transactions.listen(called.set)
+        index = transactions.index(Position(0, 0))
+        transactions.advance(index, Position(0, 0))
+        await asyncio.wait_for(called.wait(), 5)
+        assert index.limit == Position(0, 2)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("older", "newer", "shared"), [(0, 5, False), (5, 0, True), (3, 3, True)])
+def test_subscriptions_share_an_index_that_reaches_back_far_enough(older, newer, shared):
+    async def run():
+        transactions = TopicTransactions(GrowingLog([entry((0, n)) for n in range(10)]))
+        first = transactions.index(Position(0, newer))
+        assert transactions.used
+        assert (transactions.index(Position(0, older)) is first) == shared
+
+    asyncio.run(run())
+
+
+def test_an_older_index_that_has_caught_up_serves_both():
+    async def run():
+        entries = [entry((0, n)) for n in range(10)]
+        transactions = TopicTransactions(GrowingLog(entries))
+        late = transactions.index(Position(0, 5))
+        early = transactions.index(Position(0, 0))
+        late.feed(entries[5:8])
+        assert transactions.index(Position(0, 5)) is late
+        early.feed(entries[:8])
+        assert transactions.index(Position(0, 5)) is early
+        assert transactions.index(Position(0, 0)) is early
+
+    asyncio.run(run())
