@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -46,10 +46,12 @@ class PulsarAdmin:
     Attributes:
         url: any broker's `http://HOST:PORT`.
         timeout: seconds for one request.
+        token: who asks, where the brokers want to know.
     """
 
     url: str
     timeout: float = 30.0
+    token: str = field(default="", repr=False)
 
     # -- topics ------------------------------------------------------------------------------------------------------------
 
@@ -204,6 +206,23 @@ class PulsarAdmin:
         }
         self._request("POST", f"/admin/v2/namespaces/{namespace}/persistence", body=body)
 
+    def grant(self, namespace: str, role: str, *actions: str) -> None:
+        """Let a role `produce` or `consume` in a namespace."""
+        self._request("POST", f"/admin/v2/namespaces/{namespace}/permissions/{quote(role)}", body=list(actions))
+
+    def grant_on_topic(self, topic: str, role: str, *actions: str) -> None:
+        """Let a role `produce` or `consume` on one topic."""
+        self._request("POST", f"{topic_path(topic)}/permissions/{quote(role)}", body=list(actions))
+
+    def revoke_on_topic(self, topic: str, role: str) -> None:
+        """Take back what a role was granted on one topic."""
+        self._request("DELETE", f"{topic_path(topic)}/permissions/{quote(role)}")
+
+    def grant_subscription(self, namespace: str, subscription: str, *roles: str) -> None:
+        """Let only these roles use a subscription of a namespace."""
+        path = f"/admin/v2/namespaces/{namespace}/permissions/subscription/{quote(subscription, safe='')}"
+        self._request("POST", path, body=list(roles))
+
     # -- brokers -----------------------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[str]:
@@ -245,6 +264,9 @@ class PulsarAdmin:
         target = f"{self.url.rstrip('/')}{path}{'?' + urlencode(query) if query else ''}"
         payload = None if body is None else json.dumps(body).encode()
         what = f"{method} {target}"
+        headers = {"Content-Type": "application/json", "Accept": "*/*"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
         for _ in range(_MOST_REDIRECTS):
             parts = urlsplit(target)
             connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=self.timeout)
@@ -253,7 +275,7 @@ class PulsarAdmin:
                     method,
                     f"{parts.path}?{parts.query}" if parts.query else parts.path,
                     body=payload,
-                    headers={"Content-Type": "application/json", "Accept": "*/*"},
+                    headers=headers,
                 )
                 answer = connection.getresponse()
                 text = answer.read().decode(errors="replace")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devstack.console import say, step
@@ -23,7 +24,6 @@ from devstack.pulsar.status import Endpoints, ServerStatus, StackStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from devstack.pulsar.spec import PulsarSpec
 
@@ -61,7 +61,8 @@ class PulsarCluster:
 
     def admin(self, broker: int = 0) -> PulsarAdmin:
         """The admin API of one broker."""
-        return PulsarAdmin(self.endpoints.admin_urls[broker])
+        token = Path(self.spec.admin_token_file).read_text().strip() if self.spec.admin_token_file else ""
+        return PulsarAdmin(self.endpoints.admin_urls[broker], token=token)
 
     # -- the whole stack ---------------------------------------------------------------------------------------------------
 

@@ -109,4 +109,5 @@ def broker_conf(home: Path, spec: PulsarSpec, index: int) -> str:
         "brokerShutdownTimeoutMs": "10000",
     }
     changes |= {setting.key: setting.value for setting in spec.settings if setting.role == "broker"}
+    changes |= {setting.key: setting.value for setting in spec.settings if setting.role == f"broker-{index}"}
     return edit_properties((home / "conf" / "broker.conf").read_text(), changes)

@@ -37,7 +37,7 @@ class Setting:
     """One key of a server's own configuration file, set by `--set ROLE.KEY=VALUE`.
 
     Attributes:
-        role: `broker` or `bookie`; `broker-env` for a variable of the brokers' environment.
+        role: `broker` or `bookie`, `broker-1` for one of them only; `broker-env` for a variable of the brokers' environment.
         key: the key as broker.conf or bookkeeper.conf spells it, or the variable.
         value: its text; may be empty.
     """
@@ -53,11 +53,11 @@ class Setting:
         Raises:
             DevstackError: the text has another shape.
         """
-        match = re.fullmatch(r"(broker|bookie|broker-env)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
+        match = re.fullmatch(r"(broker(?:-\d)?|bookie|broker-env)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
         if match is None:
             raise DevstackError(
                 f"--set {text}: not a setting",
-                "give broker.KEY=VALUE, bookie.KEY=VALUE or broker-env.VARIABLE=VALUE, "
+                "give broker.KEY=VALUE (broker-1.KEY=VALUE for one of them), bookie.KEY=VALUE or broker-env.VARIABLE=VALUE, "
                 "for example broker.managedLedgerMaxEntriesPerLedger=500",
             )
         return cls(*match.groups())
@@ -80,6 +80,7 @@ class PulsarSpec:
         transactions: whether brokers run the transaction coordinator.
         quick: whether the JVMs compile with C1 only: half the CPU of a start, but slower under load, so never for measurements.
         settings: what else to set in the servers' files; the last of a key wins.
+        admin_token_file: the superuser's token, where settings make the brokers ask for one.
     """
 
     name: str = "default"
@@ -91,6 +92,7 @@ class PulsarSpec:
     transactions: bool = False
     quick: bool = False
     settings: tuple[Setting, ...] = ()
+    admin_token_file: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", self.name):

@@ -12,7 +12,15 @@ from readonly_engine.wire.commands import (
     has_request_id,
 )
 from readonly_engine.wire.framing import FrameSplitter
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnect, CommandPong
+from readonly_engine.wire.pulsar_pb2 import (
+    AuthData,
+    BaseCommand,
+    CommandAuthResponse,
+    CommandConnect,
+    CommandPing,
+    CommandPong,
+    FeatureFlags,
+)
 
 if TYPE_CHECKING:
     from readonly_engine.relay.identity import Identity
@@ -45,14 +53,37 @@ class OwnerSession:
         self._last_request = 0
         self._waiting: set[int] = set()
         self._out: list[bytes] = []
+        self.pongs = 0
 
-    def connect(self, identity: Identity) -> bytes:
-        """The first frame of the connection."""
-        connect = CommandConnect(client_version=CLIENT_VERSION, protocol_version=NEWEST_PROTOCOL_VERSION)
-        if identity.auth_method:
-            connect.auth_method_name = identity.auth_method
-            connect.auth_data = identity.auth_data
+    def connect(self, identity: Identity, behind_proxy: str = "") -> bytes:
+        """The first frame of the connection.
+
+        Args:
+            identity: whose credentials are shown. They can be renewed: an owner would close the connection otherwise.
+            behind_proxy: HOST:PORT of the broker that a proxy should connect to, where there is one between.
+        """
+        connect = CommandConnect(
+            client_version=CLIENT_VERSION,
+            protocol_version=NEWEST_PROTOCOL_VERSION,
+            feature_flags=FeatureFlags(supports_auth_refresh=True),
+        )
+        identity.fill(connect)
+        if behind_proxy:
+            connect.proxy_to_broker_url = behind_proxy
         return encode_command(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
+
+    def auth_response(self, method: str, credentials: bytes) -> bytes:
+        """The answer to a challenge of the owner, or newer credentials that it did not ask for yet."""
+        response = CommandAuthResponse(
+            client_version=CLIENT_VERSION,
+            protocol_version=NEWEST_PROTOCOL_VERSION,
+            response=AuthData(auth_method_name=method, auth_data=credentials),
+        )
+        return encode_command(BaseCommand(type=BaseCommand.AUTH_RESPONSE, auth_response=response))
+
+    def ping(self) -> bytes:
+        """Ask for a PONG; they are counted in `pongs`."""
+        return encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 
     def request(self, command: BaseCommand) -> tuple[int, bytes]:
         """Send a command that is answered. Its request id is replaced by one of this connection.
@@ -80,6 +111,9 @@ class OwnerSession:
             command, end = decode_command(frame)
             if command.type == BaseCommand.PING:
                 self._out.append(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
+                continue
+            if command.type == BaseCommand.PONG:
+                self.pongs += 1
                 continue
             received.append(Received(command, frame[end:], self._answered(command)))
         return received

@@ -1,0 +1,178 @@
+"""Keys, tokens, passwords and certificates for a stack that asks its clients who they are, and the settings that go with them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from devstack.errors import DevstackError
+from devstack.pulsar.spec import HOST, Setting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devstack.pulsar.spec import PulsarSpec
+
+ADMIN_ROLE: Final = "admin"
+"""The superuser: the brokers themselves, and whoever sets a test up."""
+
+TLS_PORT: Final = 21
+HTTPS_PORT: Final = 25
+"""A broker's TLS ports lie so far above the stack's base port, for up to four brokers."""
+
+_DAYS: Final = "3650"
+_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a stack's brokers trust, in one folder.
+
+    Attributes:
+        folder: where the files are.
+    """
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> Credentials:
+        """Make what is not there yet: secret key, the superuser's token, authority and the brokers' certificate."""
+        made = cls(folder)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not made.secret_key.exists():
+            made.secret_key.write_bytes(os.urandom(32))
+        if not made.admin_token_file.exists():
+            made.admin_token_file.write_text(made.token(ADMIN_ROLE))
+        if not made.authority.exists():
+            _authority(made.authority, "pulsar-readonly test authority")
+        if not (folder / "broker.pem").exists():
+            made.certificate("broker")
+        return made
+
+    @property
+    def secret_key(self) -> Path:
+        """The key that signs tokens (HMAC-SHA256)."""
+        return self.folder / "secret.key"
+
+    @property
+    def admin_token_file(self) -> Path:
+        """The superuser's token, which does not expire."""
+        return self.folder / "admin.token"
+
+    @property
+    def authority(self) -> Path:
+        """Certificate of the authority that signs every other."""
+        return self.folder / "ca.pem"
+
+    @property
+    def passwords(self) -> Path:
+        """Users and passwords of basic authentication, as Apache's htpasswd writes them."""
+        return self.folder / "htpasswd"
+
+    def token(self, role: str, seconds: float | None = None) -> str:
+        """A JSON Web Token for a role; it expires after so many seconds, or never."""
+        claims: dict[str, object] = {"sub": role}
+        if seconds is not None:
+            claims["exp"] = int(time.time() + seconds)
+        head = _base64(json.dumps({"alg": "HS256"}).encode())
+        body = _base64(json.dumps(claims).encode())
+        signed = hmac.new(self.secret_key.read_bytes(), f"{head}.{body}".encode(), hashlib.sha256).digest()
+        return f"{head}.{body}.{_base64(signed)}"
+
+    def set_passwords(self, passwords: dict[str, str]) -> None:
+        """Say who may come with which password; brokers read it when they start."""
+        salted = {
+            user: _openssl("passwd", "-apr1", "-salt", "readonly", password).strip()
+            for user, password in passwords.items()
+        }
+        self.passwords.write_text("".join(f"{user}:{password}\n" for user, password in salted.items()))
+
+    def certificate(self, name: str, folder: Path | None = None, host: str = HOST) -> tuple[Path, Path]:
+        """Make a certificate that the authority has signed, for servers at `host` and for clients; returns it and its key."""
+        folder = folder or self.folder
+        return _signed(self.authority, folder / f"{name}.pem", name, host)
+
+    def settings(self, spec: PulsarSpec) -> tuple[Setting, ...]:
+        """What a stack of this size needs, so that its brokers ask for tokens or passwords, authorize, and speak TLS too."""
+        provider = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+        every = {
+            "authenticationEnabled": "true",
+            "authorizationEnabled": "true",
+            "authenticationProviders": f"{provider}Token,{provider}Basic",
+            "superUserRoles": ADMIN_ROLE,
+            "tokenSecretKey": f"file://{self.secret_key}",
+            "basicAuthConf": f"file://{self.passwords}",
+            "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
+            "brokerClientAuthenticationParameters": f"file://{self.admin_token_file}",
+            "tlsCertificateFilePath": str(self.folder / "broker.pem"),
+            "tlsKeyFilePath": str(self.folder / "broker.key"),
+            "tlsTrustCertsFilePath": str(self.authority),
+        }
+        own = [
+            Setting(f"broker-{index}", key, str(spec.base_port + first + index))
+            for index in range(spec.brokers)
+            for key, first in (("brokerServicePortTls", TLS_PORT), ("webServicePortTls", HTTPS_PORT))
+        ]
+        return (*(Setting("broker", key, value) for key, value in every.items()), *own)
+
+
+def tls_url(spec: PulsarSpec, broker: int = 0) -> str:
+    """Where a broker of such a stack speaks TLS."""
+    return f"pulsar+ssl://{HOST}:{spec.base_port + TLS_PORT + broker}"
+
+
+def https_url(spec: PulsarSpec, broker: int = 0) -> str:
+    """Where such a broker's admin API speaks TLS."""
+    return f"https://{HOST}:{spec.base_port + HTTPS_PORT + broker}"
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _openssl(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", "") or str(error)
+        raise DevstackError(f"openssl cannot make keys: {told.strip()}", "install openssl") from error
+    return done.stdout
+
+
+def _key(path: Path) -> Path:
+    """A new key in PKCS #8, the only form that Pulsar reads."""
+    _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(path))
+    return path
+
+
+def _authority(certificate: Path, name: str) -> None:
+    key = _key(certificate.with_suffix(".key"))
+    _openssl(
+        *("req", "-x509", "-new", "-key", str(key), "-subj", f"/CN={name}", "-days", _DAYS),
+        *("-addext", "basicConstraints=critical,CA:TRUE"),
+        *("-addext", "keyUsage=critical,digitalSignature,keyCertSign,cRLSign", "-out", str(certificate)),
+    )
+
+
+def _signed(authority: Path, certificate: Path, name: str, host: str) -> tuple[Path, Path]:
+    key = _key(certificate.with_suffix(".key"))
+    request, extensions = certificate.with_suffix(".csr"), certificate.with_suffix(".ext")
+    kind = "IP" if host.replace(".", "").isdigit() else "DNS"
+    extensions.write_text(
+        f"keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth,clientAuth\nsubjectAltName={kind}:{host}\n"
+    )
+    _openssl("req", "-new", "-key", str(key), "-subj", f"/CN={name}", "-out", str(request))
+    _openssl(
+        *("x509", "-req", "-in", str(request), "-CA", str(authority), "-CAkey", str(authority.with_suffix(".key"))),
+        *("-CAcreateserial", "-days", _DAYS, "-sha256", "-extfile", str(extensions), "-out", str(certificate)),
+    )
+    request.unlink()
+    extensions.unlink()
+    return certificate, key
