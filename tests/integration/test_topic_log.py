@@ -352,3 +352,51 @@ def test_an_entry_is_read_from_a_bookie_once_however_many_read_it(
         return [number(entry) async for entry in log.entries(follow=False)]
 
     asyncio.run(run())
+
+
+def publish_at(client: pulsar_lib.Client, topic: str, count: int, per_second: float) -> None:
+    """One message after the other, at a steady pace."""
+    producer = client.create_producer(topic, batching_enabled=False)
+    begin = time.monotonic()
+    for value in range(count):
+        time.sleep(max(begin + value / per_second - time.monotonic(), 0))
+        producer.send_async(b"%d" % value, lambda *_: None)
+    producer.flush()
+    producer.close()
+
+
+@pytest.mark.parametrize(
+    ("readers", "count", "per_second", "most"),
+    [(1, 2000, 500.0, 1.05), (200, 2000, 500.0, 1.05), (1, 8, 1.0, 1.5)],
+    ids=["flow-1", "flow-200", "isolated"],
+)
+def test_an_entry_at_the_tail_is_read_from_a_bookie_once(
+    pulsar,
+    pulsar_client,
+    topic: str,
+    readers: int,
+    count: int,
+    per_second: float,
+    most: float,
+    record_testsuite_property,
+) -> None:
+    publish(pulsar_client, topic, range(1))
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            followers = [Follower(log) for _ in range(readers)]
+            await followers[0].until(0)
+            before = await asyncio.to_thread(entries_read, pulsar)
+            await asyncio.to_thread(publish_at, pulsar_client, topic, count, per_second)
+            for follower in followers:
+                await follower.until(count - 1)
+            per_entry = (await asyncio.to_thread(entries_read, pulsar) - before) / count
+            for follower in followers:
+                assert follower.numbers == [0, *range(count)]
+                follower.task.cancel()
+            record_testsuite_property(
+                f"bookie reads per entry at the tail, {readers} readers, {per_second:g}/s", f"{per_entry:.3f}"
+            )
+            assert 0.99 <= per_entry <= most
+
+    asyncio.run(run())

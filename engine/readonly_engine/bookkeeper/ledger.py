@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.bookkeeper.errors import BookieUnavailableError, NoSuchLedgerError, ReadFailedError
+from readonly_engine.bookkeeper.race import AllFailedError, first_good
 from readonly_engine.bookkeeper.reads import EntryReads
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK
 from readonly_engine.wire.digest import digest_for
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_LAC = -1
+
+TIMER_MARGIN_S = 0.1
+"""A bookie's timer that ends a long poll may be early by so much; it ticks in steps of 10 ms."""
 
 
 class LacAnswer(NamedTuple):
@@ -37,6 +42,20 @@ class LacAnswer(NamedTuple):
     explicit: bool
 
 
+class Beyond(NamedTuple):
+    """What one bookie has at a place that may be beyond the LAC.
+
+    Attributes:
+        bookie_id: the bookie.
+        entry: the entry; None where there is none.
+        lac: the bookie's LAC; NO_LAC where there is no entry.
+    """
+
+    bookie_id: str
+    entry: Entry | None
+    lac: int
+
+
 class LedgerReader:
     """Reads entries of a ledger and learns its LAC.
 
@@ -50,6 +69,7 @@ class LedgerReader:
         self.ledger_id = ledger_id
         self.metadata = metadata
         self._pool = pool
+        self._loop = asyncio.get_running_loop()
         self._digest = digest_for(metadata.digest_type, metadata.password)
         self._reads = EntryReads(ledger_id, self._digest, pool)
 
@@ -133,3 +153,64 @@ class LedgerReader:
             except DigestMismatchError as error:
                 log.warning("bookie %s: %s", bookie_id, error)
         return reply.max_lac, entry
+
+    async def await_more(self, bookie_id: str, previous_lac: int, timeout_s: float) -> bool:
+        """Wait until one bookie's LAC is above `previous_lac`, without reading an entry there.
+
+        Returns:
+            False where the time was up before; rarely also where it knows no more, as when the ledger was fenced.
+
+        Raises:
+            BookieUnavailableError: no answer.
+            NoSuchLedgerError: the bookie holds nothing of this ledger (yet).
+        """
+        connection = await self._pool.for_polls(bookie_id)
+        began = self._loop.time()
+        reply = await connection.await_more(self.ledger_id, previous_lac, timeout_s)
+        if reply.status == ENOLEDGER:
+            raise NoSuchLedgerError(f"bookie {bookie_id} holds nothing of ledger {self.ledger_id}")
+        if reply.status != ENOENTRY:
+            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a long poll")
+        return self._loop.time() - began < timeout_s - TIMER_MARGIN_S
+
+    async def peek(self, entry_id: int, first: str) -> Beyond:
+        """Look for an entry that may be beyond the LAC, at the first bookie that answers; `first` is asked first.
+
+        Raises:
+            ReadFailedError: no bookie answered.
+        """
+        choice = self._pool.choice
+        try:
+            return await first_good(
+                [first, *(bookie_id for bookie_id in self.best_first() if bookie_id != first)],
+                partial(self._peek_at, entry_id),
+                patience=lambda bookie_id: choice.patience(bookie_id, self._loop.time()),
+                slow=self.was_late,
+            )
+        except AllFailedError as error:
+            raise ReadFailedError(
+                f"no bookie told whether there is entry {self.ledger_id}:{entry_id}: {error}"
+            ) from error
+
+    async def _peek_at(self, entry_id: int, bookie_id: str) -> Beyond:
+        connection = await self._pool.for_reads(bookie_id)
+        reply = await connection.read_entry(self.ledger_id, entry_id)
+        if reply.status in {ENOLEDGER, ENOENTRY}:
+            return Beyond(bookie_id, None, NO_LAC)
+        if not reply.ok:
+            raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a read")
+        return Beyond(bookie_id, decode_entry(reply.body, self._digest, self.ledger_id, entry_id), reply.max_lac)
+
+    # Which bookie to ask
+
+    async def locate(self) -> None:
+        """Learn where the bookies of the last ensemble are, if that matters."""
+        await self._pool.locate(self.metadata.ensembles[-1][1])
+
+    def best_first(self) -> list[str]:
+        """The bookies of the last ensemble."""
+        return self._pool.choice.order(self.metadata.ensembles[-1][1], self._loop.time())
+
+    def was_late(self, bookie_id: str) -> None:
+        """Learn that a bookie let us wait: others are asked first for a while."""
+        self._pool.choice.failed(bookie_id, self._loop.time())

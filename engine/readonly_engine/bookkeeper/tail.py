@@ -1,4 +1,4 @@
-"""Following the LAC of an open ledger: one long poll at each bookie of the last ensemble, READ_LAC where a poll can miss it."""
+"""Following the LAC of an open ledger by long polls, of which one brings the new entries along."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import NO_LAC
+from readonly_engine.bookkeeper.tail_state import EXPLICIT_LAC_WAIT_S, GRACE_S, REST_S, Leader, Rest
 from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
@@ -26,24 +27,16 @@ EMPTY_WAIT_S = (0.05, 0.5)
 
 BACKOFF_S = (0.1, 5.0)
 
-IDLE_PROBE_S = (0.05, 10.0)
-"""READ_LAC this long after the LAC has come to rest, then after twice as long again and again, in the end at the second interval.
-
-A poll that begins after an explicit LAC was written is not woken by it (measured: DbLedgerStorage compares with what it has
-cached from entries), so the last entry before a rest could stay unseen for a whole poll.
-"""
-
-EXPLICIT_LAC_WAIT_S = 0.5
-"""An entry that is not confirmed after so long a rest is asked of the owner; at once where no explicit LAC was ever seen.
-
-Without explicit LAC the last entry of a ledger stays unconfirmed until the next one comes (entry N carries LAC N-1).
-"""
-
 
 class LacTail:
     """Keeps the highest LAC of one ledger that any bookie has told, and tells of every rise.
 
-    An explicit LAC is written to the bookies of one write set only (PendingWriteLacOp), so all of the ensemble are polled.
+    Where the ensemble is as large as the write quorum, each of its bookies has every entry and every explicit LAC: one is polled
+    so that it sends the next entry along, and the others only tell that there is something new (Leader). Else an explicit LAC
+    is written to the bookies of one write set only (PendingWriteLacOp), and all are polled for entries.
+
+    Without explicit LAC the last entry of a ledger stays unconfirmed until the next one comes (entry N carries LAC N-1):
+    when the LAC has come to rest it is looked whether there is one, and the owner is asked (Rest).
 
     Args:
         ledger: the ledger, open when this starts.
@@ -62,11 +55,16 @@ class LacTail:
         self._ask_owner = ask_owner
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
+        self._leader: Leader | None = None
+        self._starter: asyncio.Task[None] | None = None
         self._polls: list[asyncio.Task[None]] = []
-        self._probe: asyncio.Task[None] | None = None
-        self._probe_pause = IDLE_PROBE_S[0]
-        self._probe_timer = self._loop.call_soon(self._start_probe)
-        self._lac_at_timer = NO_LAC
+        self._rest = Rest(self._loop.time())
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+        self._explicit = False
+        self._told = NO_LAC
+        self._look: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.lac = NO_LAC
         self.update()
 
@@ -76,84 +74,159 @@ class LacTail:
         if ensemble == self._ensemble:
             return
         self._ensemble = ensemble
-        for task in self._polls:
-            task.cancel()
-        self._polls = [asyncio.create_task(self._poll(bookie_id)) for bookie_id in ensemble]
+        self._end_polls()
+        self._starter = asyncio.create_task(self._start(ensemble))
 
     def confirm(self, lac: int, entry: Entry | None = None) -> None:
         """Take a LAC from wherever it came; a lower one than before is ignored."""
         if lac > self.lac:
             self.lac = lac
-            if self._probe_pause != IDLE_PROBE_S[0]:
-                self._expect_rest()
+            self._heard()
             self._advanced(lac, entry)
 
     def stop(self) -> None:
         """Poll no more."""
-        self._probe_timer.cancel()
-        if self._probe is not None:
-            self._probe.cancel()
+        self._end_polls()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._look is not None:
+            self._look.cancel()
+
+    def _end_polls(self) -> None:
+        if self._starter is not None:
+            self._starter.cancel()
         for task in self._polls:
             task.cancel()
 
-    # READ_LAC when the LAC has come to rest
-
-    def _expect_rest(self) -> None:
-        self._probe_pause = IDLE_PROBE_S[0]
-        self._arm()
-
-    def _arm(self) -> None:
-        self._probe_timer.cancel()
-        self._lac_at_timer = self.lac
-        self._probe_timer = self._loop.call_later(self._probe_pause, self._rested)
-
-    def _rested(self) -> None:
-        if self.lac != self._lac_at_timer:
-            self._expect_rest()  # not at rest: entries are flowing, and polls are woken by them
-        else:
-            self._probe_pause = min(2 * self._probe_pause, IDLE_PROBE_S[1])
-            self._start_probe()
-
-    def _start_probe(self) -> None:
-        if self._probe is None:
-            self._probe = asyncio.create_task(self._read_lac())
-
-    async def _read_lac(self) -> None:
-        try:
-            found = await self._ledger.read_lac()
-            self.confirm(found.lac)
-            if found.last_entry > self.lac and (not found.explicit or self._probe_pause > EXPLICIT_LAC_WAIT_S):
-                await self._ask_owner()
-        except (BookKeeperError, DigestMismatchError) as error:
-            log.info("ledger %d: %s", self._ledger.ledger_id, error)
-        finally:
-            self._probe = None
-        self._arm()
-
     # Long polls
 
-    async def _poll(self, bookie_id: str) -> None:
-        pause = BACKOFF_S[0]
+    async def _start(self, ensemble: tuple[str, ...]) -> None:
+        await self._ledger.locate()
+        striped = self._ledger.metadata.write_quorum < len(ensemble)
+        self._leader = None if striped else Leader(self._ledger.best_first(), self._loop.time())
+        self._polls = [asyncio.create_task(self._follow(bookie_id)) for bookie_id in ensemble]
+
+    async def _follow(self, bookie_id: str) -> None:
+        backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]
+        primed = False
         while True:
             try:
-                await self._await_entries(bookie_id)
-                while True:
-                    self.confirm(*await self._ledger.long_poll(bookie_id, self.lac, POLL_TIMEOUT_S))
-                    pause = BACKOFF_S[0]
+                if self._leader is not None and self._leader.bookie != bookie_id:
+                    await self._listen(bookie_id, self._leader)
+                elif not primed:
+                    await self._await_entries(bookie_id)
+                    primed = True
+                else:
+                    await self._poll(bookie_id)
+                backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]
             except NoSuchLedgerError:
-                await asyncio.sleep(EMPTY_WAIT_S[0])
+                await asyncio.sleep(empty)
+                empty = min(2 * empty, EMPTY_WAIT_S[1])
             except (BookKeeperError, DigestMismatchError) as error:
-                log.info("ledger %d: %s; polling it again in %.1f s", self._ledger.ledger_id, error, pause)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, BACKOFF_S[1])
+                log.info("ledger %d: %s; polling it again in %.1f s", self._ledger.ledger_id, error, backoff)
+                primed = False
+                if self._leader is not None:
+                    self._leader.failed(bookie_id, self._ledger.best_first(), self._loop.time())
+                await asyncio.sleep(backoff)
+                backoff = min(2 * backoff, BACKOFF_S[1])
 
     async def _await_entries(self, bookie_id: str) -> None:
-        """Wait until the bookie holds something of the ledger: before that it answers a poll at once."""
+        """Wait until the bookie holds something of the ledger, and learn what it knows.
+
+        A poll would be answered at once before that. A bookie that has restarted learns its own LAC again by this.
+        """
         pause = EMPTY_WAIT_S[0]
         found = await self._ledger.read_lac_at(bookie_id)
         while found is None:
             await asyncio.sleep(pause)
             pause = min(2 * pause, EMPTY_WAIT_S[1])
             found = await self._ledger.read_lac_at(bookie_id)
+        self._explicit |= found.explicit
+        self._told = found.lac
+        self._heard()
         self.confirm(found.lac)
-        self._expect_rest()
+
+    async def _poll(self, bookie_id: str) -> None:
+        """Wait for the next entry at the leader, or at each bookie where entries are striped."""
+        previous = self.lac
+        if self._leader is not None:
+            self._leader.settle(self._ledger.best_first, self._loop.time())
+            if not self._explicit:
+                # What the owner has confirmed the bookie learns with the next entry only, and wakes for what is new to it.
+                previous = min(previous, self._told)
+        lac, entry = await self._ledger.long_poll(bookie_id, previous, POLL_TIMEOUT_S)
+        self._told = max(self._told, lac)
+        self._heard()
+        self.confirm(lac, entry)
+        if self._leader is not None:
+            self._leader.answered(bookie_id)
+
+    async def _listen(self, bookie_id: str, leader: Leader) -> None:
+        """Hear from a bookie that does not lead that there is more; where the leader has not told so soon after, it leads."""
+        await self._at_rest.wait()
+        lac, leading = self.lac, leader.bookie
+        more = await self._ledger.await_more(bookie_id, lac, POLL_TIMEOUT_S)
+        leader.answered(bookie_id)
+        if not more:
+            return
+        await asyncio.sleep(GRACE_S)
+        if leader.overdue(bookie_id, lac, self.lac, self._loop.time()):
+            log.info("ledger %d: bookie %s is late; polling %s instead", self._ledger.ledger_id, leading, bookie_id)
+            self._ledger.was_late(leading)
+
+    # Looking beyond the LAC when it has come to rest
+
+    def _heard(self) -> None:
+        self._rest.heard(self._loop.time())
+        self._at_rest.clear()
+        if self._timer is None:
+            self._timer = self._loop.call_later(REST_S, self._tick)
+
+    def _tick(self) -> None:
+        """Called once in REST_S while entries flow, and at the times that Rest says."""
+        now = self._loop.time()
+        self._timer = None
+        if self._rest.flows(now):
+            self._timer = self._loop.call_later(REST_S, self._tick)
+            return
+        self._at_rest.set()
+        if self._look is None and self._rest.due(now, explicit=self._explicit):
+            self._look = asyncio.create_task(self._look_beyond())
+            return
+        self._arm()
+
+    def _arm(self) -> None:
+        at = self._rest.next(explicit=self._explicit)
+        if self._timer is None and at is not None:
+            self._timer = self._loop.call_at(max(at, self._loop.time() + REST_S), self._tick)
+
+    async def _look_beyond(self) -> None:
+        unconfirmed = False
+        began, lac = self._loop.time(), self.lac
+        try:
+            if self._leader is None:
+                unconfirmed = await self._left_unconfirmed()
+            else:
+                found = await self._ledger.peek(lac + 1, self._leader.bookie)
+                if found.entry is not None and found.lac > lac:
+                    self.confirm(found.lac, found.entry)
+                elif found.entry is not None:
+                    unconfirmed = await self._left_unconfirmed()
+                elif lac == self._told > NO_LAC and found.bookie_id == self._leader.bookie:
+                    self._explicit = True  # the bookie knows that its last entry is confirmed, and no later one says so
+        except (BookKeeperError, DigestMismatchError) as error:
+            log.info("ledger %d: %s", self._ledger.ledger_id, error)
+        finally:
+            self._look = None
+        self._rest.looked(began, self._loop.time(), unconfirmed=unconfirmed)
+        self._arm()
+
+    async def _left_unconfirmed(self) -> bool:
+        """Ask all bookies, and the owner where there is an entry that they do not know to be confirmed."""
+        rested = self._rest.rested_for(self._loop.time())
+        found = await self._ledger.read_lac()
+        self._explicit |= found.explicit
+        self.confirm(found.lac)
+        if found.last_entry > self.lac and (not self._explicit or rested >= EXPLICIT_LAC_WAIT_S):
+            await self._ask_owner()
+        return found.last_entry > self.lac

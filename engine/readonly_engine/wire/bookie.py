@@ -25,6 +25,9 @@ from readonly_engine.wire.framing import LENGTH_BYTES
 
 _VERSION_THREE = 3
 
+_NO_ENTRY = 2**62
+"""The id of an entry that no ledger has."""
+
 
 class ReadReply(NamedTuple):
     """What a bookie answered to a read, a long poll or a READ_LAC.
@@ -70,6 +73,15 @@ def encode_long_poll(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms:
         time_out=timeout_ms,
         flag=ReadRequest.ENTRY_PIGGYBACK,
     )
+    return _frame(READ_ENTRY, txn_id, read_request=request)
+
+
+def encode_await_more(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms: int) -> bytes:
+    """Wait on the bookie until its LAC is above `previous_lac`, or the time is up; either is answered by ENOENTRY.
+
+    It is a long poll for an entry that no ledger has: the bookie wakes for it and reads nothing (LongPollReadEntryProcessorV3).
+    """
+    request = ReadRequest(ledger_id=ledger_id, entry_id=_NO_ENTRY, previous_lac=previous_lac, time_out=timeout_ms)
     return _frame(READ_ENTRY, txn_id, read_request=request)
 
 

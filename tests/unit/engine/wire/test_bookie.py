@@ -25,6 +25,13 @@ def test_a_long_poll_request_is_what_the_protocol_says_to_the_byte():
     assert bookie.encode_long_poll(8, 47, 2, 1000) == len(frame).to_bytes(4, "big") + frame
 
 
+def test_a_long_poll_without_an_entry_asks_for_one_that_no_ledger_has():
+    header = b"\x08\x03" + b"\x10\x01" + b"\x18\x08"
+    body = b"\x08\x2f" + b"\x10" + b"\x80" * 8 + b"\x40" + b"\x20\x02" + b"\x28\xe8\x07"  # entryId 2 ** 62, no flag
+    frame = b"\x0a\x06" + header + b"\xa2\x06" + bytes([len(body)]) + body
+    assert bookie.encode_await_more(8, 47, 2, 1000) == len(frame).to_bytes(4, "big") + frame
+
+
 def test_a_lac_request_is_what_the_protocol_says_to_the_byte():
     frame = b"\x0a\x06" + b"\x08\x03\x10\x07\x18\x09" + b"\xc2\x06\x02" + b"\x08\x2f"  # READ_LAC, field 104
     assert bookie.encode_read_lac(9, 47) == len(frame).to_bytes(4, "big") + frame

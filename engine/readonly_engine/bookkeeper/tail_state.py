@@ -1,0 +1,127 @@
+"""The choices of following a LAC, pure: which bookie sends new entries along, and when to look for what no poll has told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+REST_S: Final = 0.05
+"""The LAC is at rest when nothing was heard for so long."""
+
+GRACE_S: Final = 0.1
+"""So much later than another bookie the leader may tell of something new; then the other one becomes the leader."""
+
+RETURN_S: Final = 30.0
+"""So long after the leader was changed, the best bookie leads again."""
+
+EXPLICIT_LAC_WAIT_S: Final = 0.5
+"""Where the writer tells its LAC by itself: after so long a rest it is looked whether an entry is left unconfirmed."""
+
+PROBE_S: Final = (0.05, 10.0)
+"""While an entry is left unconfirmed it is looked again after the first of these, then after twice as long, up to the second."""
+
+
+class Leader:
+    """The one bookie that is polled for entries, where each bookie of the ensemble holds every entry and is told every LAC.
+
+    The others are listened to: they tell that there is something new, and send no entry. Seconds are those of any one clock.
+
+    Args:
+        order: the bookies, best first.
+        now: the time.
+    """
+
+    def __init__(self, order: Sequence[str], now: float) -> None:
+        self.bookie = order[0]
+        self._failed: set[str] = set()
+        self._changed_at = now
+
+    def answered(self, bookie: str) -> None:
+        """A bookie answered: it may lead again."""
+        self._failed.discard(bookie)
+
+    def failed(self, bookie: str, order: Sequence[str], now: float) -> None:
+        """A bookie did not answer, or closed the connection: the best one of the others leads."""
+        self._failed.add(bookie)
+        if bookie == self.bookie:
+            others = [other for other in order if other != bookie]
+            willing = [other for other in others if other not in self._failed]
+            self._change((willing or others or [bookie])[0], now)
+
+    def overdue(self, bookie: str, lac_then: int, lac_now: int, now: float) -> bool:
+        """GRACE_S ago a bookie knew more than `lac_then`; where nobody has told of it meanwhile, that bookie leads.
+
+        Returns:
+            Whether the leader was changed.
+        """
+        if bookie == self.bookie or lac_now > lac_then:
+            return False
+        self._change(bookie, now)
+        return True
+
+    def settle(self, order: Callable[[], Sequence[str]], now: float) -> None:
+        """Now and then, let the bookie lead that is the best one by now."""
+        if now - self._changed_at < RETURN_S:
+            return
+        best = next((bookie for bookie in order() if bookie not in self._failed), self.bookie)
+        self._change(best, now)
+
+    def _change(self, bookie: str, now: float) -> None:
+        self.bookie = bookie
+        self._changed_at = now
+
+
+class Rest:
+    """When the LAC has come to rest, and when to look for an entry beyond it.
+
+    Most of the time entries flow, and `heard` is all that is called. One look is enough: whatever comes later is heard of.
+    Only an entry that is found unconfirmed is looked for again and again.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._heard_at = now
+        self._look_at: float | None = None
+        self._pause = PROBE_S[0]
+        self._looked = False
+
+    def heard(self, now: float) -> None:
+        """A bookie told something, or the LAC rose."""
+        self._heard_at = now
+        self._look_at = None
+        self._looked = False
+
+    def flows(self, now: float) -> bool:
+        """Whether something was heard just now."""
+        return now - self._heard_at < REST_S
+
+    def rested_for(self, now: float) -> float:
+        """Seconds since something was heard."""
+        return now - self._heard_at
+
+    def next(self, *, explicit: bool) -> float | None:
+        """When to call `due`, at the earliest; None for not before something is heard.
+
+        Args:
+            explicit: whether the writer tells its LAC by itself.
+        """
+        if self._looked:
+            return self._look_at
+        return self._heard_at + (EXPLICIT_LAC_WAIT_S if explicit else REST_S)
+
+    def due(self, now: float, *, explicit: bool) -> bool:
+        """Whether to look beyond the LAC now; the caller does so, and says what it found."""
+        at = self.next(explicit=explicit)
+        return at is not None and now >= at
+
+    def looked(self, began: float, now: float, *, unconfirmed: bool) -> None:
+        """Take what was found: an entry that is left unconfirmed, or none (also where nobody answered: polls are under way).
+
+        What was heard after the look began may have come after it: then there is one more look.
+        """
+        if self._heard_at > began:
+            return
+        self._pause = min(2 * self._pause, PROBE_S[1]) if self._looked else PROBE_S[0]
+        self._looked = True
+        self._look_at = now + self._pause if unconfirmed else None
