@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -28,6 +29,14 @@ class Versioned(NamedTuple):
 
     value: bytes
     version: int
+
+
+class SessionEvent(Enum):
+    """What happened to the session that ephemeral nodes belong to."""
+
+    IN_DOUBT = "the store does not answer; the session may end without this side hearing of it"
+    KEPT = "the store answers again, and the session is the same"
+    REPLACED = "the store answers again; the session had ended, and its ephemeral nodes are gone"
 
 
 class Watch(Protocol):
@@ -76,8 +85,36 @@ class MetadataStore(Protocol):
             MetadataUnavailableError: the store did not answer in time.
         """
 
+    async def update(self, path: str, value: bytes) -> None:
+        """Give a node made by `register` another value.
+
+        Raises:
+            MetadataUnavailableError: the store did not answer in time; the value follows when it answers again.
+        """
+
     async def unregister(self, path: str) -> None:
         """Remove a node made by `register`; no error where it is gone already."""
+
+    async def claim(self, path: str, value: bytes) -> bytes | None:
+        """Make an ephemeral node, which ends with this session, unless somebody else has it.
+
+        Returns:
+            None: the node is this session's. Else the value that another has given it.
+
+        Raises:
+            ValueError: the node is not below OWN_ROOT.
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
+    async def release(self, path: str) -> None:
+        """Remove a node made by `claim`; nothing happens where it is not this session's.
+
+        Raises:
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
+    def on_session(self, happened: Callable[[SessionEvent], None]) -> None:
+        """Hear of what happens to the session."""
 
     async def close(self) -> None:
         """End the session: ephemeral nodes go at once."""

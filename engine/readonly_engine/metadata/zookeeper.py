@@ -8,12 +8,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
-from readonly_engine.metadata.store import Versioned, check_own, is_own
+from readonly_engine.metadata.store import SessionEvent, Versioned, check_own, is_own
 from readonly_engine.metadata.watches import NodeWatch, Seen
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 10.0
 SESSION_TIMEOUT_S = 10.0
+"""How long a dead broker's nodes stay.
+
+Shorter than Pulsar's 30 s, because a Shared subscription waits for the end of its dead broker's claim; longer than an election of
+ZooKeeper's leader takes (a few seconds) and than a busy machine may keep heartbeats waiting.
+"""
 REGISTER_RETRY_S = 1.0
 _PRUNE_WATCHES = 100
 
@@ -58,6 +63,7 @@ class ZooKeeperStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._registered: dict[str, bytes] = {}
         self._lost = False
+        self._session_listeners: list[Callable[[SessionEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._watches: set[NodeWatch[Any]] = set()
         self._prune_at = _PRUNE_WATCHES
@@ -157,6 +163,58 @@ class ZooKeeperStore:
         except NoNodeError:
             log.debug("%s was gone already", path)
 
+    async def update(self, path: str, value: bytes) -> None:
+        """Give a node made by `register` another value."""
+        self._registered[path] = value
+        try:
+            await self._call(self._client.set_async, path, value)
+        except NoNodeError:
+            await self._create(path, value)
+
+    async def claim(self, path: str, value: bytes) -> bytes | None:
+        """Make an ephemeral node unless somebody else has it."""
+        check_own(path)
+        while True:
+            try:
+                await self._call(self._client.create_async, path, value, None, True, False, True)
+            except NodeExistsError:
+                try:
+                    found, stat = await self._call(self._client.get_async, path)
+                except NoNodeError:
+                    continue  # gone meanwhile
+                if stat.ephemeralOwner == self._session_id:
+                    return None
+                if found != value:
+                    return bytes(found or b"")
+                # Of an earlier session of this broker, which has not run out yet.
+                await self._delete(path, stat.version)
+            else:
+                return None
+
+    async def release(self, path: str) -> None:
+        """Remove a node made by `claim`."""
+        try:
+            _, stat = await self._call(self._client.get_async, path)
+        except NoNodeError:
+            return
+        if stat.ephemeralOwner == self._session_id:
+            await self._delete(path, stat.version)
+
+    def on_session(self, happened: Callable[[SessionEvent], None]) -> None:
+        """Hear of what happens to the session."""
+        self._session_listeners.append(happened)
+
+    @property
+    def _session_id(self) -> int:
+        identity = self._client.client_id
+        return 0 if identity is None else int(identity[0])
+
+    async def _delete(self, path: str, version: int) -> None:
+        try:
+            await self._call(self._client.delete_async, path, version)
+        except (NoNodeError, BadVersionError):
+            log.debug("%s went away by itself", path)
+
     async def close(self) -> None:
         """End the session."""
         self._registered.clear()
@@ -193,7 +251,7 @@ class ZooKeeperStore:
         try:
             function(*args).rawlink(lambda result: loop.call_soon_threadsafe(finish, result))
             return await asyncio.wait_for(future, REQUEST_TIMEOUT_S)
-        except (NoNodeError, NodeExistsError):
+        except (NoNodeError, NodeExistsError, BadVersionError):
             raise
         except TimeoutError as error:
             raise MetadataUnavailableError(
@@ -208,15 +266,23 @@ class ZooKeeperStore:
 
     def _state_changed(self, state: str) -> None:
         """Called in kazoo's threads. Watches end with a connection, ephemeral nodes with a session."""
-        if state == KazooState.LOST:
-            self._lost = True
-        elif state == KazooState.CONNECTED:
+        if state != KazooState.CONNECTED:
+            self._lost |= state == KazooState.LOST
+            loop = self._running_loop()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._tell, SessionEvent.IN_DOUBT)
+        else:
             lost, self._lost = self._lost, False
             loop = self._running_loop()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._connected_again, lost)
 
+    def _tell(self, event: SessionEvent) -> None:
+        for happened in self._session_listeners:
+            happened(event)
+
     def _connected_again(self, lost: bool) -> None:
+        self._tell(SessionEvent.REPLACED if lost else SessionEvent.KEPT)
         for watch in list(self._watches):
             watch.refresh()
         if lost and self._registered:
