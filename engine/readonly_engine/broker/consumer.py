@@ -5,18 +5,35 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch import Receiver
+from readonly_engine.broker.dispatch.make import make_receiver
+from readonly_engine.broker.passage import Passage
 from readonly_engine.relay.consumer import RelayedConsumer
-from readonly_engine.wire.commands import NO_EPOCH, body_of, command_name, encode_command
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandSubscribe
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.commands import body_of, command_name, encode_command
+from readonly_engine.wire.message import messages_in
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandAck,
+    CommandCloseConsumer,
+    CommandFlow,
+    CommandSubscribe,
+    MessageIdData,
+)
 
 if TYPE_CHECKING:
+    from readonly_engine.broker.claiming import Hold
     from readonly_engine.broker.connection import ClientConnection
     from readonly_engine.broker.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.consumer import OwnerState
 
 log = logging.getLogger(__name__)
+
+
+PASSAGE_BYTES = 1 << 20
+"""What passes through to one consumer at once."""
+
+CUMULATIVE_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Failover})
 
 
 class Consumer:
@@ -26,25 +43,39 @@ class Consumer:
         connection: the client's connection.
         topic: the topic.
         subscribe: the client's SUBSCRIBE.
-        pass_through: whether the owner serves it: FLOW is relayed, and so are the owner's messages.
+        pass_through: whether another serves it: FLOW is relayed, and so are the messages.
+        via: the broker of the pool that serves it; empty for this one or the owner.
+        hold: this broker's claim of the subscription, or its knowledge of whose it is.
     """
 
     def __init__(
-        self, connection: ClientConnection, topic: TopicName, subscribe: CommandSubscribe, *, pass_through: bool
+        self,
+        connection: ClientConnection,
+        topic: TopicName,
+        subscribe: CommandSubscribe,
+        *,
+        pass_through: bool,
+        via: str = "",
+        hold: Hold | None = None,
     ) -> None:
         self.connection = connection
         self.topic = topic
         self.subscribe = subscribe
         self.consumer_id = subscribe.consumer_id
         self.pass_through = pass_through
-        epoch = subscribe.consumer_epoch if subscribe.HasField("consumer_epoch") else NO_EPOCH
-        self.receiver = Receiver(writable=connection.writable, epoch=epoch)
+        self.via = via
+        self.hold = hold
+        self.left = False
+        self.passage: Passage | None = None
+        if pass_through:
+            self.passage = Passage(PASSAGE_BYTES, remember=subscribe.sub_type not in CUMULATIVE_TYPES)
+        self.receiver = make_receiver(subscribe, writable=connection.writable)
         self.subscription: Subscription | None = None
         self.messages = 0
         self._active: bool | None = None
         self._newest_ledger = -1
         self.relayed = RelayedConsumer(
-            connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through
+            connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=via
         )
 
     # What the client does
@@ -57,8 +88,9 @@ class Consumer:
 
     def flow(self, command: BaseCommand) -> None:
         """The client asks for messages."""
-        if self.pass_through:
-            self.relayed.send(command)
+        if self.passage is not None:
+            self.passage.asked(command.flow.message_permits)
+            self._grant()
             return
         self.receiver.permits += command.flow.message_permits
         if self.subscription is not None:
@@ -67,15 +99,19 @@ class Consumer:
     def ack(self, command: BaseCommand) -> None:
         """The client acks: at the owner, and in the copy here."""
         self.relayed.ack(command.ack)
+        if self.passage is not None:
+            cumulative = command.ack.ack_type == CommandAck.Cumulative
+            self.passage.acked([_position(m) for m in command.ack.message_id if not m.ack_set], cumulative=cumulative)
         if self.subscription is not None:
-            self.subscription.acked(command.ack)
+            self.subscription.acked(self, command.ack)
 
     def redeliver(self, command: BaseCommand) -> None:
         """The client asks for messages again; a new epoch marks those that are sent from now on."""
-        if self.pass_through:
+        request = command.redeliver_unacknowledged_messages
+        if self.passage is not None:
+            self.passage.returned([_position(m) for m in request.message_id] or list(self.passage.pending))
             self.relayed.send(command)
             return
-        request = command.redeliver_unacknowledged_messages
         if request.HasField("consumer_epoch"):
             self.receiver.epoch = request.consumer_epoch
         if self.subscription is not None:
@@ -84,6 +120,8 @@ class Consumer:
     def writable_changed(self, *, writable: bool) -> None:
         """The client's connection takes more, or for now no more."""
         self.receiver.writable = writable
+        if writable and self.passage is not None:
+            self._grant()
         if writable and self.subscription is not None:
             self.subscription.pump()
 
@@ -99,13 +137,28 @@ class Consumer:
         close = CommandCloseConsumer(consumer_id=self.consumer_id, request_id=-1)
         self.connection.send(encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close)))
 
+    def _grant(self) -> None:
+        """Pass on permits of the client, as long as it reads what comes."""
+        assert self.passage is not None
+        permits = self.passage.grant() if self.receiver.writable else 0
+        if permits:
+            flow = CommandFlow(message_permits=permits)
+            self.relayed.send(BaseCommand(type=BaseCommand.FLOW, flow=flow))
+
     # ConsumerEvents: what the owner does
 
     def owner_command(self, command: BaseCommand, payload: bytes) -> None:
         """The owner sent something for this consumer."""
-        if command.type == BaseCommand.MESSAGE and not self.pass_through:
-            log.error("%s: the owner sent a message to a mute consumer; it is not passed on", self.topic)
-            return
+        if command.type == BaseCommand.MESSAGE:
+            if self.passage is None:
+                log.error("%s: the owner sent a message to a mute consumer; it is not passed on", self.topic)
+                return
+            messages = messages_in(payload)
+            wanted = self.passage.came(_position(command.message.message_id), messages, len(payload))
+            self._grant()
+            if not wanted:
+                return
+            self.messages += messages
         if command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE:
             self._active = command.active_consumer_change.is_active
             if self.subscription is not None:
@@ -141,3 +194,7 @@ class Consumer:
     def dismissed(self, reason: str) -> None:
         """The owner does not keep the consumer."""
         self.dismiss(reason)
+
+
+def _position(message_id: MessageIdData) -> Position:
+    return Position(message_id.ledger_id, message_id.entry_id)

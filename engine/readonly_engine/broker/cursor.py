@@ -1,4 +1,8 @@
-"""The engine's copy of a subscription's cursor: what is acked, and what comes next. The owner's own is the truth."""
+"""The engine's copy of a subscription's cursor: what is acked, and what comes next. The owner's own is the truth.
+
+Of a batch single messages can be acked: then the copy has the bits of those that are not, as ManagedCursorImpl does where
+acknowledgmentAtBatchIndexLevelEnabled is set.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ class CursorCopy:
     def __init__(self, chain: LedgerChain, mark_delete: Position) -> None:
         self._chain = chain
         self._acked = PositionRanges()
+        self._unacked: dict[Position, int] = {}
         self.mark_delete = mark_delete
 
     def load_holes(self, ranges: Iterable[tuple[Position, Position]]) -> None:
@@ -31,15 +36,52 @@ class CursorCopy:
             self._acked.add_range(max(lower, self.mark_delete), upper)
         self._advance()
 
+    def load_batches(self, batches: Iterable[tuple[Position, int]]) -> None:
+        """Take what the owner had stored of batches that are acked in part: the bits of the messages that are not."""
+        for position, unacked in batches:
+            if unacked and not self.is_acked(position):
+                self._unacked[position] = unacked & self._unacked.get(position, unacked)
+
+    def unacked_of(self, position: Position) -> int:
+        """Of a batch that is acked in part, the messages that are not, as bits; 0 for one that is not acked at all."""
+        return self._unacked.get(position, 0) if self._unacked else 0
+
     def is_acked(self, position: Position) -> bool:
         """Whether the entry must not be delivered any more."""
         return position <= self.mark_delete or position in self._acked
 
     def ack(self, position: Position) -> None:
         """One entry is acked."""
+        self._unacked.pop(position, None)
         if position > self.mark_delete:
             self._acked.add(position)
             self._advance()
+
+    def ack_in_part(self, position: Position, unacked: int) -> int:
+        """Messages of a batch are acked.
+
+        Args:
+            position: the batch.
+            unacked: the messages that this ack leaves, as bits.
+
+        Returns:
+            The messages that are left after all acks, as bits; with 0 the entry is acked.
+        """
+        if self.is_acked(position):
+            return 0
+        left = unacked & self._unacked.get(position, unacked)
+        if left:
+            self._unacked[position] = left
+        else:
+            self.ack(position)
+        return left
+
+    def ack_up_to_in_part(self, position: Position, unacked: int) -> None:
+        """Every entry before a batch is acked, and of the batch all messages but these; an earlier ack went further or not."""
+        self.ack_up_to(Position(position.ledger_id, position.entry_id - 1))
+        before = self._unacked.get(position)
+        if unacked and not self.is_acked(position) and (before is None or _lowest(unacked) > _lowest(before)):
+            self._unacked[position] = unacked
 
     def ack_up_to(self, position: Position) -> None:
         """Every entry up to and including this one is acked."""
@@ -47,6 +89,8 @@ class CursorCopy:
             self.mark_delete = position
             self._acked.remove_up_to(position)
             self._advance()
+            if self._unacked:
+                self._unacked = {batch: bits for batch, bits in self._unacked.items() if batch > self.mark_delete}
 
     def next_unacked(self, position: Position) -> Position:
         """The first position at or after this one that is not acked; `position` itself need not exist (any more)."""
@@ -84,3 +128,8 @@ class CursorCopy:
                 return
             self.mark_delete = upper
             self._acked.remove_up_to(upper)
+
+
+def _lowest(bits: int) -> int:
+    """The index of the lowest bit that is set."""
+    return (bits & -bits).bit_length()

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
+from readonly_engine.broker.acks import apply_ack
 from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.dispatch import SharedDispatcher, SingleActiveDispatcher
+from readonly_engine.broker.dispatch.make import make_dispatcher
+from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
+from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from readonly_engine.broker.consumer import Consumer
-    from readonly_engine.broker.dispatch import Delivery, Dispatcher
+    from readonly_engine.broker.dispatch.make import DispatchSettings
+    from readonly_engine.broker.dispatch.rate import RateLimit
+    from readonly_engine.broker.dispatch.receiver import Delivery
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog
     from readonly_engine.topic.transactions import TopicTransactions
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, MessageIdData
 
 log = logging.getLogger(__name__)
 
-READ_ENTRIES = 100
-"""Entries asked for at once (dispatcherMaxReadBatchSize)."""
+NS_PER_MS = 1_000_000
+MS_PER_S = 1000
 
 BACKOFF_S = (0.1, 5.0)
 
@@ -36,7 +42,8 @@ MOST_ACKED_AGAIN = 1_000_000
 
 ACKS_A_COMMAND = 1000
 
-SERVED_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Failover})
+MOST_SLEPT_S = 3600.0
+"""Delayed messages may be due in years."""
 
 
 @dataclass(slots=True)
@@ -55,8 +62,9 @@ class Subscription:
 
     Args:
         log_: the topic.
-        name: the subscription.
-        kind: CommandSubscribe.SubType.
+        subscribe: the first consumer's SUBSCRIBE.
+        settings: what the owner's configuration and policies say.
+        rates: limits on what is delivered, each with what it is shared with.
         transactions: of the topic.
         state: where the owner says that the subscription stands, and how far it lets consumers read.
         holes: the owner's individually deleted messages: ranges (lower, upper].
@@ -67,8 +75,9 @@ class Subscription:
     def __init__(
         self,
         log_: TopicLog,
-        name: str,
-        kind: CommandSubscribe.SubType,
+        subscribe: CommandSubscribe,
+        settings: DispatchSettings,
+        rates: tuple[RateLimit, ...],
         transactions: TopicTransactions,
         state: OwnerState,
         holes: Iterable[tuple[Position, Position]],
@@ -76,19 +85,16 @@ class Subscription:
         cannot_serve: Callable[[Subscription, str], None],
     ) -> None:
         self.topic = log_.topic
-        self.name = name
-        self.kind = kind
+        self.name = subscribe.subscription
+        self.kind = subscribe.sub_type
         self.counters = counters
         self._log = log_
         self._cursor = CursorCopy(log_.chain, state.mark_delete or state.last)
         self._cursor.load_holes(holes)
-        self._dispatcher: Dispatcher
-        if kind == CommandSubscribe.Shared:
-            self._dispatcher = SharedDispatcher(log_.chain, self._cursor)
-        else:
-            self._dispatcher = SingleActiveDispatcher(
-                log_.chain, self._cursor, elected=kind == CommandSubscribe.Failover
-            )
+        self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
+        self._batch_acks = settings.batch_acks
+        self._rates = rates
+        self._timer: asyncio.TimerHandle | None = None
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
         self._cannot_serve = cannot_serve
@@ -131,6 +137,8 @@ class Subscription:
         self._transactions.unlisten(self.pump)
         if self._reading is not None:
             self._reading.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def pause(self) -> None:
         """Deliver nothing new; acks go on."""
@@ -152,20 +160,19 @@ class Subscription:
 
     # What clients do
 
-    def acked(self, ack: CommandAck) -> None:
+    def acked(self, consumer: Consumer, ack: CommandAck) -> None:
         """Take over an ack that was relayed."""
         self.counters.acks += 1
         if ack.txnid_most_bits or ack.txnid_least_bits:
             return  # decided when the transaction ends, by the owner
-        for message_id in ack.message_id:
-            position = Position(message_id.ledger_id, message_id.entry_id)
-            if ack.ack_type == CommandAck.Cumulative:
-                if self.kind != CommandSubscribe.Shared:
-                    before = Position(position.ledger_id, position.entry_id - 1)
-                    self._cursor.ack_up_to(before if message_id.ack_set else position)
-            elif not message_id.ack_set:
-                self._cursor.ack(position)
-                self._dispatcher.acked(position)
+        effect = apply_ack(
+            ack, self.kind, self._cursor, self._dispatcher, consumer.receiver, batch_acks=self._batch_acks
+        )
+        if effect.completed:
+            # The owner knows it from the parts, unless it was restarted meanwhile.
+            self._ack_at_owner(consumer, effect.completed)
+        if effect.unblocked:
+            self.pump()
 
     def redeliver(self, consumer: Consumer, message_ids: Iterable[MessageIdData]) -> None:
         """The client asks for messages again."""
@@ -201,6 +208,7 @@ class Subscription:
         # The owner may name the start of a ledger for the end of the one before: compare what comes next.
         if self._log.chain.after(state.mark_delete) >= self._log.chain.after(self._cursor.mark_delete):
             self._cursor.ack_up_to(state.mark_delete)
+            self._dispatcher.cursor_moved()
             self._look_back(state.last)
             self.pump()
             return True
@@ -213,60 +221,84 @@ class Subscription:
             return False
         again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
         log.info("%s, %s: %d acks that the owner has lost are sent again", self.topic, self.name, len(again))
-        for start in range(0, len(again), ACKS_A_COMMAND):
+        self._ack_at_owner(consumer, again)
+        return True
+
+    def _ack_at_owner(self, consumer: Consumer, positions: list[Position]) -> None:
+        """Ack entries, which are acked here, at the owner."""
+        for start in range(0, len(positions), ACKS_A_COMMAND):
             ack = CommandAck(ack_type=CommandAck.Individual)
-            for position in again[start : start + ACKS_A_COMMAND]:
+            for position in positions[start : start + ACKS_A_COMMAND]:
                 ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
             consumer.relayed.ack(ack)
-        return True
 
     # Delivery
 
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
         while self._reading is None and not self._closed and not self._paused:
-            want = self._dispatcher.want()
+            if self._rates and (delay := self._held_back()):
+                self._wake_in(delay)
+                return
+            now = time.time_ns() // NS_PER_MS
+            want = self._dispatcher.want(now)
+            due = self._dispatcher.next_due
+            if due is not None:
+                self._wake_in((due - now + 1) / MS_PER_S)
             if want is None:
                 return
-            position, permits = want
-            count = min(permits, READ_ENTRIES)
+            position, count = want
+            for rate in self._rates:
+                count = rate.allowance(count)
             entries = self._log.cached(position, count)
             if entries:
                 entries = self._decided(entries)
                 if not entries:
                     return
-                self._deliver(entries)
+                self._deliver(entries, now)
             elif self._log.chain.readable(position):
                 self._reading = asyncio.create_task(self._read(position, count))
                 self._reading.add_done_callback(self._read_ended)
             else:
                 return
 
-    def _deliver(self, entries: list[TopicEntry]) -> None:
-        for index, entry in enumerate(entries):
-            if reason := self._only_at_owner(entry):
-                self._send(self._dispatcher.offer(entries[:index]))
-                self.pause()
-                self._cannot_serve(self, reason)
-                return
-        self._ack_filtered([entry.position for entry in entries if entry.marker or self._aborted(entry)])
-        self._send(self._dispatcher.offer(entries))
+    def _held_back(self) -> float:
+        """Seconds for which the limits on what is delivered allow nothing more."""
+        now = asyncio.get_running_loop().time()
+        return max(rate.delay(now) for rate in self._rates)
 
-    def _only_at_owner(self, entry: TopicEntry) -> str:
-        """Why the owner must deliver this entry; empty where it need not."""
-        if entry.deliver_at and self.kind == CommandSubscribe.Shared:
-            return "a message with delayed delivery, which the owner keeps track of"
-        return ""
+    def _wake_in(self, seconds: float) -> None:
+        """Look again then, or earlier."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + min(max(seconds, MS_PER_S**-1), MOST_SLEPT_S)
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def _deliver(self, entries: list[TopicEntry], now: int) -> None:
+        self._ack_filtered([entry.position for entry in entries if entry.marker or self._aborted(entry)])
+        self._send(self._dispatcher.offer(entries, now))
 
     def _send(self, deliveries: list[Delivery]) -> None:
         counters, partition = self.counters, self.topic.partition
-        for receiver, entry, redelivery_count in deliveries:
+        messages = size = 0
+        for receiver, entry, redelivery_count, unacked in deliveries:
             consumer = self._consumers[id(receiver)]
-            frame = entry.frame(consumer.consumer_id, partition, receiver.epoch, redelivery_count)
+            frame = entry.frame(consumer.consumer_id, partition, receiver.epoch, redelivery_count, unacked)
             consumer.deliver(frame, entry.messages)
-            counters.messages += entry.messages
-            counters.bytes += len(frame)
+            messages += entry.messages
+            size += len(frame)
         counters.entries += len(deliveries)
+        counters.messages += messages
+        counters.bytes += size
+        for rate in self._rates:
+            rate.take(messages, size)
 
     def _ack_filtered(self, positions: list[Position]) -> None:
         """Ack markers and aborted messages, as the owner's dispatcher does that reads them (AbstractBaseDispatcher)."""

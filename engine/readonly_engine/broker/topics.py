@@ -8,6 +8,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.dispatch.make import DispatchSettings
 from readonly_engine.broker.subscription import Counters, Subscription
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.log import TopicLog
@@ -111,8 +112,9 @@ class ServedTopics:
                     holes = await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
                     subscription = Subscription(
                         served.log,
-                        subscribe.subscription,
-                        subscribe.sub_type,
+                        subscribe,
+                        DispatchSettings(),
+                        (),
                         served.transactions,
                         state,
                         holes,

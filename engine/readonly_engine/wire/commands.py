@@ -7,7 +7,7 @@ The length prefix `total` is framing's; what is read here starts at the command 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
@@ -15,6 +15,9 @@ from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 from readonly_engine.wire.varint import encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NEWEST_PROTOCOL_VERSION = 21
 """The protocol version of Pulsar 4.0; a server answers with the lower of its own and the client's."""
@@ -90,6 +93,7 @@ def encode_message_frame(
     payload: bytes,
     redelivery_count: int = 0,
     consumer_epoch: int = NO_EPOCH,
+    ack_set: Sequence[int] = (),
 ) -> bytes:
     """A MESSAGE frame around the bytes of an entry, with its length prefix.
 
@@ -103,6 +107,7 @@ def encode_message_frame(
         payload: the stored bytes from the checksum on: checksum, metadata, messages.
         redelivery_count: how often the entry was delivered before.
         consumer_epoch: sent only where it is not NO_EPOCH (Commands.newMessage).
+        ack_set: of a batch that is acked in part, the messages that are not: words of 64 bits, signed.
     """
     # The owner writes the partition always, -1 too: the same bytes as its own (measured).
     where = _NO_PARTITION if partition < 0 else encode_varint(partition)
@@ -110,6 +115,8 @@ def encode_message_frame(
     body = b"\x08" + encode_varint(consumer_id) + b"\x12" + encode_varint(len(message_id)) + message_id
     if redelivery_count:
         body += b"\x18" + encode_varint(redelivery_count)
+    for word in ack_set:
+        body += b"\x20" + encode_varint(word)
     if consumer_epoch > NO_EPOCH:
         body += b"\x28" + encode_varint(consumer_epoch)
     command = b"\x08\x09\x4a" + encode_varint(len(body)) + body

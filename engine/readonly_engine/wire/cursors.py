@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from readonly_engine.wire.bit_set import bits_of
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.ledgers import decompress_node
 from readonly_engine.wire.managed_ledger_pb2 import CursorEntry, CursorInfo
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.managed_ledger_pb2 import BatchAck, NamedLong, PositionRange
 
 NO_LEDGER = -1
-_WORD = 64
-_WORD_MASK = (1 << _WORD) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def decode_cursor_entry(payload: bytes) -> CursorState:
         holes = tuple(
             ((ledger.ledger_id, first - 1), (ledger.ledger_id, last))
             for ledger in sorted(entry.deleted_bits, key=lambda ledger: ledger.ledger_id)
-            for first, last in _runs(_bits(ledger.words))
+            for first, last in _runs(bits_of(ledger.words))
         )
     return CursorState(
         mark_delete=(entry.ledger_id, entry.entry_id),
@@ -109,7 +108,7 @@ def _ranges(ranges: Iterable[PositionRange]) -> tuple[tuple[tuple[int, int], tup
 
 def _batches(batches: Iterable[BatchAck]) -> tuple[tuple[tuple[int, int], int], ...]:
     return tuple(
-        sorted(((batch.position.ledger_id, batch.position.entry_id), _bits(batch.unacked)) for batch in batches)
+        sorted(((batch.position.ledger_id, batch.position.entry_id), bits_of(batch.unacked)) for batch in batches)
     )
 
 
@@ -120,12 +119,6 @@ def _numbers(pairs: Iterable[NamedLong]) -> tuple[tuple[str, int], ...]:
 def _text(value: str | bytes) -> str:
     """Protobuf hands out a text that is not UTF-8 as bytes."""
     return value if isinstance(value, str) else value.decode(errors="replace")
-
-
-def _bits(words: Iterable[int]) -> int:
-    """Java's BitSet.toLongArray as one number."""
-    packed = b"".join((word & _WORD_MASK).to_bytes(_WORD // 8, "little") for word in words)
-    return int.from_bytes(packed, "little")
 
 
 def _runs(bits: int) -> Iterator[tuple[int, int]]:

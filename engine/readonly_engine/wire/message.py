@@ -30,6 +30,7 @@ class StoredMessage(NamedTuple):
         deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
         txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
         aborts: whether it is the marker of an aborted transaction.
+        chunk: of a part of a large message: the message's id, the part's index, and how many parts there are; else None.
     """
 
     payload: bytes
@@ -38,6 +39,7 @@ class StoredMessage(NamedTuple):
     deliver_at: int = 0
     txn: tuple[int, int] | None = None
     aborts: bool = False
+    chunk: tuple[str, int, int] | None = None
 
     @property
     def in_transaction(self) -> bool:
@@ -81,10 +83,17 @@ def decode_stored(payload: bytes) -> StoredMessage:
         deliver_at=metadata.deliver_at_time,
         txn=_txn(metadata),
         aborts=marker and metadata.marker_type == MarkerType.TXN_ABORT,
+        chunk=_chunk(metadata),
     )
 
 
 def _txn(metadata: MessageMetadata) -> tuple[int, int] | None:
     if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
         return metadata.txnid_most_bits, metadata.txnid_least_bits
+    return None
+
+
+def _chunk(metadata: MessageMetadata) -> tuple[str, int, int] | None:
+    if metadata.HasField("uuid") and metadata.HasField("chunk_id") and metadata.HasField("num_chunks_from_msg"):
+        return str(metadata.uuid), metadata.chunk_id, metadata.num_chunks_from_msg
     return None

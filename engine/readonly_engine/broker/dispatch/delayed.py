@@ -1,0 +1,88 @@
+"""Entries whose time has not come: only their positions are held, until they are due."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, NamedTuple
+
+from readonly_engine.topic.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOOK_AHEAD = 50_000
+"""So many entries that all came in the order of their times tell that nothing earlier follows: no more are read until one is
+due (delayedDeliveryFixedDelayDetectionLookahead)."""
+
+MOST_HELD = 1_000_000
+"""Beyond this no more are read until some are due, in whatever order they come: memory is bounded."""
+
+TICK_MS = 1000
+"""Times that differ by less are in order (delayedDeliveryTickTimeMillis)."""
+
+
+class Held(NamedTuple):
+    """An entry that is held; ordered by time, then by position.
+
+    Attributes:
+        deliver_at: when it is due, in ms since the epoch.
+        ledger_id: its ledger.
+        entry_id: its place there.
+        slot: the hash of its key, for Key_Shared.
+    """
+
+    deliver_at: int
+    ledger_id: int
+    entry_id: int
+    slot: int
+
+
+class DelayedEntries:
+    """Holds entries until they are due.
+
+    Nothing of this is stored: the cursor does not pass an entry that is not acked, so a broker that starts finds all of them.
+    Unlike the owner, which delivers up to a tick too early unless isDelayedDeliveryDeliverAtTimeStrict is set, it never is early.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[Held] = []
+        self._highest = 0
+        self._in_order = True
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def hold(self, position: Position, deliver_at: int, slot: int = 0) -> None:
+        """Hold an entry."""
+        heapq.heappush(self._heap, Held(deliver_at, position.ledger_id, position.entry_id, slot))
+        if deliver_at < self._highest - TICK_MS:
+            self._in_order = False
+        self._highest = max(self._highest, deliver_at)
+
+    def passed(self) -> None:
+        """An entry came that is not held: what comes is not in the order of its times."""
+        self._in_order = False
+
+    def due(self, now: int) -> Iterator[tuple[Position, int]]:
+        """The entries that are due, which are held no longer: positions and slots, in the order of their times."""
+        heap = self._heap
+        while heap and heap[0].deliver_at <= now:
+            _, ledger_id, entry_id, slot = heapq.heappop(heap)
+            yield Position(ledger_id, entry_id), slot
+        if not heap:
+            self._highest, self._in_order = 0, True
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._heap.clear()
+        self._highest, self._in_order = 0, True
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first one is due, in ms since the epoch; None where there is none."""
+        return self._heap[0].deliver_at if self._heap else None
+
+    @property
+    def full(self) -> bool:
+        """Whether no more may be read until one is due."""
+        return len(self._heap) >= (LOOK_AHEAD if self._in_order else MOST_HELD)

@@ -1,0 +1,130 @@
+"""What dispatchers know of consumers, and what a dispatcher is to the rest of the broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from readonly_engine.wire.commands import NO_EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
+
+READ_ENTRIES = 100
+"""Entries asked for at once (dispatcherMaxReadBatchSize)."""
+
+
+@dataclass(slots=True, eq=False)
+class Receiver:
+    """What a dispatcher knows of a consumer.
+
+    Attributes:
+        permits: how many messages the client has asked for and not got; below 0 after a batch that was larger.
+        writable: whether the client's connection takes more.
+        epoch: the consumer epoch of the client, sent with its messages; of Exclusive and Failover only.
+        name: the consumer's name.
+        priority: the consumer's priority level; 0 is served first.
+        ranges: the key hashes that it takes, as pairs (first, last); empty where the broker assigns them.
+        pending: delivered to it and not acked, with the number of messages (kept for Shared and Key_Shared only).
+        unacked: how many messages are pending.
+        blocked: whether it has too many of them, and gets nothing until it has acked some.
+    """
+
+    permits: int = 0
+    writable: bool = True
+    epoch: int = NO_EPOCH
+    name: str = ""
+    priority: int = 0
+    ranges: tuple[tuple[int, int], ...] = ()
+    pending: dict[Position, int] = field(default_factory=dict)
+    unacked: int = 0
+    blocked: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can get a message now."""
+        return self.permits > 0 and self.writable and not self.blocked
+
+
+class Delivery(NamedTuple):
+    """An entry for a consumer.
+
+    Attributes:
+        receiver: the consumer.
+        entry: the entry.
+        redelivery_count: how often a consumer has asked for it again.
+        unacked: of a batch that is acked in part, the messages that are not: bit i is the message with index i; 0 for the whole.
+    """
+
+    receiver: Receiver
+    entry: TopicEntry
+    redelivery_count: int = 0
+    unacked: int = 0
+
+
+class Dispatcher(Protocol):
+    """The way of one subscription type. It is asked where it would read on, is given entries, and returns deliveries.
+
+    Times are in ms since the epoch, as messages with delayed delivery carry them.
+    """
+
+    @property
+    def receivers(self) -> list[Receiver]:
+        """The consumers."""
+
+    def add(self, receiver: Receiver) -> None:
+        """A consumer arrived."""
+
+    def remove(self, receiver: Receiver) -> None:
+        """A consumer left; what it has not acked goes to others."""
+
+    def want(self, now: int) -> tuple[Position, int] | None:
+        """Where to read on, and how many entries at most; None where nobody can take any."""
+
+    def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
+        """Take entries from the wanted position on, without a gap; those that find no taker are asked for again."""
+
+    def acked(self, position: Position, by: Receiver | None = None) -> bool:
+        """An entry was acked and is in the cursor.
+
+        Args:
+            position: the entry.
+            by: the consumer that acked it, which mostly is the one that has it.
+
+        Returns:
+            Whether something that had to wait for it can be delivered now.
+        """
+
+    def acked_in_part(self, position: Position, left: int, by: Receiver | None = None) -> bool:
+        """Of a batch only so many messages are left to be acked; as `acked`."""
+
+    def cursor_moved(self) -> None:
+        """The cursor went on without acks of these consumers: what it has passed is not theirs any more."""
+
+    def redeliver(self, receiver: Receiver, positions: list[Position]) -> None:
+        """The client asks for entries again; no positions: for all that it has not acked."""
+
+    def rewind(self) -> None:
+        """Deliver all that is not acked once more: the cursor moved."""
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a consumer has something that it has not acked."""
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next delayed message is due, in ms since the epoch; None where none is held."""
+
+
+def permits_of(receivers: Iterable[Receiver]) -> int:
+    """How many messages the consumers can take now, counted no further than anything is read at once."""
+    permits = 0
+    for receiver in receivers:
+        if receiver.permits > 0 and receiver.writable and not receiver.blocked:
+            permits += receiver.permits
+            if permits >= READ_ENTRIES:
+                return READ_ENTRIES
+    return permits

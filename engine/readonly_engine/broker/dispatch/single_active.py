@@ -1,0 +1,124 @@
+"""Exclusive and Failover: every entry, in order, to the one active consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.dispatch.keys import KeyRanges
+from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, Delivery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.broker.cursor import CursorCopy
+    from readonly_engine.broker.dispatch.receiver import Receiver
+    from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
+
+
+class SingleActiveDispatcher:
+    """Serves one consumer at a time (PersistentDispatcherSingleActiveConsumer). Delayed messages come at once, as at the owner.
+
+    Args:
+        chain: the topic's ledgers.
+        cursor: what is acked.
+        elected: whether the owner says who is active (Failover); else the only consumer is.
+    """
+
+    next_due = None
+
+    def __init__(self, chain: LedgerChain, cursor: CursorCopy, *, elected: bool) -> None:
+        self._chain = chain
+        self._cursor = cursor
+        self._elected = elected
+        self._next = cursor.first_unacked()
+        self._keys: KeyRanges | None = None
+        self.receivers: list[Receiver] = []
+        self.active: Receiver | None = None
+
+    def add(self, receiver: Receiver) -> None:
+        """A consumer arrived."""
+        self.receivers.append(receiver)
+        if not self._elected:
+            self.activate(receiver)
+
+    def remove(self, receiver: Receiver) -> None:
+        """A consumer left."""
+        if receiver in self.receivers:
+            self.receivers.remove(receiver)
+        self.deactivate(receiver)
+
+    def activate(self, receiver: Receiver) -> None:
+        """The owner chose this consumer; a new one starts at the first entry that is not acked."""
+        if receiver is self.active:
+            return
+        self.active = receiver
+        self._keys = None
+        if receiver.ranges and not self._elected:
+            # A reader of some keys: the other entries are left out, and are not acked.
+            self._keys = KeyRanges()
+            self._keys.add(receiver)
+        self.rewind()
+
+    def deactivate(self, receiver: Receiver) -> None:
+        """The owner chose another."""
+        if receiver is self.active:
+            self.active = None
+
+    def want(self, now: int) -> tuple[Position, int] | None:
+        """Where to read on."""
+        del now
+        if self.active is None or not self.active.ready:
+            return None
+        self._next = self._cursor.next_unacked(self._next)
+        return self._next, min(self.active.permits, READ_ENTRIES)
+
+    def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
+        """Hand out entries."""
+        del now
+        deliveries: list[Delivery] = []
+        active, cursor, keys = self.active, self._cursor, self._keys
+        if active is None:
+            return deliveries
+        for entry in entries:
+            if not active.ready:
+                break
+            position = entry.position
+            self._next = self._chain.after(position)
+            if entry.marker or cursor.is_acked(position):
+                continue
+            if keys is not None and keys.select(keys.slot(entry.sticky_hash)) is None:
+                continue
+            unacked = cursor.unacked_of(position)
+            active.permits -= unacked.bit_count() if unacked else entry.messages
+            deliveries.append(Delivery(active, entry, 0, unacked))
+        return deliveries
+
+    def acked(self, position: Position, by: Receiver | None = None) -> bool:
+        """Nothing is kept for an entry."""
+        del position, by
+        return False
+
+    def acked_in_part(self, position: Position, left: int, by: Receiver | None = None) -> bool:
+        """Nothing is kept for an entry."""
+        del position, left, by
+        return False
+
+    def cursor_moved(self) -> None:
+        """Nothing is kept for an entry; what the cursor has passed is left out when it comes."""
+
+    def redeliver(self, receiver: Receiver, positions: list[Position]) -> None:
+        """Start over: these types cannot redeliver single entries (PersistentDispatcherSingleActiveConsumer)."""
+        del positions
+        if receiver is self.active:
+            self.rewind()
+
+    def rewind(self) -> None:
+        """Start over at the first entry that is not acked."""
+        self._next = self._cursor.first_unacked()
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether the active consumer has something that it has not acked."""
+        return self.active is not None and self._cursor.first_unacked() < self._next
