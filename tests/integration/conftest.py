@@ -107,3 +107,39 @@ def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
     client = pulsar_lib.Client(pool.url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def txn_stack() -> Iterator[PulsarCluster]:
+    """A small stack with transactions, up and healthy."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="txn",
+            base_port=31650,
+            bookies=1,
+            brokers=1,
+            transactions=True,
+            quick=True,
+            settings=(
+                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+            ),
+        )
+    )
+    stack.up()
+    yield stack
+    if not _kept():
+        stack.down()
+
+
+@pytest.fixture(scope="session")
+def txn_pool(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """A read-only broker that serves every topic of the `topic` fixture on the stack with transactions."""
+    topics = ["--topics", "persistent://public/default/test-.*"]
+    pool = Pool(txn_stack.endpoints, tmp_path_factory.mktemp("txn-pool"), uuid.uuid4().hex, topics)
+    try:
+        pool.start()
+        yield pool
+    finally:
+        pool.close()

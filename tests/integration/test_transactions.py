@@ -1,0 +1,161 @@
+"""Transactions through the pool, with the stock Java client: what it reads is what it reads at the owner."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.java_client import JavaClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from devstack.pool import Pool
+    from devstack.pulsar.cluster import PulsarCluster
+
+QUIET_MS = 700
+"""A message that must not come would have come by then."""
+
+TYPES = ["Exclusive", "Failover", "Shared"]
+
+
+def eventually(check: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.fixture(scope="module")
+def owner(txn_stack: PulsarCluster) -> Iterator[JavaClient]:
+    with JavaClient(txn_stack, txn_stack.endpoints.writer_url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def reader(txn_stack: PulsarCluster, txn_pool: Pool) -> Iterator[JavaClient]:
+    """Connected to the pool, its transaction coordinator too."""
+    with JavaClient(txn_stack, txn_pool.url) as client:
+        yield client
+
+
+def served(pool: Pool, topic: str) -> int:
+    return sum(broker.dispatched(topic) for broker in pool.brokers)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_committed_messages_are_delivered_up_to_the_first_open_transaction(
+    txn_stack, txn_pool, owner, reader, topic, kind
+) -> None:
+    reader.do("subscribe", "c", topic, "s", kind, "Earliest")
+    for transaction in ("a", "b"):
+        owner.do("begin", transaction, 300)
+    for transaction, value in (("-", 0), ("a", 1), ("b", 2), ("-", 3), ("a", 4)):
+        owner.do("send", topic, transaction, value)
+    assert reader.values("c", 1) == ["0"]
+    assert reader.do("receive", "c", QUIET_MS) == "none"
+    owner.do("commit", "a")
+    assert reader.values("c", 1) == ["1"], "and nothing of what lies behind the open b"
+    assert reader.do("receive", "c", QUIET_MS) == "none"
+    owner.do("abort", "b")
+    assert reader.values("c", 2) == ["3", "4"]
+    reader.do("ack-up-to" if kind != "Shared" else "ack", "c", "-")
+    owner.do("send", topic, "-", 5)
+    assert reader.values("c", 1) == ["5"]
+    assert served(txn_pool, topic) == 5
+    if kind != "Shared":
+        reader.do("ack-up-to", "c", "-")
+        assert eventually(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+    reader.do("close", "c")
+
+
+def test_aborted_messages_and_markers_are_acked_at_the_owner(txn_stack, txn_pool, owner, reader, topic) -> None:
+    reader.do("subscribe", "c", topic, "s", "Shared", "Earliest")
+    for outcome in ("abort", "commit"):
+        owner.do("begin", "a", 300)
+        for value in range(3):
+            owner.do("send", topic, "a", f"{outcome}-{value}")
+        owner.do(outcome, "a")
+    for value in range(3):
+        assert reader.values("c", 1) == [f"commit-{value}"]
+        reader.do("ack", "c", "-")
+    assert eventually(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+    assert served(txn_pool, topic) == 3
+    reader.do("close", "c")
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
+def test_a_subscription_that_starts_inside_of_an_open_transaction_waits_for_its_end(
+    txn_pool, owner, reader, topic, kind
+) -> None:
+    owner.do("begin", "a", 300)
+    owner.do("send", topic, "a", "before")
+    owner.do("send", topic, "-", "between")
+    for client in (owner, reader):
+        client.do("subscribe", "c", topic, f"of-{client is owner}", kind, "Latest")
+    owner.do("send", topic, "-", "after")
+    for client in (owner, reader):
+        assert client.do("receive", "c", QUIET_MS) == "none"
+    owner.do("commit", "a")
+    expected = owner.values("c", 2, 3000)
+    assert "after" in expected
+    assert reader.values("c", len(expected)) == expected
+    assert reader.do("receive", "c", QUIET_MS) == "none"
+    assert served(txn_pool, topic) == len(expected)
+    for client in (owner, reader):
+        client.do("close", "c")
+
+
+def test_a_transaction_that_spans_ledgers_and_runs_out_of_time(txn_pool, owner, reader, topic) -> None:
+    owner.do("begin", "a", 5)
+    for value in range(150):
+        owner.do("send", topic, "a" if value % 3 == 0 else "-", value)
+    reader.do("subscribe", "c", topic, "s", "Exclusive", "Earliest")
+    expected = [str(value) for value in range(150) if value % 3]
+    assert reader.values("c", len(expected), 60_000) == expected
+    assert served(txn_pool, topic) == len(expected)
+    reader.do("close", "c")
+
+
+def test_a_reader_sees_that_messages_are_available_when_they_are_committed(owner, reader, topic) -> None:
+    owner.do("send", topic, "-", 0)
+    owner.do("begin", "a", 300)
+    owner.do("send", topic, "a", 1)
+    for client in (owner, reader):
+        client.do("reader", "r", topic, "earliest")
+        assert client.do("read", "r") == "0"
+    owner.do("send", topic, "-", 2)
+    assert reader.do("read", "r") == ""
+    owner.do("commit", "a")
+    for client in (owner, reader):
+        assert client.do("read", "r") == "1 2"
+        assert client.do("read", "r") == ""
+    owner.do("begin", "b", 300)
+    owner.do("send", topic, "b", 3)
+    owner.do("abort", "b")
+    for client in (owner, reader):
+        assert client.do("read", "r") == ""
+
+
+def test_a_transaction_through_the_pool_from_its_begin_to_its_end(txn_stack, txn_pool, reader, topic) -> None:
+    source, target = topic + "-source", topic + "-target"
+    for value in range(3):
+        reader.do("send", source, "-", value)
+    reader.do("subscribe", "source", source, "s", "Shared", "Earliest")
+    reader.do("subscribe", "target", target, "s", "Exclusive", "Earliest")
+    reader.do("begin", "a", 300)
+    for value in range(3):
+        assert reader.values("source", 1) == [str(value)]
+        reader.do("ack", "source", "a")
+        reader.do("send", target, "a", f"made-of-{value}")
+    assert reader.do("receive", "target", QUIET_MS) == "none"
+    reader.do("commit", "a")
+    assert reader.values("target", 3) == [f"made-of-{value}" for value in range(3)]
+    assert eventually(lambda: txn_stack.admin().stats(source)["subscriptions"]["s"]["msgBacklog"] == 0)
+    assert served(txn_pool, source) == 3
+    for name in ("source", "target"):
+        reader.do("close", name)
