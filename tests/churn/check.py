@@ -1,0 +1,251 @@
+"""Whether a history is one that a stock broker could have made: a pure function over its events.
+
+What is held to be a stock broker's promise, for each subscription:
+
+- at least once: every message is delivered and acked in the end;
+- an ack that is confirmed counts: the message is not delivered again, whatever dies meanwhile. An ack that was on its way
+  when its session ended may be lost; such messages are counted;
+- Exclusive and Failover: messages are delivered for the first time in the topic's order, whichever consumer gets them, and
+  within a session (and consumer epoch) each message is behind the one before;
+- Key_Shared: the messages of a key are delivered for the first time in the topic's order; and a key is with one consumer at
+  a time: nobody else gets one of its messages while a consumer has one that it has neither acked nor given back;
+- after a seek all this begins anew, from the message that was sought.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.churn.history import Event, Id, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+ORDERED: Final = frozenset({"Exclusive", "Failover"})
+START: Final = Id(-1, -1)
+
+
+class Stored(NamedTuple):
+    """A message as the owner holds it.
+
+    Attributes:
+        id: its place.
+        key: empty for none.
+        name: which tells it from all others.
+    """
+
+    id: Id
+    key: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A subscription.
+
+    Attributes:
+        topic: its topic.
+        type: Exclusive, Failover, Shared or Key_Shared.
+        receipts: whether its clients are told that acks have arrived, and see each message as it comes. A stock Python client
+            has neither: its queue and its reconnecting are its own.
+    """
+
+    topic: str
+    type: str
+    receipts: bool = True
+
+
+class Fault(StrEnum):
+    """A broken promise."""
+
+    AFTER_ACK = "delivered after its ack was confirmed"
+    BEFORE_SEEK = "delivered though it lies before the message that was sought"
+    TOPIC_ORDER = "delivered for the first time after a later message"
+    SESSION_ORDER = "delivered after a later message in the same session"
+    KEY_ORDER = "delivered for the first time after a later message of its key"
+    KEY_SHARED_OUT = "delivered while another consumer had a message of its key"
+    UNKNOWN = "delivered, but the owner has no such message"
+    NOT_DELIVERED = "never delivered"
+    NOT_ACKED = "no ack was confirmed"
+    NOT_STORED = "its producer has a receipt, but the owner has no such message"
+
+
+class Violation(NamedTuple):
+    """One broken promise.
+
+    Attributes:
+        fault: which.
+        subscription: whose; a topic for NOT_STORED.
+        id: the message; START where it has no place.
+        at: when; 0 for what is missing in the end.
+        text: more.
+    """
+
+    fault: Fault
+    subscription: str
+    id: Id
+    at: float
+    text: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of the check.
+
+    Attributes:
+        violations: every one.
+        in_flight: messages that came again because the ack was on its way when its session ended, by subscription.
+        counts: by subscription: first and repeated deliveries, sessions, seeks, acks.
+    """
+
+    violations: list[Violation] = field(default_factory=list)
+    in_flight: dict[str, list[Id]] = field(default_factory=dict)
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+
+
+def check(
+    events: Iterable[Event], subscriptions: Mapping[str, Watched], stored: Mapping[str, Sequence[Stored]]
+) -> Verdict:
+    """Judge a history.
+
+    Args:
+        events: what happened, by time.
+        subscriptions: by `TOPIC/SUBSCRIPTION`.
+        stored: what the owner has of each topic in the end, in order.
+    """
+    verdict = Verdict()
+    known = {topic: {message.id: message.key for message in messages} for topic, messages in stored.items()}
+    judges = {name: _Judge(name, watched, known[watched.topic], verdict) for name, watched in subscriptions.items()}
+    names = {message.name for messages in stored.values() for message in messages}
+    for event in sorted(events, key=lambda event: event.at):
+        if event.kind is Kind.PUBLISHED and event.text not in names:
+            verdict.violations.append(Violation(Fault.NOT_STORED, "", START, event.at, event.text))
+        judge = judges.get(event.subscription)
+        if judge is not None:
+            judge.take(event)
+    for judge in judges.values():
+        judge.finish()
+    return verdict
+
+
+class _Judge:
+    """One subscription: what may be delivered next, from what was delivered and acked so far."""
+
+    def __init__(self, name: str, watched: Watched, keys: Mapping[Id, str], verdict: Verdict) -> None:
+        self._name = name
+        self._watched = watched
+        self._keys = keys
+        self._verdict = verdict
+        self._counts = verdict.counts[name] = Counter()
+        self._seeking = False
+        self._begin(START)
+
+    def take(self, event: Event) -> None:
+        """The next event."""
+        self._counts[event.kind] += max(len(event.ids), 1)
+        match event.kind:
+            case Kind.SEEKING:
+                self._seeking = True
+            case Kind.SOUGHT:
+                self._seeking = False
+                self._begin(event.ids[0])
+            case _ if self._seeking:
+                pass
+            case Kind.DELIVERED:
+                for id_ in event.ids:
+                    self._delivered(event, id_)
+            case Kind.ACKING:
+                for id_ in event.ids:
+                    self._pending[event.session].discard(id_)
+                    self._acking[id_] = event.session
+            case Kind.ACKED:
+                self._acked(event)
+            case Kind.NACKED:
+                self._pending[event.session].difference_update(event.ids)
+            case Kind.ENDED:
+                self._pending.pop(event.session, None)
+                self._ended.add(event.session)
+
+    def finish(self) -> None:
+        """All is over: what is missing?"""
+        for id_ in self._keys:
+            if id_ < self._start:
+                continue
+            if id_ not in self._seen:
+                self._violated(Fault.NOT_DELIVERED, id_)
+            elif self._watched.receipts and not self._is_acked(id_):
+                self._violated(Fault.NOT_ACKED, id_)
+
+    def _begin(self, start: Id) -> None:
+        """Everything from here on must come; nothing before."""
+        self._start = start
+        self._confirmed: set[Id] = set()
+        self._up_to = START
+        self._seen: set[Id] = set()
+        self._acking: dict[Id, str] = {}
+        self._ended: set[str] = set()
+        self._pending: dict[str, set[Id]] = defaultdict(set)
+        self._newest = START
+        self._newest_of_key: dict[str, Id] = {}
+        self._newest_of_session: dict[tuple[str, int], Id] = {}
+
+    def _delivered(self, event: Event, id_: Id) -> None:
+        key = self._keys.get(id_)
+        if key is None:
+            self._violated(Fault.UNKNOWN, id_, event)
+            return
+        if id_ < self._start:
+            self._violated(Fault.BEFORE_SEEK, id_, event)
+        elif self._is_acked(id_):
+            self._violated(Fault.AFTER_ACK, id_, event)
+        elif self._watched.receipts and self._acking.get(id_) in self._ended:
+            self._verdict.in_flight.setdefault(self._name, []).append(id_)
+        if id_ not in self._seen:
+            self._first(event, id_, key)
+        else:
+            self._counts["again"] += 1
+        self._seen.add(id_)
+        if not self._watched.receipts:
+            return
+        if self._watched.type in ORDERED:
+            session = (event.session, event.number)
+            if id_ <= self._newest_of_session.get(session, START):
+                self._violated(Fault.SESSION_ORDER, id_, event)
+            self._newest_of_session[session] = id_
+        elif self._watched.type == "Key_Shared":
+            for other, held in self._pending.items():
+                if other != event.session and any(self._keys[pending] == key for pending in held):
+                    self._violated(Fault.KEY_SHARED_OUT, id_, event, f"key {key}, which {other} has")
+            self._pending[event.session].add(id_)
+
+    def _first(self, event: Event, id_: Id, key: str) -> None:
+        self._counts["first"] += 1
+        if self._watched.type in ORDERED:
+            if id_ < self._newest:
+                self._violated(Fault.TOPIC_ORDER, id_, event, f"after {self._newest}")
+            self._newest = max(self._newest, id_)
+        elif self._watched.type == "Key_Shared":
+            newest = self._newest_of_key.get(key, START)
+            if id_ < newest:
+                self._violated(Fault.KEY_ORDER, id_, event, f"key {key}, after {newest}")
+            self._newest_of_key[key] = max(newest, id_)
+
+    def _acked(self, event: Event) -> None:
+        if event.number:
+            self._up_to = max(self._up_to, *event.ids)
+        self._confirmed.update(event.ids)
+        for id_ in event.ids:
+            self._acking.pop(id_, None)
+
+    def _is_acked(self, id_: Id) -> bool:
+        return id_ in self._confirmed or id_ <= self._up_to
+
+    def _violated(self, fault: Fault, id_: Id, event: Event | None = None, text: str = "") -> None:
+        where = "" if event is None else event.session
+        at = 0.0 if event is None else event.at
+        self._verdict.violations.append(
+            Violation(fault, self._name, id_, at, " ".join(part for part in (where, text) if part))
+        )
