@@ -8,6 +8,7 @@ import re
 import signal
 import time
 import urllib.request
+import uuid
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -354,15 +355,17 @@ def test_an_entry_is_read_from_a_bookie_once_however_many_read_it(
     asyncio.run(run())
 
 
-def publish_at(client: pulsar_lib.Client, topic: str, count: int, per_second: float) -> None:
-    """One message after the other, at a steady pace."""
+def publish_at(client: pulsar_lib.Client, topic: str, count: int, per_second: float) -> list[float]:
+    """One message after the other, at a steady pace; returns when each was confirmed to the producer."""
     producer = client.create_producer(topic, batching_enabled=False)
+    receipts: list[float] = []
     begin = time.monotonic()
     for value in range(count):
         time.sleep(max(begin + value / per_second - time.monotonic(), 0))
-        producer.send_async(b"%d" % value, lambda *_: None)
+        producer.send_async(b"%d" % value, lambda *_: receipts.append(time.monotonic()))
     producer.flush()
     producer.close()
+    return receipts
 
 
 @pytest.mark.parametrize(
@@ -398,5 +401,33 @@ def test_an_entry_at_the_tail_is_read_from_a_bookie_once(
                 f"bookie reads per entry at the tail, {readers} readers, {per_second:g}/s", f"{per_entry:.3f}"
             )
             assert 0.99 <= per_entry <= most
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("per_second", [200.0, 2.0], ids=["flow", "isolated"])
+def test_a_polled_bookie_that_stalls_holds_the_tail_up_for_a_moment_only(
+    pulsar, pulsar_client, breakable_pulsar: PulsarCluster, admin: PulsarAdmin, per_second: float
+) -> None:
+    """Three copies, of which two suffice to the writer: it goes on without the bookie."""
+    namespace = f"public/three-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    admin.set_persistence(namespace, ensemble=3, write_quorum=3, ack_quorum=2)
+    topic = f"persistent://{namespace}/stalling"
+    publish(pulsar_client, topic, range(1))
+    count = int(per_second * 4)
+
+    async def run():
+        async with logs_of(pulsar, topic) as (log,):
+            follower = Follower(log)
+            await follower.until(0)
+            leader = log._tails[follower.positions[0].ledger_id]._leader.bookie
+            with frozen(breakable_pulsar, f"bookie-{pulsar.bookies.index(leader)}"):
+                sent = await asyncio.to_thread(publish_at, pulsar_client, topic, count, per_second)
+                await follower.until(count - 1)
+            assert follower.numbers == [0, *range(count)]
+            late = [took - receipt for took, receipt in zip(follower.times[1:], sent, strict=True)]
+            assert max(late) < 1.0, late
+            follower.task.cancel()
 
     asyncio.run(run())
