@@ -13,9 +13,11 @@ from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from readonly_engine.relay.identity import Identity
+    from readonly_engine.wire.pulsar_pb2 import AuthData
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +42,37 @@ class Publisher(Resident, Protocol):
         """The owner's connection takes more, or for now no more."""
 
 
-class OwnerConnection(asyncio.Protocol):
-    """Carries the requests of many clients of one identity, and hands what the owner says to whom it concerns."""
+class ConnectionEvents(Protocol):
+    """Who looks after a connection's credentials."""
 
-    def __init__(self, url: str, identity: Identity) -> None:
+    def challenged(self, connection: OwnerConnection, challenge: AuthData) -> None:
+        """The owner asks for more credentials, before it lets the connection in, or for newer ones, later."""
+
+    def lost(self, connection: OwnerConnection) -> None:
+        """The connection broke; its residents are told next."""
+
+
+class OwnerConnection(asyncio.Protocol):
+    """Carries the requests of many clients of one identity, and hands what the owner says to whom it concerns.
+
+    Args:
+        url: the broker's URL, for messages.
+        identity: whose credentials are shown.
+        events: who looks after them.
+        behind_proxy: HOST:PORT of the broker, where what is connected to is a proxy.
+    """
+
+    def __init__(
+        self, url: str, identity: Identity, events: ConnectionEvents | None = None, behind_proxy: str = ""
+    ) -> None:
         self.url = url
+        self.events = events
+        self.refusal: OwnerRefusedError | None = None
         self._loop = asyncio.get_running_loop()
         self._identity = identity
+        self._behind_proxy = behind_proxy
+        self._pongs: dict[int, asyncio.Future[None]] = {}
+        self._pings = 0
         self._session = OwnerSession()
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[CommandConnected] = self._loop.create_future()
@@ -59,7 +85,17 @@ class OwnerConnection(asyncio.Protocol):
         self.closed = False
 
     @classmethod
-    async def open(cls, url: str, host: str, port: int, identity: Identity) -> OwnerConnection:
+    async def open(
+        cls,
+        url: str,
+        host: str,
+        port: int,
+        identity: Identity,
+        events: ConnectionEvents | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        behind_proxy: str = "",
+    ) -> OwnerConnection:
         """Connect and authenticate.
 
         Raises:
@@ -67,15 +103,31 @@ class OwnerConnection(asyncio.Protocol):
             OwnerRefusedError: the credentials were refused.
         """
         loop = asyncio.get_running_loop()
+        connection = cls(url, identity, events, behind_proxy)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                _, connection = await loop.create_connection(lambda: cls(url, identity), host, port)
-                connection.handshake = await connection._connected  # noqa: SLF001 - its own
+                await loop.create_connection(
+                    lambda: connection, host, port, ssl=tls, server_hostname=None if tls is None else host
+                )
+                connection.handshake = await connection._connected
         except TimeoutError as error:
             raise OwnerUnavailableError(f"{url} did not answer in {CONNECT_TIMEOUT_S:g} s") from error
         except OSError as error:
             raise OwnerUnavailableError(f"{url} cannot be reached: {error}") from error
+        finally:
+            if not connection.connected:
+                connection.close()
         return connection
+
+    @property
+    def connected(self) -> bool:
+        """Whether the owner has let it in."""
+        return self._connected.done() and not self._connected.cancelled() and self._connected.exception() is None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has anything going on here."""
+        return not (self._answers or self._consumers or self._producers)
 
     # Requests
 
@@ -121,6 +173,36 @@ class OwnerConnection(asyncio.Protocol):
         if self._transport is not None and not self.closed:
             self._transport.write(encode_command(command, payload))
 
+    # Credentials
+
+    def authenticate(self, method: str, credentials: bytes) -> None:
+        """Answer the owner's challenge, or renew the credentials before it asks."""
+        if self._transport is not None and not self.closed:
+            self._transport.write(self._session.auth_response(method, credentials))
+
+    def refuse(self, reason: str) -> None:
+        """Give up a connection that is not let in yet."""
+        if not self._connected.done():
+            self._connected.set_exception(OwnerUnavailableError(f"{self.url}: {reason}"))
+        self.close()
+
+    async def round_trip(self) -> None:
+        """Wait until the owner has looked at what was sent before.
+
+        Raises:
+            OwnerUnavailableError: the connection broke, or there was no answer in time.
+        """
+        self._pings += 1
+        pong = self._pongs[self._pings] = self._loop.create_future()
+        if self._transport is not None and not self.closed:
+            self._transport.write(self._session.ping())
+        else:
+            pong.set_exception(OwnerUnavailableError(f"the connection to {self.url} broke"))
+        try:
+            await asyncio.wait_for(pong, REQUEST_TIMEOUT_S)
+        except TimeoutError as error:
+            raise OwnerUnavailableError(f"{self.url} did not answer PING in {REQUEST_TIMEOUT_S:g} s") from error
+
     # Residents
 
     def add_consumer(self, resident: Resident) -> int:
@@ -154,7 +236,7 @@ class OwnerConnection(asyncio.Protocol):
         """Called by asyncio."""
         transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
         self._transport = transport
-        transport.write(self._session.connect(self._identity))
+        transport.write(self._session.connect(self._identity, self._behind_proxy))
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
@@ -167,11 +249,20 @@ class OwnerConnection(asyncio.Protocol):
         reply = self._session.data_to_send()
         if reply and self._transport is not None:
             self._transport.write(reply)
+        while self._pongs and next(iter(self._pongs)) <= self._session.pongs:
+            pong = self._pongs.pop(next(iter(self._pongs)))
+            if not pong.done():
+                pong.set_result(None)
         for command, payload, request_id in received:
             if request_id is not None:
                 self._settle(request_id, command)
+            elif command.type == BaseCommand.AUTH_CHALLENGE and self.events is not None:
+                self.events.challenged(self, command.auth_challenge.challenge)
             elif not self._connected.done():
                 self._finish_handshake(command)
+            elif command.type == BaseCommand.ERROR and command.error.request_id < 0:
+                # Of no request: the owner does not accept the renewed credentials, and closes the connection.
+                self.refusal = OwnerRefusedError(command.error.error, command.error.message)
             else:
                 self._deliver(command, payload)
 
@@ -192,6 +283,12 @@ class OwnerConnection(asyncio.Protocol):
             self._connected.set_exception(
                 OwnerUnavailableError(f"{self.url} closed the connection: {exc or 'end of stream'}")
             )
+        for pong in self._pongs.values():
+            if not pong.done():
+                pong.set_exception(OwnerUnavailableError(f"the connection to {self.url} broke"))
+        self._pongs.clear()
+        if self.events is not None:
+            self.events.lost(self)
         for request_id in list(self._answers):
             self._settle(request_id, None)
         residents = [*self._consumers.values(), *self._producers.values()]

@@ -26,7 +26,7 @@ class Identity:
         original_auth_method: how that one would prove it.
         original_auth_data: its credentials; never printed.
         proxy_version: the proxy's version, which only a proxy may say.
-        alone: not 0 for credentials that were proven in several rounds: they serve one client's connection, the one of this number.
+        alone: not 0 for credentials proven in several rounds: they serve one connection of a client, the one of this number.
     """
 
     auth_method: str = ""

@@ -3,36 +3,162 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from readonly_engine.relay.connection import OwnerConnection
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse
+from readonly_engine.relay.login import Login, Place
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from readonly_engine.relay.connection import ConnectionEvents
     from readonly_engine.relay.identity import Identity
+    from readonly_engine.relay.login import Bearer
+    from readonly_engine.wire.pulsar_pb2 import AuthData, CommandConnected
 
 log = logging.getLogger(__name__)
 
 MAX_REDIRECTS = 20
 """As Pulsar's Java client (maxLookupRedirects): more is a loop."""
 
-DEFAULT_PORT = 6650
+PROOF_S = 1.0
+"""So long the owner's yes to a client's credentials holds for others that come with the same: a crowd costs it one connection."""
+
+PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
+
+
+class OwnerTls(Protocol):
+    """TLS towards the writable cluster."""
+
+    @property
+    def certificate(self) -> object:
+        """The certificate that is shown; None for none."""
+
+    def context(self) -> ssl.SSLContext:
+        """What is trusted now, and which certificate is shown."""
+
+
+class _Proof:
+    """A client's credentials on their way to being accepted: ConnectionEvents of the connection that asks."""
+
+    def __init__(self, identity: Identity, bearer: Bearer) -> None:
+        self.rounds = 0
+        self._identity = identity
+        self._bearer = bearer
+
+    def challenged(self, connection: OwnerConnection, challenge: AuthData) -> None:
+        self.rounds += 1
+
+        def answered(credentials: bytes) -> None:
+            connection.authenticate(self._identity.auth_method, credentials)
+
+        if not self._bearer.challenge(challenge, answered):
+            connection.refuse("the client is gone")
+
+    def lost(self, connection: OwnerConnection) -> None:
+        pass
 
 
 class Owners:
     """Connections to the brokers of the writable cluster, one for each broker and identity.
 
     Args:
-        writer_url: where the writable cluster is found: `pulsar://HOST[:PORT]`.
+        writer_urls: where the writable cluster is found, `pulsar://HOST[:PORT]` or all `pulsar+ssl://HOST[:PORT]`; the first
+            that answers is used until it does not.
+        tls: what is trusted, needed for `pulsar+ssl`.
     """
 
-    def __init__(self, writer_url: str) -> None:
-        self.writer_url = writer_url
-        self._open: dict[tuple[str, Identity], OwnerConnection] = {}
-        self._opening: dict[tuple[str, Identity], asyncio.Task[OwnerConnection]] = {}
+    def __init__(self, *writer_urls: str, tls: OwnerTls | None = None) -> None:
+        self._writer_urls = writer_urls
+        self._preferred = 0
+        self._tls = tls
+        self._encrypted = writer_urls[0].startswith("pulsar+ssl:")
+        self._logins: dict[Identity, Login] = {}
+        self._proofs: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
+        self._alone = itertools.count(1)
+
+    # Clients
+
+    async def admit(self, identity: Identity, bearer: Bearer) -> tuple[Identity, CommandConnected]:
+        """Ask the writable cluster whether a client may come in with these credentials.
+
+        It is asked for every client, since credentials expire; all that the client does afterwards goes over shared connections.
+
+        Returns:
+            As whom the client speaks from now on, and what the broker said to it.
+
+        Raises:
+            OwnerUnavailableError: no broker answers.
+            OwnerRefusedError: the credentials were refused.
+        """
+        if identity.anonymous:
+            connection = await self.entrance(identity)
+            self.login(identity).join(bearer)
+            return identity, connection.handshake
+        proof = self._proofs.get(identity)
+        mine = proof is None
+        if proof is None:
+            proof = self._proofs[identity] = asyncio.create_task(self._prove(identity, bearer))
+            proof.add_done_callback(lambda done: self._proven(identity, done))
+        admitted, handshake = await asyncio.shield(proof)
+        if admitted.alone and not mine:
+            admitted, handshake = await self._prove(identity, bearer)
+        self.login(admitted).join(bearer)
+        return admitted, handshake
+
+    def leave(self, identity: Identity, bearer: Bearer) -> None:
+        """A client that was admitted is gone."""
+        login = self._logins.get(identity)
+        if login is not None:
+            login.leave(bearer)
+
+    def login(self, identity: Identity) -> Login:
+        """The connections of an identity."""
+        login = self._logins.get(identity)
+        if login is None:
+            login = self._logins[identity] = Login(identity, self._dial, self._forget)
+        return login
+
+    def _forget(self, login: Login) -> None:
+        if self._logins.get(login.identity) is login:
+            del self._logins[login.identity]
+
+    async def _prove(self, identity: Identity, bearer: Bearer) -> tuple[Identity, CommandConnected]:
+        """Open a connection with the client's credentials; returns whose it is, and the broker's CONNECTED."""
+        if identity.bound_to_certificate and self._tls is not None and self._tls.certificate is not None:
+            # The owner would take our certificate for the client's.
+            raise _certificate_error()
+        proof = _Proof(identity, bearer)
+        try:
+            place, connection = await self._enter(lambda place: self._dial(place, identity, proof))
+        except OwnerRefusedError as error:
+            if identity.bound_to_certificate and error.code == ServerError.AuthenticationError:
+                raise _certificate_error() from error
+            raise
+        if proof.rounds:
+            # Only the client can prove such credentials again: what it opens is its alone.
+            identity = replace(identity, alone=next(self._alone))
+        self.login(identity).adopt(place, connection)
+        return identity, connection.handshake
+
+    def _proven(self, identity: Identity, proof: asyncio.Task[tuple[Identity, CommandConnected]]) -> None:
+        def forget() -> None:
+            if self._proofs.get(identity) is proof:
+                del self._proofs[identity]
+
+        if proof.cancelled() or proof.exception() is not None or proof.result()[0].alone:
+            forget()
+        else:
+            asyncio.get_running_loop().call_later(PROOF_S, forget)
+
+    # Connections
 
     async def entrance(self, identity: Identity) -> OwnerConnection:
         """The connection to the writer URL, for lookups and all that any broker can answer.
@@ -40,7 +166,8 @@ class Owners:
         Raises:
             RelayError: it cannot be reached, or refuses the credentials.
         """
-        return await self._connection(self.writer_url, identity)
+        _, connection = await self._enter(self.login(identity).connection)
+        return connection
 
     async def owner_of(self, topic: str, identity: Identity) -> OwnerConnection:
         """The connection to the broker that owns a topic.
@@ -49,9 +176,9 @@ class Owners:
             OwnerUnavailableError: no broker answers, or the lookup went round in circles.
             OwnerRefusedError: the lookup was refused.
         """
-        url, authoritative = self.writer_url, False
+        connection = await self.entrance(identity)
+        authoritative = False
         for _ in range(MAX_REDIRECTS):
-            connection = await self._connection(url, identity)
             lookup = CommandLookupTopic(topic=topic, authoritative=authoritative)
             answer = await connection.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup))
             if answer.type == BaseCommand.ERROR:
@@ -59,34 +186,75 @@ class Owners:
             response = answer.lookup_topic_response
             if response.response == CommandLookupTopicResponse.Failed:
                 raise OwnerRefusedError(response.error, response.message)
-            url, authoritative = response.broker_service_url, response.authoritative
+            authoritative = response.authoritative
+            connection = await self.login(identity).connection(self._place(topic, response, connection.url))
             if response.response == CommandLookupTopicResponse.Connect:
-                return await self._connection(url, identity)
+                return connection
         raise OwnerUnavailableError(f"the lookup of {topic} was redirected {MAX_REDIRECTS} times")
+
+    async def at(self, url: str, identity: Identity) -> OwnerConnection:
+        """The connection to another broker of the pool, which takes the owner's place.
+
+        Raises:
+            RelayError: it cannot be reached, or refuses the credentials.
+        """
+        return await self.login(identity).connection(Place(url))
 
     def close(self) -> None:
         """Close every connection."""
-        for task in self._opening.values():
-            task.cancel()
-        for connection in self._open.values():
-            connection.close()
+        for proof in self._proofs.values():
+            proof.cancel()
+        for login in list(self._logins.values()):
+            login.close()
 
-    async def _connection(self, url: str, identity: Identity) -> OwnerConnection:
-        key = (url, identity)
-        connection = self._open.get(key)
-        if connection is not None and not connection.closed:
-            return connection
-        opening = self._opening.get(key)
-        if opening is None:
-            opening = self._opening[key] = asyncio.create_task(self._connect(key))
-            opening.add_done_callback(lambda _: self._opening.pop(key, None))
-        return await asyncio.shield(opening)
+    def _place(self, topic: str, response: CommandLookupTopicResponse, asked: str) -> Place:
+        url = response.broker_service_url_tls if self._encrypted else response.broker_service_url
+        if not url:
+            raise OwnerUnavailableError(
+                f"the broker that has {topic} names no {'pulsar+ssl' if self._encrypted else 'pulsar'} URL, as writer-url has"
+            )
+        return Place(url, asked if response.proxy_through_service_url else "")
 
-    async def _connect(self, key: tuple[str, Identity]) -> OwnerConnection:
-        url, identity = key
-        parts = urlsplit(url)
-        if parts.scheme != "pulsar" or not parts.hostname:
-            raise OwnerUnavailableError(f"a broker is said to be at {url!r}; it would be pulsar://HOST:PORT")
-        connection = await OwnerConnection.open(url, parts.hostname, parts.port or DEFAULT_PORT, identity)
-        self._open[key] = connection
-        return connection
+    async def _enter(self, connect: Callable[[Place], Awaitable[OwnerConnection]]) -> tuple[Place, OwnerConnection]:
+        """Connect to the first broker of the writer URL that answers, beginning with the one that did so last."""
+        failure: OwnerUnavailableError | None = None
+        for _ in self._writer_urls:
+            number = self._preferred
+            place = Place(self._writer_urls[number])
+            try:
+                return place, await connect(place)
+            except OwnerUnavailableError as error:
+                failure = error
+                if self._preferred == number:
+                    self._preferred = (number + 1) % len(self._writer_urls)
+        assert failure is not None
+        raise failure
+
+    async def _dial(self, place: Place, identity: Identity, events: ConnectionEvents) -> OwnerConnection:
+        host, port, encrypted = _address(place.through or place.url)
+        behind = ""
+        if place.through:
+            broker, broker_port, _ = _address(place.url)
+            behind = f"{broker}:{broker_port}"
+        if encrypted and self._tls is None:
+            raise OwnerUnavailableError(f"{place.url} asks for TLS, which writer-url does not")
+        tls = self._tls.context() if encrypted and self._tls is not None else None
+        return await OwnerConnection.open(place.url, host, port, identity, events, tls=tls, behind_proxy=behind)
+
+
+def _address(url: str) -> tuple[str, int, bool]:
+    parts = urlsplit(url)
+    try:
+        port = parts.port or PORTS[parts.scheme]
+    except (KeyError, ValueError):
+        port = 0
+    if not port or not parts.hostname:
+        raise OwnerUnavailableError(f"a broker is said to be at {url!r}; it would be pulsar://HOST:PORT")
+    return parts.hostname, port, parts.scheme == "pulsar+ssl"
+
+
+def _certificate_error() -> OwnerRefusedError:
+    return OwnerRefusedError(
+        ServerError.AuthenticationError,
+        "Failed to authenticate: a read-only broker cannot pass a client's TLS certificate on to the owner; use another method",
+    )

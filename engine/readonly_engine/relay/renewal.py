@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Iterable
 
-Who = TypeVar("Who", bound="Hashable")
+Who = TypeVar("Who")
 
 
 class Outcome(NamedTuple, Generic[Who]):

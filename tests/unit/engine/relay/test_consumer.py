@@ -12,6 +12,7 @@ from readonly_engine.relay.connection import OwnerConnection
 from readonly_engine.relay.consumer import OwnerState, RelayedConsumer
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.identity import Identity
+from readonly_engine.relay.login import Place
 from readonly_engine.relay.owners import Owners
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter
@@ -63,7 +64,7 @@ class Owner:
         self.connection = OwnerConnection(url, Identity())
         self.connection.connection_made(self.transport)
         self.connection.data_received(golden("broker_connected"))
-        owners._open[url, Identity()] = self.connection
+        owners.login(Identity()).adopt(Place(url), self.connection)
         self.seen = 0
 
     def next(self):
