@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
-from readonly_engine import __version__
 from readonly_engine.broker.admission import admit, leave
+from readonly_engine.broker.client_login import ClientLogin
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
@@ -16,7 +16,6 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.relay.identity import Identity
 from readonly_engine.wire.commands import (
-    NEWEST_PROTOCOL_VERSION,
     body_of,
     command_name,
     decode_command,
@@ -27,7 +26,6 @@ from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
-    CommandConnected,
     CommandError,
     CommandPing,
     CommandPong,
@@ -50,6 +48,7 @@ WRITE_BUFFER_BYTES = 1 << 20
 
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
+_ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
 
 
 class ClientConnection(asyncio.Protocol):
@@ -63,7 +62,7 @@ class ClientConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
-        self._connected = False
+        self._login = ClientLogin(self)
         self._closed = False
         self._heard = True
         self._pinged = False
@@ -128,7 +127,12 @@ class ClientConnection(asyncio.Protocol):
         """Called by asyncio."""
         self._heard = True
         # Most of what quiet clients ever send, and there may be ten thousand of them.
-        if data == _PING and self._connected and not self._splitter.buffered_bytes and self._transport is not None:
+        if (
+            data == _PING
+            and self._login.connected
+            and not self._splitter.buffered_bytes
+            and self._transport is not None
+        ):
             self._transport.write(_PONG)
             return
         try:
@@ -157,6 +161,7 @@ class ClientConnection(asyncio.Protocol):
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
         self.broker.keep_alive.discard(self)
+        self._login.gone()
         for task in list(self._tasks):
             task.cancel()
         for consumer in self.consumers:
@@ -188,8 +193,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _handle(self, command: BaseCommand, frame: bytes, end: int) -> None:
         kind = command.type
-        if not self._connected:
-            self._connect(command)
+        if not self._login.connected and kind not in _ANY_TIME:
+            self._login.received(command)
         elif kind == BaseCommand.ACK:
             consumer = self._consumers.get(command.ack.consumer_id)
             if consumer is not None:
@@ -202,6 +207,8 @@ class ClientConnection(asyncio.Protocol):
             self.send(_PONG)
         elif kind == BaseCommand.PONG:
             pass
+        elif kind in {BaseCommand.AUTH_RESPONSE, BaseCommand.CONNECT}:
+            self._login.received(command)
         elif kind == BaseCommand.SEND:
             producer = self._producers.get(command.send.producer_id)
             if producer is not None:
@@ -213,20 +220,20 @@ class ClientConnection(asyncio.Protocol):
         elif kind == BaseCommand.SUBSCRIBE:
             self._subscribe(command)
         elif kind == BaseCommand.LOOKUP:
-            self._spawn(answer_lookup(self, command))
+            self.spawn(answer_lookup(self, command))
         elif kind == BaseCommand.CLOSE_CONSUMER:
-            self._spawn(self._close_consumer(command))
+            self.spawn(self._close_consumer(command))
         elif kind == BaseCommand.PRODUCER:
             producer = self._producers[command.producer.producer_id] = RelayedProducer(self, command)
-            self._spawn(producer.start())
+            self.spawn(producer.start())
         elif kind == BaseCommand.CLOSE_PRODUCER:
-            self._spawn(self._close_producer(command))
+            self.spawn(self._close_producer(command))
         elif kind in OF_CONSUMER:
-            self._spawn(ask_of_consumer(self, command))
+            self.spawn(ask_of_consumer(self, command))
         elif kind in OF_ANY_BROKER:
-            self._spawn(ask_anyone(self, command))
+            self.spawn(ask_anyone(self, command))
         elif kind == BaseCommand.GET_OR_CREATE_SCHEMA:
-            self._spawn(ask_owner(self, command, command.get_or_create_schema.topic))
+            self.spawn(ask_owner(self, command, command.get_or_create_schema.topic))
         elif has_request_id(command):
             self.refuse(
                 body_of(command).request_id,
@@ -235,35 +242,6 @@ class ClientConnection(asyncio.Protocol):
             )
         else:
             log.info("client %s sent %s, which is not expected of a client", self.peer, command_name(command))
-
-    def _connect(self, command: BaseCommand) -> None:
-        if command.type != BaseCommand.CONNECT or self._tasks:
-            log.warning(
-                "client %s sent %s before it was connected; closing the connection", self.peer, command_name(command)
-            )
-            self.close()
-            return
-        connect = command.connect
-        self.identity = Identity(connect.auth_method_name, connect.auth_data)
-        self._spawn(self._answer_connect(min(connect.protocol_version, NEWEST_PROTOCOL_VERSION)))
-
-    async def _answer_connect(self, version: int) -> None:
-        """The owner authenticates: a client is let in here as it is there."""
-        try:
-            owner = await self.broker.owners.entrance(self.identity)
-        except RelayError as error:
-            self.refuse(-1, error.code, str(error))
-            self.close()
-            return
-        connected = CommandConnected(
-            server_version=f"pulsar-readonly-{__version__}",
-            protocol_version=version,
-            max_message_size=owner.handshake.max_message_size,
-        )
-        connected.feature_flags.CopyFrom(owner.handshake.feature_flags)
-        connected.feature_flags.supports_topic_watchers = False
-        self._connected = True
-        self.send(encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected)))
 
     # Consumers
 
@@ -286,7 +264,7 @@ class ClientConnection(asyncio.Protocol):
                 request_id, ServerError.ServiceNotReady, f"{topic} is not served by this broker; look it up again"
             )
             return
-        task = self._spawn(self._join(topic, subscribe))
+        task = self.spawn(self._join(topic, subscribe))
         self._subscribing[consumer_id] = task
         task.add_done_callback(lambda _: self._subscribing.pop(consumer_id, None))
 
@@ -361,7 +339,8 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._transport.pause_reading()
 
-    def _spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Run something for this client; it ends with the connection."""
         task = self.broker.spawn(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -273,7 +273,7 @@ class Login:
 
     def _expel(self, bearer: Bearer, reason: str) -> None:
         self._bearers.discard(bearer)
-        bearer.expel(OwnerRefusedError(ServerError.AuthenticationError, f"the client must come again: {reason}"))
+        bearer.expel(OwnerUnavailableError(reason))
 
     def _end(self, error: RelayError) -> None:
         """Nothing more can be done with these credentials."""

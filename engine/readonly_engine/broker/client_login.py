@@ -1,0 +1,83 @@
+"""A client that comes in: its credentials are shown to the owner, and the owner's questions to it."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.handshake import Arrival, Handshake
+from readonly_engine.relay.errors import OwnerRefusedError, RelayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.relay.identity import Identity
+    from readonly_engine.wire.pulsar_pb2 import AuthData, BaseCommand
+
+log = logging.getLogger(__name__)
+
+
+class ClientLogin:
+    """The Bearer of a client's identity: what runs between the Handshake and the owners."""
+
+    __slots__ = ("_answers", "_client", "_handshake", "_identity")
+
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
+        self._handshake = Handshake()
+        self._answers: deque[Callable[[bytes], None]] = deque()
+        self._identity: Identity | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the client has been let in."""
+        return self._handshake.connected
+
+    def received(self, command: BaseCommand) -> None:
+        """Take a command that came before the client was let in, or an AUTH_RESPONSE.
+
+        Raises:
+            MalformedFrameError: the client does not keep to the protocol; the connection cannot go on.
+        """
+        event = self._handshake.receive(command)
+        if isinstance(event, Arrival):
+            self._client.spawn(self._arrive(event.identity))
+        elif event is not None:
+            self._answers.popleft()(event.credentials)
+
+    def gone(self) -> None:
+        """The client's connection is closed."""
+        self._answers.clear()
+        if self._identity is not None:
+            self._client.broker.owners.leave(self._identity, self)
+
+    async def _arrive(self, identity: Identity) -> None:
+        try:
+            self._identity, owner = await self._client.broker.owners.admit(identity, self)
+        except RelayError as error:
+            log.info("client %s is not let in: %s", self._client.peer, error)
+            self._client.send(self._handshake.refuse(error.code, str(error)))
+            self._client.close()
+            return
+        self._client.identity = self._identity
+        self._client.send(self._handshake.accept(owner))
+
+    # Bearer
+
+    def challenge(self, challenge: AuthData, answered: Callable[[bytes], None]) -> bool:
+        """Called for an owner that asks this client."""
+        frame = self._handshake.challenge(challenge)
+        if frame is None:
+            return False
+        self._answers.append(answered)
+        self._client.send(frame)
+        return True
+
+    def expel(self, error: RelayError) -> None:
+        """Called when the owner does not accept the client's credentials any more."""
+        log.info("client %s: %s; closing the connection", self._client.peer, error)
+        if isinstance(error, OwnerRefusedError):
+            self._client.send(self._handshake.refuse(error.code, str(error)))
+        self._client.close()
