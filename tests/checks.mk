@@ -10,3 +10,7 @@ faults: $(STAMP) ## kill, stall and corrupt servers under readers at the tail, e
 	@$(PY) -m tests.faults $(FAULTS_OPTIONS)
 fuzz: $(STAMP) ## every parser against damaged input, MINUTES=10 each
 	@$(PY) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_OPTIONS)
+
+.PHONY: compat
+compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/compatibility.md (COMPAT_OPTIONS=--write)
+	@$(PY) -m tests.compat $(COMPAT_OPTIONS)

@@ -67,6 +67,10 @@ class PulsarAdmin:
         """How many partitions a topic has; 0 for one without partitions."""
         return int(self._request("GET", f"{topic_path(topic)}/partitions")["partitions"])
 
+    def update_partitions(self, topic: str, partitions: int) -> None:
+        """Give a partitioned topic more partitions."""
+        self._request("POST", f"{topic_path(topic)}/partitions", body=partitions)
+
     def delete_topic(self, topic: str, *, force: bool = True) -> None:
         """Delete a topic without partitions and its subscriptions; `force` closes who is connected."""
         self._request("DELETE", topic_path(topic), query={"force": str(force).lower()})
@@ -193,6 +197,14 @@ class PulsarAdmin:
         """Keep acknowledged messages so long and up to so much; -1 is without limit."""
         body = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
         self._request("POST", f"/admin/v2/namespaces/{namespace}/retention", body=body)
+
+    def set_deduplication(self, namespace: str, *, enabled: bool) -> None:
+        """Whether brokers drop messages of a namespace that a producer sent twice."""
+        self._request("POST", f"/admin/v2/namespaces/{namespace}/deduplication", body=enabled)
+
+    def forbid_topic_creation(self, namespace: str) -> None:
+        """Let no topic of a namespace come into being by being used."""
+        self._request("POST", f"/admin/v2/namespaces/{namespace}/autoTopicCreation", body={"allowAutoTopicCreation": False})
 
     def set_persistence(
         self, namespace: str, *, ensemble: int, write_quorum: int, ack_quorum: int, mark_delete_rate: float = 0.0

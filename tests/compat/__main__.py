@@ -1,0 +1,74 @@
+"""`make compat`: what stock clients observe at the owner and through a pool, feature by feature."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+from devstack.clients import CLIENTS, command
+from devstack.clients.versions import select
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.cluster import PulsarCluster
+from tests.compat import table
+from tests.compat.run import Named, Run
+from tests.compat.scenarios.catalogue import SCENARIOS
+from tests.compat.stack import SPEC, make_place
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+_WORKERS = 10
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; returns its exit status: 0 all equal or explained, 1 not so, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="make compat", description=__doc__)
+    parser.add_argument(
+        "--clients", nargs="+", default=[], metavar="CLIENT", help=f"languages, or of: {', '.join(map(str, CLIENTS))}"
+    )
+    parser.add_argument("--only", nargs="+", default=[], metavar="SCENARIO", help="rows, by their functions' names")
+    parser.add_argument(
+        "--workers", type=int, default=_WORKERS, help=f"so many scenarios at a time (default {_WORKERS})"
+    )
+    parser.add_argument("--write", action="store_true", help="put the table into docs/compatibility.md")
+    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
+    parser.add_argument("--logs", type=Path, help="a folder for logs (default: one that goes at the end)")
+    args = parser.parse_args(argv)
+    names = {scenario.name for scenario in SCENARIOS}
+    if unknown := sorted(set(args.only) - names):
+        parser.error(f"--only {' '.join(unknown)}: no such scenario")
+    if args.write and (args.only or args.clients):
+        parser.error("--write: the table is of all clients and all scenarios; leave out --only and --clients")
+    logging.getLogger().addHandler(logging.NullHandler())
+    scenarios = [scenario for scenario in SCENARIOS if not args.only or scenario.name in args.only]
+    stack = PulsarCluster(SPEC)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.logs or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            clients = [Named(str(client), tuple(command(client))) for client in select(args.clients)]
+            stack.up()
+            matrix = Run(stack, make_place(stack, folder), folder, args.workers).run(scenarios, clients)
+        except DevstackError as error:
+            say(f"compat: {error}")
+            return 2
+        finally:
+            if not args.keep:
+                stack.down(purge=True)
+    lines = table.table(matrix)
+    sys.stdout.write("\n".join(lines) + "\n")
+    for (scenario, client), cell in matrix.cells.items():
+        if cell.tries > 1:
+            say(f"second try: {scenario}, {client}: {cell.verdict.value}; first: {cell.first}")
+    wrong = table.unexplained(matrix)
+    for each in wrong:
+        say(f"WRONG: {each}")
+    if args.write:
+        table.write(DOCUMENT, lines)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

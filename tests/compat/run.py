@@ -1,0 +1,212 @@
+"""The run: every scenario with every client, at the owner and through the pool, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.admin import AdminError
+from tests.compat.process import Driver, DriverError, OperationError, UnsupportedError
+from tests.compat.session import OWNER, CheckError, Session
+from tests.compat.stack import OwnerTarget, PoolTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from devstack.pulsar.cluster import PulsarCluster
+    from tests.compat.registry import Scenario
+    from tests.compat.session import Place, Target
+
+_SAY_EVERY_S: Final = 20.0
+
+
+class Verdict(Enum):
+    """What a cell says."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    NOT_OFFERED = "not offered by this client"
+    BROKEN = "fails at the owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A client of the run.
+
+    Attributes:
+        name: `python-3.13.0`.
+        command: what starts its driver.
+    """
+
+    name: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One scenario with one client.
+
+    Attributes:
+        verdict: what came of it.
+        detail: for people: how the two differ, or what went wrong.
+        seconds: for both targets together.
+        tries: 2 when the first try was not equal.
+        first: the detail of the first try, when there was a second.
+    """
+
+    verdict: Verdict
+    detail: str = ""
+    seconds: float = 0.0
+    tries: int = 1
+    first: str = ""
+
+
+@dataclass(slots=True)
+class Matrix:
+    """All cells.
+
+    Attributes:
+        scenarios: the rows.
+        clients: the columns, by name.
+        cells: by scenario's name and client.
+        seconds: the whole run.
+    """
+
+    scenarios: Sequence[Scenario]
+    clients: Sequence[str]
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def observe(scenario: Scenario, driver: Driver, target: Target, place: Place) -> tuple[Any, bool]:
+    """Run a scenario once.
+
+    Returns:
+        The observation and True, or what failed and False.
+
+    Raises:
+        UnsupportedError: the client does not offer what it needs.
+        DriverError: the driver failed.
+    """
+    session = Session(driver, target, place)
+    try:
+        return scenario.run(session), True
+    except UnsupportedError:
+        raise
+    except (CheckError, OperationError, AdminError, DevstackError) as error:
+        return f"{error}", False
+    finally:
+        session.close()
+
+
+def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place: Place) -> Cell:
+    """Run a scenario at the owner and through the pool.
+
+    Args:
+        scenario: the row.
+        driver: the column.
+        targets: owner and pool, in this order.
+        place: what all share.
+    """
+    begin = time.monotonic()
+    seen: list[Any] = []
+    try:
+        for target in targets:
+            observation, passed = observe(scenario, driver, target, place)
+            if target.name == OWNER and not passed:
+                return Cell(Verdict.BROKEN, f"at the owner: {observation}", time.monotonic() - begin)
+            seen.append(observation)
+    except UnsupportedError as error:
+        return Cell(Verdict.NOT_OFFERED, str(error), time.monotonic() - begin)
+    except DriverError as error:
+        return Cell(Verdict.BROKEN, f"driver: {error}", time.monotonic() - begin)
+    seconds = time.monotonic() - begin
+    if seen[0] == seen[1]:
+        return Cell(Verdict.EQUAL, "", seconds)
+    return Cell(Verdict.DIFFERENT, f"owner {_short(seen[0])}; pool {_short(seen[1])}", seconds)
+
+
+class Run:
+    """A run on one stack.
+
+    Args:
+        stack: the writable cluster, up and healthy.
+        place: its namespaces and keys.
+        folder: where logs go.
+        workers: so many scenarios at a time.
+    """
+
+    def __init__(self, stack: PulsarCluster, place: Place, folder: Path, workers: int) -> None:
+        self._stack = stack
+        self._place = place
+        self._folder = folder
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._pools = 0
+        self._said = 0.0
+
+    def run(self, scenarios: Sequence[Scenario], clients: Sequence[Named]) -> Matrix:
+        """Fill the matrix; what is not equal is tried once more, with nothing else going on beside it."""
+        begin = time.monotonic()
+        matrix = Matrix(scenarios, [client.name for client in clients])
+        drivers = {c.name: Driver(c.command, self._folder / f"{c.name}.log") for c in clients}
+        pool = self._new_pool()
+        try:
+            jobs = [(scenario, name) for scenario in scenarios for name in drivers]
+            # The slow ones first: the end of the run then waits for none of them.
+            jobs.sort(key=lambda job: not job[0].own_pool)
+            with ThreadPoolExecutor(self._workers) as executor:
+                for (scenario, name), cell in zip(
+                    jobs, executor.map(lambda job: self._cell(job[0], drivers[job[1]], pool), jobs), strict=True
+                ):
+                    matrix.cells[scenario.name, name] = cell
+                    self._progress(f"{len(matrix.cells)} of {len(jobs)} cells")
+            for scenario, name in jobs:
+                first = matrix.cells[scenario.name, name]
+                if first.verdict in {Verdict.DIFFERENT, Verdict.BROKEN}:
+                    again = self._cell(scenario, drivers[name], pool)
+                    matrix.cells[scenario.name, name] = Cell(
+                        again.verdict, again.detail, again.seconds, tries=2, first=first.detail
+                    )
+                    self._progress(f"once more: {scenario.name}, {name}")
+        finally:
+            pool.close()
+            for driver in drivers.values():
+                driver.close()
+        matrix.seconds = time.monotonic() - begin
+        return matrix
+
+    def _cell(self, scenario: Scenario, driver: Driver, pool: PoolTarget) -> Cell:
+        owner = OwnerTarget(self._stack.endpoints, self._place.admin)
+        if not scenario.own_pool:
+            return compare(scenario, driver, (owner, pool), self._place)
+        own = self._new_pool()
+        try:
+            return compare(scenario, driver, (owner, own), self._place)
+        finally:
+            own.close()
+
+    def _new_pool(self) -> PoolTarget:
+        with self._lock:
+            self._pools += 1
+            folder = self._folder / f"pool-{self._pools}"
+        folder.mkdir(parents=True)
+        return PoolTarget(self._stack.endpoints, folder)
+
+    def _progress(self, what: str) -> None:
+        now = time.monotonic()
+        if now - self._said > _SAY_EVERY_S:
+            self._said = now
+            say(what)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."

@@ -1,0 +1,106 @@
+"""The Pulsar and the pools that scenarios run on, and the two targets."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from devstack.errors import DevstackError
+from devstack.pool import Pool
+from devstack.pulsar.spec import PulsarSpec, Setting
+from tests.compat.session import OWNER, POOL, Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.cluster import PulsarCluster
+    from devstack.pulsar.status import Endpoints
+
+BASE_PORT: Final = 32650
+LEDGER_ENTRIES: Final = 100
+POOL_BROKERS: Final = 2
+TOPICS: Final = "persistent://public/compat-.*"
+
+SPEC: Final = PulsarSpec(
+    name="compat",
+    base_port=BASE_PORT,
+    bookies=1,
+    brokers=2,
+    transactions=True,
+    quick=True,
+    settings=(
+        Setting("broker", "acknowledgmentAtBatchIndexLevelEnabled", "true"),
+        Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+        # Else the ledgers that all subscriptions have passed go, and no seek can go back.
+        Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+        Setting("broker", "defaultRetentionSizeInMB", "1024"),
+    ),
+)
+"""One Pulsar for all scenarios; two brokers, so that topics can move."""
+
+
+def make_place(stack: PulsarCluster, folder: Path) -> Place:
+    """Namespaces and keys for one run."""
+    admin, tag = stack.admin(), uuid.uuid4().hex[:8]
+    names = [f"public/compat-{kind}-{tag}" for kind in ("any", "strict", "dedup")]
+    for name in names:
+        admin.create_namespace(name)
+    admin.forbid_topic_creation(names[1])
+    admin.set_deduplication(names[2], enabled=True)
+    private, public = folder / "private.pem", folder / "public.pem"
+    for command in (
+        ["openssl", "genrsa", "-out", str(private), "2048"],
+        ["openssl", "rsa", "-in", str(private), "-pubout", "-out", str(public)],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return Place(admin, *names, keys=str(folder))
+
+
+class OwnerTarget:
+    """The writable cluster itself."""
+
+    name = OWNER
+
+    def __init__(self, endpoints: Endpoints, admin: PulsarAdmin) -> None:
+        self.url = endpoints.writer_url
+        self._admin = admin
+
+    def restart(self, topic: str) -> None:
+        """Unload the topic: to a client it is the same as a restart of its server, and other scenarios go on."""
+        self._admin.unload(topic)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class PoolTarget:
+    """A pool of read-only brokers in front of it; clients know all of them, as they would know a service's name."""
+
+    name = POOL
+
+    def __init__(self, endpoints: Endpoints, folder: Path) -> None:
+        self._pool = Pool(endpoints, folder, uuid.uuid4().hex, ["--topics", TOPICS])
+        try:
+            self._pool.start(POOL_BROKERS)
+        except BaseException:
+            self._pool.close()
+            raise
+        self.url = self._pool.url
+
+    def restart(self, topic: str) -> None:
+        """Kill the broker that serves a topic: the other one takes over.
+
+        Raises:
+            DevstackError: none of them serves it.
+        """
+        for broker in self._pool.brokers:
+            if broker.process.poll() is None and topic in broker.stats()["topics"]:
+                broker.kill()
+                return
+        raise DevstackError(f"no broker of the pool serves {topic}")
+
+    def close(self) -> None:
+        """End its brokers."""
+        self._pool.close()

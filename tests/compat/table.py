@@ -1,0 +1,87 @@
+"""The matrix as a table of docs/compatibility.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.compat.differences import REASONS
+from tests.compat.run import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.compat.run import Cell, Matrix
+
+BEGIN: Final = "<!-- made by make compat: begin -->"
+END: Final = "<!-- made by make compat: end -->"
+
+_SIGNS: Final = {
+    Verdict.EQUAL: "=",
+    Verdict.DIFFERENT: "**≠**",
+    Verdict.NOT_OFFERED: "not offered",
+    Verdict.BROKEN: "**!**",
+}
+
+
+def unexplained(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
+    """What is wrong: cells that are not equal without a reason, rows that fail, reasons that are not true."""
+    wrong: list[str] = []
+    for scenario in matrix.scenarios:
+        cells = {client: matrix.cells[scenario.name, client] for client in matrix.clients}
+        for client, cell in cells.items():
+            explained = cell.verdict is Verdict.DIFFERENT and scenario.name in reasons
+            if cell.verdict in {Verdict.DIFFERENT, Verdict.BROKEN} and not explained:
+                wrong.append(f"{scenario.name}, {client}: {cell.verdict.value}: {cell.detail}")
+        ran = [cell for cell in cells.values() if cell.verdict is not Verdict.NOT_OFFERED]
+        if scenario.name in reasons and ran and all(cell.verdict is Verdict.EQUAL for cell in ran):
+            wrong.append(f"{scenario.name}: a reason is given for a difference that is not there (any more)")
+    return wrong
+
+
+def table(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
+    """The lines between BEGIN and END."""
+    total = {verdict: sum(cell.verdict is verdict for cell in matrix.cells.values()) for verdict in Verdict}
+    twice = sum(cell.tries > 1 and cell.verdict is Verdict.EQUAL for cell in matrix.cells.values())
+    lines = [
+        (
+            f"{len(matrix.scenarios)} features, {len(matrix.clients)} clients: {total[Verdict.EQUAL]} cells equal"
+            f" ({twice} of them at the second try), {total[Verdict.DIFFERENT]} different,"
+            f" {total[Verdict.NOT_OFFERED]} not offered by the client, {total[Verdict.BROKEN]} failed at the owner;"
+            f" {matrix.seconds / 60:.0f} minutes."
+        ),
+        "",
+    ]
+    notes: list[str] = []
+    theme = ""
+    header = " | ".join(_column(client) for client in matrix.clients)
+    for scenario in matrix.scenarios:
+        if scenario.theme != theme:
+            theme = scenario.theme
+            lines += ["", f"### {theme}", "", f"| feature | {header} |", f"|---|{'---|' * len(matrix.clients)}"]
+        cells = [matrix.cells[scenario.name, client] for client in matrix.clients]
+        mark = ""
+        if any(cell.verdict in {Verdict.DIFFERENT, Verdict.BROKEN} for cell in cells):
+            notes.append(reasons.get(scenario.name, "No reason is known: a defect."))
+            mark = f" [{len(notes)}]"
+        lines.append(f"| {scenario.title}{mark} | {' | '.join(_cell(cell) for cell in cells)} |")
+    if notes:
+        lines += ["", "### Why rows are not equal", "", *(f"{n}. {note}" for n, note in enumerate(notes, 1))]
+    return [line for line, before in zip(lines, ["x", *lines], strict=False) if line or before]
+
+
+def _cell(cell: Cell) -> str:
+    return _SIGNS[cell.verdict] + ("²" if cell.tries > 1 and cell.verdict is Verdict.EQUAL else "")
+
+
+def _column(client: str) -> str:
+    language, _, version = client.partition("-")
+    return f"{language.capitalize()} {version}"
+
+
+def write(document: Path, lines: list[str]) -> None:
+    """Put the lines into a document, between BEGIN and END."""
+    text = document.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    document.write_text("\n".join([before + BEGIN, *lines, END + after]))
