@@ -1,0 +1,50 @@
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.pulsar.client.api.MessageId;
+import org.apache.pulsar.client.api.MessageIdAdv;
+import org.apache.pulsar.client.impl.BatchMessageIdImpl;
+import org.apache.pulsar.client.impl.MessageIdImpl;
+
+/** Message ids as text, and the ids that were told of. */
+final class Ids {
+    private final Map<String, MessageId> told = new ConcurrentHashMap<>();
+
+    static String text(MessageId id) {
+        MessageIdAdv numbers = (MessageIdAdv) id;
+        return numbers.getLedgerId() + ":" + numbers.getEntryId() + ":" + numbers.getPartitionIndex() + ":"
+                + numbers.getBatchIndex();
+    }
+
+    /** The text of an id, which is kept under it. */
+    String tell(MessageId id) {
+        String text = text(id);
+        told.put(text, id);
+        return text;
+    }
+
+    /** The id that a text stands for: one that was told of, or a new one. */
+    MessageId of(String text) {
+        if (text.equals("earliest")) {
+            return MessageId.earliest;
+        }
+        if (text.equals("latest")) {
+            return MessageId.latest;
+        }
+        MessageId known = told.get(text);
+        return known != null ? known : parse(text);
+    }
+
+    private static MessageId parse(String text) {
+        String[] words = text.split(":");
+        if (words.length != 4) {
+            throw new Errors.BadRequest(text + ": no message id");
+        }
+        long ledger = Long.parseLong(words[0]);
+        long entry = Long.parseLong(words[1]);
+        int partition = Integer.parseInt(words[2]);
+        int index = Integer.parseInt(words[3]);
+        return index < 0
+                ? new MessageIdImpl(ledger, entry, partition)
+                : new BatchMessageIdImpl(ledger, entry, partition, index);
+    }
+}
