@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate
+from readonly_engine.broker.limits import LimitSettings
 from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
 from readonly_engine.yaml_file import YamlFileError, parse_yaml, read_yaml
 
@@ -57,6 +59,13 @@ class EngineConfig:
         pool: brokers with the same pool name share the topics out among them.
         cache_size: bytes of entries kept in memory.
         tiered_storage: how offloaded ledgers are read.
+        dispatch_rate_per_subscription: how much each subscription may deliver in a second.
+        dispatch_rate_per_broker: how much all of them together may.
+        max_connections: client connections, 0 for any number.
+        max_connections_per_ip: client connections from one address, 0 for any number.
+        max_consumers_per_topic: consumers of a topic or partition on this broker, 0 for any number.
+        max_consumers_per_subscription: consumers of a subscription on this broker, 0 for any number.
+        max_buffered_bytes: bytes that wait for slow clients to read them, of all clients together.
         log_level: one of LOG_LEVELS.
         log_format: one of LOG_FORMATS.
     """
@@ -72,8 +81,26 @@ class EngineConfig:
     pool: str = "default"
     cache_size: int = 256 << 20
     tiered_storage: TieredConfig = AS_NOTED
+    dispatch_rate_per_subscription: DispatchRate = UNLIMITED
+    dispatch_rate_per_broker: DispatchRate = UNLIMITED
+    max_connections: int = 0
+    max_connections_per_ip: int = 0
+    max_consumers_per_topic: int = 0
+    max_consumers_per_subscription: int = 0
+    max_buffered_bytes: int = 512 << 20
     log_level: str = "info"
     log_format: str = "text"
+
+    @property
+    def limits(self) -> LimitSettings:
+        """How many connections and consumers the broker takes."""
+        return LimitSettings(
+            connections=self.max_connections,
+            connections_per_ip=self.max_connections_per_ip,
+            consumers_per_topic=self.max_consumers_per_topic,
+            consumers_per_subscription=self.max_consumers_per_subscription,
+            buffered_bytes=self.max_buffered_bytes,
+        )
 
     @property
     def zookeeper_hosts(self) -> str:
@@ -132,6 +159,13 @@ def _size(value: object) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def _count(value: object) -> int:
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if not text.isdecimal():
+        raise ConfigError(f"{value!r} would be a number, 0 for no limit")
+    return int(text)
+
+
 def _tiered_storage(value: object) -> TieredConfig:
     """A mapping, or on the command line a text that is one in YAML."""
     if isinstance(value, str):
@@ -143,6 +177,25 @@ def _tiered_storage(value: object) -> TieredConfig:
         return parse_tiered_config(value, _size)
     except TieredConfigError as error:
         raise ConfigError(str(error)) from error
+
+
+def _dispatch_rate(value: object) -> DispatchRate:
+    """A mapping, or on the command line a text that is one in YAML."""
+    wrong = ConfigError(f"{value!r} would be a mapping of what a second allows, as {{messages: 1000, bytes: 10MiB}}")
+    if isinstance(value, str):
+        try:
+            value = parse_yaml(value)
+        except YamlFileError:
+            raise wrong from None
+    if not isinstance(value, dict) or not value or set(value) - {"messages", "bytes"}:
+        raise wrong
+    messages = value.get("messages", 0)
+    if not isinstance(messages, int) or isinstance(messages, bool) or messages < 0:
+        raise ConfigError(f"messages: {messages!r} would be a number of messages a second, 0 for no limit")
+    try:
+        return DispatchRate(messages, _size(value.get("bytes", 0)))
+    except ConfigError as error:
+        raise ConfigError(f"bytes: {error}") from error
 
 
 def _one_of(choices: tuple[str, ...]) -> Callable[[object], str]:
@@ -166,6 +219,13 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "pool": _text,
     "cache_size": _size,
     "tiered_storage": _tiered_storage,
+    "dispatch_rate_per_subscription": _dispatch_rate,
+    "dispatch_rate_per_broker": _dispatch_rate,
+    "max_connections": _count,
+    "max_connections_per_ip": _count,
+    "max_consumers_per_topic": _count,
+    "max_consumers_per_subscription": _count,
+    "max_buffered_bytes": _size,
     "log_level": _one_of(LOG_LEVELS),
     "log_format": _one_of(LOG_FORMATS),
 }

@@ -144,6 +144,11 @@ class Subscription:
         """Deliver nothing new; acks go on."""
         self._paused = True
 
+    def resume(self) -> None:
+        """Deliver again."""
+        self._paused = False
+        self.pump()
+
     @property
     def outstanding(self) -> bool:
         """Whether a consumer has something that it has not acked."""
@@ -264,7 +269,7 @@ class Subscription:
 
     def _held_back(self) -> float:
         """Seconds for which the limits on what is delivered allow nothing more."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         return max(rate.delay(now) for rate in self._rates)
 
     def _wake_in(self, seconds: float) -> None:

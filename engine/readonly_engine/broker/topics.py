@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.make import DispatchSettings
+from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
+from readonly_engine.broker.owner_settings import OwnerSettings
 from readonly_engine.broker.subscription import Counters, Subscription
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.log import TopicLog
@@ -59,6 +61,8 @@ class ServedTopics:
         cache: entries; it outlives the topics, so that a client that comes back finds them.
         admin: tells what is acked behind a mark-delete position.
         tiered: reads what was offloaded.
+        subscription_rate: how much each subscription may deliver.
+        broker_rate: how much all of them together may.
     """
 
     def __init__(
@@ -68,12 +72,17 @@ class ServedTopics:
         cache: EntryCache,
         admin: AdminClient,
         tiered: TieredStorage,
+        subscription_rate: DispatchRate = UNLIMITED,
+        broker_rate: DispatchRate = UNLIMITED,
     ) -> None:
         self._cluster = cluster
         self._pool = pool
         self._cache = cache
         self._admin = admin
         self._tiered = tiered
+        self._owner_settings = OwnerSettings(admin)
+        self._subscription_rate = subscription_rate
+        self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
         self.passed_through: OrderedDict[tuple[TopicName, str], str] = OrderedDict()
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
@@ -109,12 +118,13 @@ class ServedTopics:
             async with served.lock:
                 subscription = served.subscriptions.get(subscribe.subscription)
                 if subscription is None:
+                    settings = await self._owner_settings.of(topic, subscribe)
                     holes = await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
                     subscription = Subscription(
                         served.log,
                         subscribe,
-                        DispatchSettings(),
-                        (),
+                        settings,
+                        self._rate_limits(),
                         served.transactions,
                         state,
                         holes,
@@ -127,6 +137,11 @@ class ServedTopics:
         finally:
             served.joining -= 1
             self._close_if_unused(topic, served)
+
+    def subscription(self, topic: TopicName, name: str) -> Subscription | None:
+        """A subscription that is served here."""
+        served = self._topics.get(topic)
+        return None if served is None else served.subscriptions.get(name)
 
     def passes_through(self, topic: TopicName, subscription: str) -> bool:
         """Whether the owner must serve a subscription, because it met something that cannot be served here."""
@@ -172,6 +187,11 @@ class ServedTopics:
             self.passed_through.popitem(last=False)
         for consumer in subscription.consumers:
             consumer.dismiss(reason)
+
+    def _rate_limits(self) -> tuple[RateLimit, ...]:
+        """The limits for a new subscription: its own, and the one that it shares with all others."""
+        limits = [RateLimit(self._subscription_rate, time.monotonic())] if self._subscription_rate else []
+        return tuple(limits if self._broker_limit is None else [*limits, self._broker_limit])
 
     def _counters_of(self, topic: TopicName, subscription: str) -> Counters:
         """The counters of a subscription, which go on where they were when its consumers come back."""

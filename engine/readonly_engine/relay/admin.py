@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -50,23 +51,48 @@ class AdminClient:
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
         return parse_holes(cursor.get("individuallyDeletedMessages", ""))
 
+    async def configuration(self) -> dict[str, Any]:
+        """The configuration that a broker of the writable cluster runs with, as texts by key.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with a configuration.
+        """
+        return await self._get("/admin/v2/brokers/configuration/runtime")
+
+    async def policy(self, topic: TopicName, name: str) -> Any:
+        """A policy as it is in force for a topic: the topic's own, else the namespace's, else the brokers'; None for none.
+
+        Args:
+            topic: a topic, no partition.
+            name: as the last part of the policy's path, e.g. maxUnackedMessagesOnConsumer.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer.
+        """
+        return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}?applied=true")
+
     async def close(self) -> None:
         """End the connections."""
         if self._session is not None:
             await self._session.close()
 
     async def _get(self, path: str) -> dict[str, Any]:
+        document = await self._fetch(path)
+        if not isinstance(document, dict):
+            raise OwnerUnavailableError(f"the admin API at {self._url} answered {path} with no object")
+        return document
+
+    async def _fetch(self, path: str) -> Any:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         try:
             async with self._session.get(self._url + path) as response:
-                if response.status != 200:
+                if response.status == HTTPStatus.NO_CONTENT:
+                    return None
+                if response.status != HTTPStatus.OK:
                     raise OwnerUnavailableError(f"the admin API answered {response.status} to {path}")
-                document = await response.json()
+                return await response.json()
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise OwnerUnavailableError(
                 f"the admin API at {self._url} did not answer: {error or 'no answer in time'}"
             ) from error
-        if not isinstance(document, dict):
-            raise OwnerUnavailableError(f"the admin API at {self._url} answered {path} with no object")
-        return document

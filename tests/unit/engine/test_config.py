@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from readonly_engine.broker.dispatch.rate import DispatchRate
 from readonly_engine.config import KEYS, Address, ConfigError, make_config, read_config_file
 from readonly_engine.tiered.config import TieredConfig
 
@@ -39,6 +40,8 @@ tiered-storage:
   bucket: offloaded
   credentials-file: /run/secrets/s3
   read-size: 256KiB
+dispatch-rate-per-subscription: {messages: 1000}
+dispatch-rate-per-broker: {messages: 5000, bytes: 64MiB}
 log-level: debug
 log-format: json
 """)
@@ -56,6 +59,8 @@ log-format: json
         credentials_file=Path("/run/secrets/s3"),
         read_size=256 << 10,
     )
+    assert config.dispatch_rate_per_subscription == DispatchRate(1000)
+    assert config.dispatch_rate_per_broker == DispatchRate(5000, 64 << 20)
     assert (config.advertised_url, config.log_level, config.log_format) == ("pulsar://me:7000", "debug", "json")
 
 
@@ -115,6 +120,11 @@ WRONG = [
     ("tiered-storage", {"buckets": "b"}, "unknown key 'buckets'; known are read-priority, endpoint"),
     ("tiered-storage", {"cache-size": "lots"}, "cache-size: 'lots' would be a size as 64MiB or 1GiB"),
     ("tiered-storage", "{read-priority: fastest}", "read-priority: 'fastest' would be one of tiered-storage-first"),
+    ("dispatch-rate-per-broker", "{messages: 5", "would be a mapping of what a second allows, as {messages: 1000"),
+    ("dispatch-rate-per-broker", 1000, "would be a mapping of what a second allows"),
+    ("dispatch-rate-per-broker", {"message": 5}, "would be a mapping of what a second allows"),
+    ("dispatch-rate-per-subscription", {"messages": -1}, "messages: -1 would be a number of messages a second"),
+    ("dispatch-rate-per-subscription", "{bytes: 5MB}", "bytes: '5MB' would be a size as 64MiB or 1GiB"),
     ("log-level", "loud", "'loud' would be one of debug, info, warning, error"),
     ("log-format", "xml", "'xml' would be one of text, json"),
 ]

@@ -1,0 +1,105 @@
+"""What the owner is set to do, as far as dispatchers must do the same: asked of the admin API, and kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from readonly_engine.broker.dispatch.make import MULTIPLE, DispatchSettings
+from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
+from readonly_engine.relay.errors import RelayError
+
+if TYPE_CHECKING:
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.relay.admin import AdminClient
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+log = logging.getLogger(__name__)
+
+CONFIGURATION_S = 60.0
+"""Brokers read it when they start."""
+
+POLICIES_S = 5.0
+
+MOST_TOPICS = 10_000
+
+
+def batch_acks_of(configuration: dict[str, Any]) -> bool:
+    """Whether brokers with this configuration count acks of single messages of a batch."""
+    return str(configuration.get("acknowledgmentAtBatchIndexLevelEnabled", "false")).lower() == "true"
+
+
+def settings_of(consumer_limit: Any, subscription_limit: Any, delayed: Any, *, batch_acks: bool) -> DispatchSettings:
+    """Settings from a topic's policies as the admin API shows them, which are the brokers' where topic and namespace have none.
+
+    What is missing or is not understood is as in a stock broker.
+    """
+    return DispatchSettings(
+        UnackedLimits(
+            _limit(consumer_limit, DEFAULT_LIMITS.consumer), _limit(subscription_limit, DEFAULT_LIMITS.subscription)
+        ),
+        delayed=delayed.get("active", True) is not False if isinstance(delayed, dict) else True,
+        batch_acks=batch_acks,
+    )
+
+
+def _limit(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+class OwnerSettings:
+    """Asks, and remembers for a while. Without an answer a stock broker's settings count.
+
+    A wrong guess loses nothing: with `batch_acks` wrongly off, messages of a batch may be delivered again that were acked, as a
+    stock broker does it; on is never guessed.
+
+    Args:
+        admin: the admin API.
+    """
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+        self._batch_acks: tuple[float, bool] | None = None
+        self._topics: OrderedDict[TopicName, tuple[float, DispatchSettings]] = OrderedDict()
+
+    async def of(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
+        """The settings for a subscription."""
+        batch_acks = await self._counts_batch_acks()
+        if subscribe.sub_type not in MULTIPLE:
+            return DispatchSettings(batch_acks=batch_acks)
+        now = asyncio.get_running_loop().time()
+        topic = topic.base
+        known = self._topics.get(topic)
+        if known is not None and now - known[0] < POLICIES_S:
+            return known[1]
+        policies = await asyncio.gather(
+            self._policy(topic, "maxUnackedMessagesOnConsumer"),
+            self._policy(topic, "maxUnackedMessagesOnSubscription"),
+            self._policy(topic, "delayedDelivery"),
+        )
+        settings = settings_of(*policies, batch_acks=batch_acks)
+        self._topics[topic] = (now, settings)
+        self._topics.move_to_end(topic)
+        if len(self._topics) > MOST_TOPICS:
+            self._topics.popitem(last=False)
+        return settings
+
+    async def _counts_batch_acks(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        if self._batch_acks is None or now - self._batch_acks[0] >= CONFIGURATION_S:
+            try:
+                found = batch_acks_of(await self._admin.configuration())
+            except RelayError as error:
+                log.info("the configuration of the writable brokers is not known, taken as a stock one's: %s", error)
+                found = self._batch_acks[1] if self._batch_acks is not None else False
+            self._batch_acks = (now, found)
+        return self._batch_acks[1]
+
+    async def _policy(self, topic: TopicName, name: str) -> Any:
+        try:
+            return await self._admin.policy(topic, name)
+        except RelayError as error:
+            log.info("%s: its policy %s is not known, taken as a stock one's: %s", topic, name, error)
+            return None
