@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,14 +36,15 @@ class Arrival(NamedTuple):
     identity: Identity
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """A client answered the oldest challenge that was open.
 
     Attributes:
-        credentials: what it said.
+        credentials: what it said; never printed.
     """
 
-    credentials: bytes
+    credentials: bytes = field(repr=False)
 
 
 class _State(Enum):

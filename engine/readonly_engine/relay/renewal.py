@@ -7,7 +7,8 @@ on. Who has others than these shares them no longer: that client is sent away, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,15 +16,16 @@ if TYPE_CHECKING:
 Who = TypeVar("Who")
 
 
-class Outcome(NamedTuple, Generic[Who]):
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Who]):
     """What follows from an event.
 
     Attributes:
-        credentials: pass these on to the owners; None where nothing changes.
+        credentials: pass these on to the owners, never printed; None where nothing changes.
         expel: clients to send away.
     """
 
-    credentials: bytes | None = None
+    credentials: bytes | None = field(default=None, repr=False)
     expel: frozenset[Who] = frozenset()
 
 
