@@ -81,7 +81,7 @@ class Driver:
         number = next(self._numbers)
         future: Future[dict[str, Any]] = Future()
         line = json.dumps(
-            {"id": number, "op": op, **{name: value for name, value in fields.items() if value is not None}}
+            {"request": number, "op": op, **{name: value for name, value in fields.items() if value is not None}}
         )
         with self._lock:
             if self._ended is not None:
@@ -121,7 +121,7 @@ class Driver:
         for line in self._process.stdout:
             try:
                 answer = json.loads(line)
-                future = self._waiting.pop(answer["id"])
+                future = self._waiting.pop(answer["request"])
             except (ValueError, KeyError, TypeError):
                 why = f"the driver said: {line[:200]!r}"
                 break

@@ -33,7 +33,7 @@ public final class Driver {
 
     private static void answer(Operations operations, JsonObject request, PrintStream answers) {
         JsonObject answer = new JsonObject();
-        answer.add("id", request.remove("id"));
+        answer.add("request", request.remove("request"));
         try {
             String op = request.remove("op").getAsString();
             answer.add("ok", operations.run(op, new Fields(request)));

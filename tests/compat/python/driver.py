@@ -298,7 +298,7 @@ def main() -> None:
             answer: dict[str, Any] = {"ok": driver.do(request)}
         except Exception as error:  # noqa: BLE001 - whatever it is, the other side is told
             answer = {"error": describe(error)}
-        line = json.dumps({"id": request["id"], **answer})
+        line = json.dumps({"request": request["request"], **answer})
         with lock:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()

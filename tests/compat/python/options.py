@@ -35,7 +35,9 @@ class Fields:
     """The fields of a request; what nobody takes is what this client does not offer."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        self._rest = {name: value for name, value in request.items() if value is not None and name not in {"id", "op"}}
+        self._rest = {
+            name: value for name, value in request.items() if value is not None and name not in {"request", "op"}
+        }
 
     def take(self, name: str, default: Any = None) -> Any:
         """A field's value, or its default."""
