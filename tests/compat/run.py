@@ -197,7 +197,7 @@ class Run:
         with self._lock:
             self._pools += 1
             folder = self._folder / f"pool-{self._pools}"
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         return PoolTarget(self._stack.endpoints, folder)
 
     def _progress(self, what: str) -> None:
