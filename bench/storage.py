@@ -2,6 +2,7 @@
 
 Both read the same ledgers in the same run by turns, from bookies on this machine, digests verified. The Java client reads
 in both ways that it knows: entry by entry (readAsync, which brokers of Pulsar use) and in batches (batchReadAsync).
+Then topics are read by one and by many readers, and the bookies' counters say how often each entry was read there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from readonly_engine.metadata.zookeeper import ZooKeeperStore
 
 from bench.engine_client import read_ledger
 from bench.java_client import JavaClient
+from bench.reads import Reads, count_reads
+from bench.reads import table as reads_table
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.cluster import PulsarCluster
@@ -189,19 +192,21 @@ def main(argv: list[str] | None = None) -> int:
             home = ensure_distribution(stack.spec.version)
             with JavaClient(SOURCE, home, stack.endpoints.metadata_store) as java:
                 results = uvloop.run(measure(stack, java, rounds, quick=arguments.quick))
+            reads: list[Reads] = uvloop.run(count_reads(stack.endpoints))
         finally:
             if not arguments.keep:
                 stack.down()
     except DevstackError as error:
         print(f"bench.storage: {error}", file=sys.stderr)  # noqa: T201
         return 1
-    made = table(results)
+    made = f"{table(results)}\n\n{reads_table(reads)}"
     print(made)  # noqa: T201
     figures: dict[str, Any] = {
         "version": stack.spec.version,
         "machine": f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}",
         "rounds": rounds,
         "results": [{name: getattr(result, name) for name in result.__dataclass_fields__} for result in results],
+        "reads": [{name: getattr(row, name) for name in row.__dataclass_fields__} for row in reads],
     }
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import time
-import urllib.request
 import uuid
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
@@ -23,6 +21,8 @@ from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader, position_at
 from readonly_engine.wire.batch import decode_stored_entry, unpack
+
+from devstack.pulsar.counters import entries_read
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -319,18 +319,6 @@ def publish_fast(producer: pulsar_lib.Producer, numbers: range) -> None:
         if value % 10 == 9:
             producer.flush()
     producer.flush()
-
-
-def entries_read(pulsar: Endpoints) -> int:
-    """Entries that the bookies' storage was asked for so far, in whatever kind of request."""
-    total = 0
-    for url in pulsar.bookie_metrics:
-        with urllib.request.urlopen(url, timeout=10) as response:
-            text = response.read().decode()
-        found = re.findall(r'^bookie_BOOKIE_READ_ENTRY_count\{success="true"\} (\d+)$', text, re.MULTILINE)
-        assert found, "the bookie has no such metric"
-        total += sum(map(int, found))
-    return total
 
 
 @pytest.mark.parametrize("readers", [1, 200])

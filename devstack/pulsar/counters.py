@@ -1,0 +1,31 @@
+"""What the servers of a stack have counted, from their own metrics."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from typing import TYPE_CHECKING
+
+from devstack.errors import DevstackError
+
+if TYPE_CHECKING:
+    from devstack.pulsar.status import Endpoints
+
+_READS = re.compile(r'^bookie_BOOKIE_READ_ENTRY_count\{success="true"\} (\d+)$', re.MULTILINE)
+
+
+def entries_read(endpoints: Endpoints) -> int:
+    """Entries that the bookies' storage has given so far, in whatever kind of request.
+
+    Raises:
+        DevstackError: a bookie has no such metric.
+        OSError: a bookie does not answer.
+    """
+    total = 0
+    for url in endpoints.bookie_metrics:
+        with urllib.request.urlopen(url, timeout=10) as response:  # noqa: S310 - http, of a stack of our own
+            found = _READS.findall(response.read().decode())
+        if not found:
+            raise DevstackError(f"{url} does not count the entries that are read", "is it a bookie of BookKeeper 4.x?")
+        total += sum(map(int, found))
+    return total
