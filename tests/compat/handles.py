@@ -40,7 +40,7 @@ class Message:
     def of(cls, raw: dict[str, Any], schema: Any) -> Message:
         """From a driver's answer."""
         value = raw["value"]
-        if value is not None and (raw.get("encrypted") or schema in {None, "bytes"}):
+        if value is not None and (raw.get("encrypted") or schema in (None, "bytes")):
             value = base64.b64decode(value).decode("utf-8", "replace")
         return cls(raw["id"], value, raw)
 
@@ -86,7 +86,7 @@ class Producer(Handle):
         return list(self.call("send_many", messages=messages)["ids"])
 
     def _content(self, value: Any) -> Any:
-        if value is None or self.schema not in {None, "bytes"}:
+        if value is None or self.schema not in (None, "bytes"):
             return value
         return base64.b64encode(str(value).encode()).decode()
 

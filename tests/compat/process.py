@@ -62,7 +62,8 @@ class Driver:
                 stderr=output,
                 env={**os.environ, "COMPAT_CLIENT_LOG": str(log)},
             )
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         hello = self.call("hello")
         self.client, self.version = str(hello["client"]), str(hello["version"])
 
@@ -114,6 +115,9 @@ class Driver:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None

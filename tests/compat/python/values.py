@@ -32,7 +32,7 @@ class Values:
     @classmethod
     def of(cls, spec: Any) -> Values:
         """The protocol's schema."""
-        if spec in {None, "bytes"}:
+        if spec in (None, "bytes"):
             return cls(schemas.BytesSchema(), "bytes")
         if spec == "string":
             return cls(schemas.StringSchema(), "string")
