@@ -92,6 +92,11 @@ class CursorCopy:
             if self._unacked:
                 self._unacked = {batch: bits for batch, bits in self._unacked.items() if batch > self.mark_delete}
 
+    @property
+    def has_holes(self) -> bool:
+        """Whether entries behind the mark-delete position are acked."""
+        return bool(self._acked)
+
     def next_unacked(self, position: Position) -> Position:
         """The first position at or after this one that is not acked; `position` itself need not exist (any more)."""
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from readonly_engine.relay.errors import RelayError
@@ -31,6 +32,9 @@ OF_CONSUMER = frozenset(
     }
 )
 """Requests that concern a consumer and are answered by the owner."""
+
+_CLOSING = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
+"""Those before whose answer the owner closes the consumers of the subscription."""
 
 
 async def ask_anyone(client: ClientConnection, command: BaseCommand) -> None:
@@ -63,19 +67,25 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
         return
     subscription = consumer.subscription
     try:
-        answer = await consumer.relayed.request(command)
+        with ExitStack() as closing:
+            if command.type in _CLOSING:
+                closing.enter_context(consumer.relayed.closing())
+                if subscription is not None:
+                    closing.enter_context(subscription.closing())
+            answer = await consumer.relayed.request(command)
     except RelayError as error:
         client.refuse(request_id, error.code, str(error))
         return
     if answer.type == BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE and subscription is not None:
         last = answer.get_last_message_id_response.last_message_id
         subscription.confirm(Position(last.ledger_id, last.entry_id))
-    elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.UNSUBSCRIBE:
-        client.drop_consumer(consumer)
-    elif answer.type == BaseCommand.SUCCESS and command.type == BaseCommand.SEEK and subscription is not None:
-        # The cursor is elsewhere now: every consumer of the subscription starts over.
-        for other in subscription.consumers:
-            other.dismiss("seek")
+    elif answer.type == BaseCommand.SUCCESS and command.type in _CLOSING:
+        if command.type == BaseCommand.UNSUBSCRIBE:
+            client.drop_consumer(consumer)
+        if subscription is not None:
+            # The cursor is elsewhere now, or is no more: every consumer of the subscription starts over.
+            for other in subscription.consumers:
+                other.dismiss("seek" if command.type == BaseCommand.SEEK else "unsubscribe by force")
     client.respond(answer, request_id)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,12 @@ from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.topic.position import Position
+from readonly_engine.relay.errors import RelayError
+from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.dispatch.make import DispatchSettings
@@ -41,6 +43,9 @@ MOST_ACKED_AGAIN = 1_000_000
 """An owner stores its cursors every second (managedLedgerDefaultMarkDeleteRateLimit): it cannot have lost more."""
 
 ACKS_A_COMMAND = 1000
+
+SETTLE_S = 5.0
+"""How long acks that are under way are waited for before another consumer of a Failover subscription gets its first message."""
 
 MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
@@ -68,6 +73,7 @@ class Subscription:
         transactions: of the topic.
         state: where the owner says that the subscription stands, and how far it lets consumers read.
         holes: the owner's individually deleted messages: ranges (lower, upper].
+        holes_now: asks the owner for them.
         counters: where it counts what it does.
         cannot_serve: called with the reason when an entry comes that only the owner can deliver correctly.
     """
@@ -81,6 +87,7 @@ class Subscription:
         transactions: TopicTransactions,
         state: OwnerState,
         holes: Iterable[tuple[Position, Position]],
+        holes_now: Callable[[], Awaitable[list[tuple[Position, Position]]]],
         counters: Counters,
         cannot_serve: Callable[[Subscription, str], None],
     ) -> None:
@@ -95,6 +102,11 @@ class Subscription:
         self._batch_acks = settings.batch_acks
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
+        self._holes = holes_now
+        self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
+        self._moving = 0
+        self._compared_at = 0.0
+        self._comparing = asyncio.Lock()
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
         self._cannot_serve = cannot_serve
@@ -126,6 +138,8 @@ class Subscription:
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer has left."""
+        if self._activating is not None and self._activating[0] is consumer:
+            self._stop_activating()
         if self._consumers.pop(id(consumer.receiver), None) is not None:
             self._dispatcher.remove(consumer.receiver)
             self.pump()
@@ -139,6 +153,7 @@ class Subscription:
             self._reading.cancel()
         if self._timer is not None:
             self._timer.cancel()
+        self._stop_activating()
 
     def pause(self) -> None:
         """Deliver nothing new; acks go on."""
@@ -154,14 +169,66 @@ class Subscription:
         """Whether a consumer has something that it has not acked."""
         return self._dispatcher.outstanding
 
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """While this lasts the owner moves the cursor: nothing is delivered, and consumers that it closes stay closed."""
+        with ExitStack() as consumers:
+            for consumer in self.consumers:
+                consumers.enter_context(consumer.relayed.closing())
+            self._moving += 1
+            try:
+                yield
+            finally:
+                self._moving -= 1
+        self.pump()
+
     def active_changed(self, consumer: Consumer, *, active: bool) -> None:
         """The owner says who is the active consumer of a Failover subscription."""
-        if isinstance(self._dispatcher, SingleActiveDispatcher) and id(consumer.receiver) in self._consumers:
+        dispatcher = self._dispatcher
+        if not isinstance(dispatcher, SingleActiveDispatcher) or id(consumer.receiver) not in self._consumers:
+            return
+        if not active:
+            dispatcher.deactivate(consumer.receiver)
+        if self._activating is not None and self._activating[0] is consumer:
             if active:
-                self._dispatcher.activate(consumer.receiver)
+                return
+            self._stop_activating()
+        elif active and dispatcher.active is not consumer.receiver:
+            self._stop_activating()
+            task = asyncio.create_task(self._activate(consumer, dispatcher))
+            self._activating = (consumer, task)
+            task.add_done_callback(self._task_ended)
+
+    async def _activate(self, consumer: Consumer, dispatcher: SingleActiveDispatcher) -> None:
+        """Begin to deliver to a consumer where the owner's cursor stands: the one before it may have been on another broker."""
+        settled = [asyncio.ensure_future(other.relayed.settled()) for other in self.consumers]
+        _, late = await asyncio.wait(settled, timeout=SETTLE_S)
+        for wait in late:
+            wait.cancel()
+        pause = BACKOFF_S[0]
+        while True:
+            try:
+                state = await consumer.relayed.state()
+                holes = await self._holes()
+            except RelayError as error:
+                log.info("%s, %s: %s; trying again in %.1f s", self.topic, self.name, error, pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, BACKOFF_S[1])
             else:
-                self._dispatcher.deactivate(consumer.receiver)
-            self.pump()
+                break
+        self._activating = None
+        self._log.confirm(state.last)
+        if state.mark_delete is not None:
+            self._cursor.ack_up_to(state.mark_delete)
+        self._cursor.load_holes(holes)
+        self._look_back(state.last)
+        dispatcher.activate(consumer.receiver)
+        self.pump()
+
+    def _stop_activating(self) -> None:
+        if self._activating is not None:
+            self._activating[1].cancel()
+            self._activating = None
 
     # What clients do
 
@@ -200,13 +267,21 @@ class Subscription:
         are acked again. A topic that was loaded anew has a new ledger (ManagedLedgerImpl). Without one the cursor was reset.
 
         Args:
-            consumer: through whom to ack.
+            consumer: through whom to ack; its own acks that were under way have been sent again.
             state: what the owner says now.
             newest_ledger: the topic's last ledger before the owner moved.
 
         Returns:
             Whether this copy can go on. After a reset it cannot: the consumers must subscribe again, as they would at the owner.
         """
+        begun = time.monotonic()
+        async with self._comparing:
+            if begun < self._compared_at:
+                return True  # through another consumer that is back at the owner, later than this one
+            self._compared_at = time.monotonic()
+            return await self._compare(consumer, state, newest_ledger)
+
+    async def _compare(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
         self._log.confirm(state.last)
         if state.mark_delete is None:
             return True
@@ -216,15 +291,24 @@ class Subscription:
             self._dispatcher.cursor_moved()
             self._look_back(state.last)
             self.pump()
-            return True
+            if not self._cursor.has_holes:
+                return True
+        again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
+        known = PositionRanges()
         try:
+            for lower, upper in await self._holes():
+                known.add_range(lower, upper)
             await self._log.reload()
-        except MetadataError as error:
+        except (RelayError, MetadataError) as error:
             log.warning("%s, %s: %s", self.topic, self.name, error)
             return False
+        for ack in (ack for other in self.consumers for ack in other.relayed.unanswered):
+            _add_acked(known, ack)
+        again = [position for position in again if position not in known]
+        if not again:
+            return True
         if self.newest_ledger <= newest_ledger:
             return False
-        again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
         log.info("%s, %s: %d acks that the owner has lost are sent again", self.topic, self.name, len(again))
         self._ack_at_owner(consumer, again)
         return True
@@ -241,7 +325,7 @@ class Subscription:
 
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
-        while self._reading is None and not self._closed and not self._paused:
+        while self._reading is None and not self._closed and not self._paused and not self._moving:
             if self._rates and (delay := self._held_back()):
                 self._wake_in(delay)
                 return
@@ -363,14 +447,31 @@ class Subscription:
             await asyncio.sleep(pause)
             pause = min(2 * pause, BACKOFF_S[1])
 
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        log.error("%s, %s: delivery failed", self.topic, self.name, exc_info=error)
+        for consumer in self.consumers:
+            consumer.dismiss("internal error")
+
     def _read_ended(self, task: asyncio.Task[None]) -> None:
         self._reading = None
         if task.cancelled():
             return
         error = task.exception()
         if error is not None:
-            log.error("%s, %s: reading failed", self.topic, self.name, exc_info=error)
-            for consumer in self.consumers:
-                consumer.dismiss("internal error")
+            self._fail(error)
             return
         self.pump()
+
+
+def _add_acked(known: PositionRanges, ack: CommandAck) -> None:
+    """Add what an ack covers."""
+    for message_id in ack.message_id:
+        position = Position(message_id.ledger_id, message_id.entry_id)
+        if ack.ack_type == CommandAck.Cumulative:
+            known.add_range(EARLIEST, position)
+        else:
+            known.add(position)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class ServedTopics:
                 subscription = served.subscriptions.get(subscribe.subscription)
                 if subscription is None:
                     settings = await self._owner_settings.of(topic, subscribe)
-                    holes = await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
+                    holes = await self._holes(topic, subscribe)
                     subscription = Subscription(
                         served.log,
                         subscribe,
@@ -128,6 +129,7 @@ class ServedTopics:
                         served.transactions,
                         state,
                         holes,
+                        partial(self._holes, topic, subscribe),
                         self._counters_of(topic, subscribe.subscription),
                         self._pass_through,
                     )
@@ -187,6 +189,10 @@ class ServedTopics:
             self.passed_through.popitem(last=False)
         for consumer in subscription.consumers:
             consumer.dismiss(reason)
+
+    async def _holes(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
+        """What is acked behind the mark-delete position, as the owner has it now."""
+        return await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
 
     def _rate_limits(self) -> tuple[RateLimit, ...]:
         """The limits for a new subscription: its own, and the one that it shares with all others."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
@@ -23,6 +24,8 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from readonly_engine.relay.connection import OwnerConnection
     from readonly_engine.relay.identity import Identity
     from readonly_engine.relay.owners import Owners
@@ -173,13 +176,21 @@ class RelayedConsumer:
         if self._connection is None:
             raise OwnerUnavailableError(f"the owner of {self._subscribe.topic} is being looked up")
         body_of(command).consumer_id = self._consumer_id
-        # The owner closes the consumer before it answers one of these; other requests may be under way with them.
-        closing = command.type in {BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE}
-        self._closing_requests += closing
+        return await self._connection.request(command)
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """While this lasts the owner is about to close the consumer, and its close is the client's too: a SEEK or UNSUBSCRIBE."""
+        self._closing_requests += 1
         try:
-            return await self._connection.request(command)
+            yield
         finally:
-            self._closing_requests -= closing
+            self._closing_requests -= 1
+
+    @property
+    def unanswered(self) -> Iterable[CommandAck]:
+        """The acks that the owner has not answered."""
+        return self._unanswered.values()
 
     def send(self, command: BaseCommand) -> None:
         """Relay a command of this consumer that has no answer."""
