@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate
 from readonly_engine.broker.limits import LimitSettings
 from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
+from readonly_engine.tls import TlsFiles
 from readonly_engine.yaml_file import YamlFileError, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
@@ -49,11 +50,25 @@ class EngineConfig:
 
     Attributes:
         metadata_store: ZooKeeper of the writable cluster, `zk:HOST:PORT[,HOST:PORT...][/chroot]`.
-        writer_url: binary protocol of the writable cluster, `pulsar://HOST:PORT`.
-        admin_url: admin API of the writable cluster, `http://HOST:PORT`.
+        writer_url: binary protocol of the writable cluster, `pulsar://HOST:PORT[,HOST:PORT...]` or `pulsar+ssl://...`.
+        admin_url: admin API of the writable cluster, `http://HOST:PORT[,HOST:PORT...]` or `https://...`.
+        writer_tls_trust_certificates: authorities of the writable cluster's brokers, PEM; None for those that the system trusts.
+        writer_tls_certificate: what this broker shows to them, PEM.
+        writer_tls_key: its key, PEM.
+        writer_tls_verify_hostname: whether a broker's certificate must name its host.
+        admin_token_file: a file with the token for the admin API, read again when it changes.
+        bookie_tls_trust_certificates: authorities of the bookies, PEM; giving one of these four turns TLS to bookies on.
+        bookie_tls_certificate: what this broker shows to them, PEM.
+        bookie_tls_key: its key, PEM.
+        bookie_tls_verify_hostname: whether a bookie's certificate must name its host.
         listen: where clients connect.
         http: where health, metrics and statistics are served.
         advertised_url: where clients are sent to reach this broker, `pulsar://HOST:PORT`.
+        tls_listen: where clients connect with TLS; None for nowhere.
+        tls_certificate: what clients are shown, PEM, read again when it changes.
+        tls_key: its key, PEM.
+        tls_trust_certificates: authorities of the clients' certificates, PEM; with them, a client must show one.
+        advertised_tls_url: where clients are sent to reach this broker with TLS, `pulsar+ssl://HOST:PORT`.
         topics: topics or regular expressions that are bound whatever the bindings file says.
         bindings: a file of bindings that is read again when it changes.
         pool: brokers with the same pool name share the topics out among them.
@@ -73,9 +88,23 @@ class EngineConfig:
     metadata_store: str
     writer_url: str
     admin_url: str
+    writer_tls_trust_certificates: Path | None = None
+    writer_tls_certificate: Path | None = None
+    writer_tls_key: Path | None = None
+    writer_tls_verify_hostname: bool = True
+    admin_token_file: Path | None = None
+    bookie_tls_trust_certificates: Path | None = None
+    bookie_tls_certificate: Path | None = None
+    bookie_tls_key: Path | None = None
+    bookie_tls_verify_hostname: bool = True
     listen: Address = LISTEN
     http: Address = HTTP
     advertised_url: str = ""
+    tls_listen: Address | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_trust_certificates: Path | None = None
+    advertised_tls_url: str = ""
     topics: tuple[str, ...] = ()
     bindings: Path | None = None
     pool: str = "default"
@@ -103,6 +132,48 @@ class EngineConfig:
         )
 
     @property
+    def writer_urls(self) -> tuple[str, ...]:
+        """Each broker of the writable cluster that is named."""
+        return _each(self.writer_url)
+
+    @property
+    def admin_urls(self) -> tuple[str, ...]:
+        """Each admin API of the writable cluster that is named."""
+        return _each(self.admin_url)
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """TLS towards clients; None for none."""
+        if self.tls_listen is None:
+            return None
+        return TlsFiles("tls", self.tls_trust_certificates, self.tls_certificate, self.tls_key)
+
+    @property
+    def writer_tls(self) -> TlsFiles | None:
+        """TLS towards the writable cluster; None for none."""
+        if not _encrypted(self.writer_url) and not _encrypted(self.admin_url):
+            return None
+        return TlsFiles(
+            "writer-tls",
+            self.writer_tls_trust_certificates,
+            self.writer_tls_certificate,
+            self.writer_tls_key,
+            self.writer_tls_verify_hostname,
+        )
+
+    @property
+    def bookie_tls(self) -> TlsFiles | None:
+        """TLS towards bookies; None for none."""
+        given = TlsFiles(
+            "bookie-tls",
+            self.bookie_tls_trust_certificates,
+            self.bookie_tls_certificate,
+            self.bookie_tls_key,
+            self.bookie_tls_verify_hostname,
+        )
+        return None if given == TlsFiles("bookie-tls") else given
+
+    @property
     def zookeeper_hosts(self) -> str:
         """The metadata store as ZooKeeper's clients write it."""
         return self.metadata_store.removeprefix("zk:")
@@ -119,6 +190,34 @@ def _metadata_store(value: object) -> str:
     if not re.fullmatch(r"zk:[^/:,\s]+:\d+(,[^/:,\s]+:\d+)*(/\S*)?", text):
         raise ConfigError(f"{text!r} would be zk:HOST:PORT[,HOST:PORT...][/chroot]")
     return text
+
+
+def _encrypted(url: str) -> bool:
+    return url.startswith(("pulsar+ssl:", "https:"))
+
+
+def _each(url: str) -> tuple[str, ...]:
+    scheme, _, hosts = url.partition("://")
+    return tuple(f"{scheme}://{host}" for host in hosts.split(","))
+
+
+def _urls(*schemes: str) -> Callable[[object], str]:
+    """One scheme and one host or several, as Pulsar writes a service URL."""
+
+    def parse(value: object) -> str:
+        text = _text(value).rstrip("/")
+        one = _url(text.partition(":")[0])
+        try:
+            if text.partition("://")[0] not in schemes:
+                raise ConfigError("")
+            for url in _each(text):
+                one(url)
+        except ConfigError:
+            right = " or ".join(f"{scheme}://HOST:PORT[,HOST:PORT...]" for scheme in schemes)
+            raise ConfigError(f"{text!r} would be {right}") from None
+        return text
+
+    return parse
 
 
 def _url(scheme: str) -> Callable[[object], str]:
@@ -198,6 +297,18 @@ def _dispatch_rate(value: object) -> DispatchRate:
         raise ConfigError(f"bytes: {error}") from error
 
 
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value not in {"true", "false"}:
+        raise ConfigError(f"{value!r} would be true or false")
+    return value == "true"
+
+
+def _path(value: object) -> Path:
+    return Path(_text(value))
+
+
 def _one_of(choices: tuple[str, ...]) -> Callable[[object], str]:
     def parse(value: object) -> str:
         if value not in choices:
@@ -209,13 +320,27 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[object], str]:
 
 _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "metadata_store": _metadata_store,
-    "writer_url": _url("pulsar"),
-    "admin_url": _url("http"),
+    "writer_url": _urls("pulsar", "pulsar+ssl"),
+    "admin_url": _urls("http", "https"),
+    "writer_tls_trust_certificates": _path,
+    "writer_tls_certificate": _path,
+    "writer_tls_key": _path,
+    "writer_tls_verify_hostname": _flag,
+    "admin_token_file": _path,
+    "bookie_tls_trust_certificates": _path,
+    "bookie_tls_certificate": _path,
+    "bookie_tls_key": _path,
+    "bookie_tls_verify_hostname": _flag,
     "listen": _address,
     "http": _address,
     "advertised_url": _url("pulsar"),
+    "tls_listen": _address,
+    "tls_certificate": _path,
+    "tls_key": _path,
+    "tls_trust_certificates": _path,
+    "advertised_tls_url": _url("pulsar+ssl"),
     "topics": _texts,
-    "bindings": lambda value: Path(_text(value)),
+    "bindings": _path,
     "pool": _text,
     "cache_size": _size,
     "tiered_storage": _tiered_storage,
@@ -279,4 +404,28 @@ def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> E
         raise ConfigError(
             "topics is missing: give --topics PATTERN, or --bindings FILE for topics that an operator binds"
         )
+    _check_tls(config)
     return config
+
+
+def _check_tls(config: EngineConfig) -> None:
+    """Raise where settings of TLS do not go together."""
+    for prefix in ("tls", "writer_tls", "bookie_tls"):
+        shown = [f"{prefix}_{name}" for name in ("certificate", "key")]
+        given = [name for name in shown if getattr(config, name) is not None]
+        if len(given) == 1:
+            (missing,) = set(shown) - set(given)
+            raise ConfigError(f"{_key(missing)} is missing: {_key(given[0])} needs it")
+    if config.tls_listen is not None and config.tls_certificate is None:
+        raise ConfigError("tls-certificate and tls-key are missing: tls-listen needs them")
+    for name, needed in (
+        *((name, "tls_listen") for name in ("tls_certificate", "tls_trust_certificates", "advertised_tls_url")),
+        *((name, "writer_tls") for name in ("writer_tls_trust_certificates", "writer_tls_certificate")),
+    ):
+        if getattr(config, name) and getattr(config, needed) is None:
+            what = "tls-listen" if needed == "tls_listen" else "a writer-url of pulsar+ssl:// or an admin-url of https://"
+            raise ConfigError(f"{_key(name)} is given without {what}: nothing would use it")
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import uvloop
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.broker import Broker
+from readonly_engine.broker.claiming import Claiming
 from readonly_engine.broker.fleet import Fleet
+from readonly_engine.broker.limits import Limits
 from readonly_engine.broker.topics import ServedTopics
 from readonly_engine.config import (
     ALL_INTERFACES,
@@ -35,6 +38,7 @@ from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.relay.admin import AdminClient
 from readonly_engine.relay.owners import Owners
 from readonly_engine.tiered.storage import TieredStorage
+from readonly_engine.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.topic.cache import EntryCache
 
 log = logging.getLogger("readonly_engine")
@@ -54,11 +58,35 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--config", metavar="FILE", help="YAML file of settings, named as these options; options win")
     add("--metadata-store", metavar="zk:HOST:PORT", help="ZooKeeper of the writable cluster")
-    add("--writer-url", metavar="pulsar://HOST:PORT", help="the writable cluster's brokers")
-    add("--admin-url", metavar="http://HOST:PORT", help="the writable cluster's admin API")
+    add(
+        "--writer-url",
+        metavar="pulsar[+ssl]://HOST:PORT[,HOST:PORT...]",
+        help="the writable cluster's brokers, tried in turn",
+    )
+    add("--admin-url", metavar="http[s]://HOST:PORT[,HOST:PORT...]", help="the writable cluster's admin API, tried in turn")
+    _add_tls(made, "writer-tls", "the writable cluster's brokers")
+    add(
+        "--admin-token-file",
+        metavar="FILE",
+        help="token for the admin API, where it asks for one; its role must be allowed to consume the topics served",
+    )
+    _add_tls(made, "bookie-tls", "bookies; giving one of these encrypts the connections to bookies")
     add("--listen", metavar="HOST:PORT", help="where clients connect (default 0.0.0.0:6650)")
     add("--http", metavar="HOST:PORT", help="health, metrics, statistics (default 0.0.0.0:8080)")
     add("--advertised-url", metavar="pulsar://HOST:PORT", help="where clients are sent (default: made from --listen)")
+    add("--tls-listen", metavar="HOST:PORT", help="where clients connect with TLS (default: nowhere)")
+    add("--tls-certificate", metavar="FILE", help="PEM certificate to show to clients, read again when it changes")
+    add("--tls-key", metavar="FILE", help="its PEM key")
+    add(
+        "--tls-trust-certificates",
+        metavar="FILE",
+        help="PEM authorities of clients; with them, a client must show a certificate",
+    )
+    add(
+        "--advertised-tls-url",
+        metavar="pulsar+ssl://HOST:PORT",
+        help="where clients with TLS are sent (default: made from --tls-listen)",
+    )
     add("--topics", metavar="PATTERN", nargs="+", help="topics to serve: names, or regular expressions over full names")
     add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
     add("--pool", metavar="NAME", help="brokers of one pool share its topics out among them (default 'default')")
@@ -68,9 +96,47 @@ def parser() -> argparse.ArgumentParser:
         metavar="{KEY: VALUE, ...}",
         help="how offloaded ledgers are read (default: as the brokers noted)",
     )
+    add("--max-connections", metavar="N", help="client connections that are taken (default 0: any number)")
+    add("--max-connections-per-ip", metavar="N", help="client connections from one address (default 0: any number)")
+    add("--max-consumers-per-topic", metavar="N", help="consumers of a topic on this broker (default 0: any number)")
+    add(
+        "--max-consumers-per-subscription",
+        metavar="N",
+        help="consumers of a subscription on this broker (default 0: any number)",
+    )
+    add(
+        "--max-buffered-bytes",
+        metavar="SIZE",
+        help="what may wait for slow clients to read it, of all clients together (default 512MiB)",
+    )
+    add(
+        "--dispatch-rate-per-subscription",
+        metavar="{messages: N, bytes: SIZE}",
+        help="what each subscription may get in a second (default: no limit)",
+    )
+    add(
+        "--dispatch-rate-per-broker",
+        metavar="{messages: N, bytes: SIZE}",
+        help="what all subscriptions of this broker may get in a second (default: no limit)",
+    )
     add("--log-level", choices=LOG_LEVELS, help="default info")
     add("--log-format", choices=LOG_FORMATS, help="default text")
     return made
+
+
+def _add_tls(made: argparse.ArgumentParser, prefix: str, whom: str) -> None:
+    made.add_argument(
+        f"--{prefix}-trust-certificates",
+        metavar="FILE",
+        help=f"PEM authorities of {whom} (default: those that the system trusts)",
+    )
+    made.add_argument(f"--{prefix}-certificate", metavar="FILE", help="PEM certificate to show to them")
+    made.add_argument(f"--{prefix}-key", metavar="FILE", help="its PEM key")
+    made.add_argument(
+        f"--{prefix}-verify-hostname",
+        metavar="true|false",
+        help="whether their certificates must name their hosts (default true)",
+    )
 
 
 def advertised_url(config: EngineConfig) -> str:
@@ -79,14 +145,27 @@ def advertised_url(config: EngineConfig) -> str:
     Raises:
         StartError: it listens on all interfaces, and nobody said under which name it is reached.
     """
-    if config.advertised_url:
-        return config.advertised_url
-    if config.listen.host in {ALL_INTERFACES, "::", ""}:
+    return config.advertised_url or _url_of("pulsar", config.listen, "--advertised-url")
+
+
+def advertised_tls_url(config: EngineConfig) -> str:
+    """Where clients reach this broker with TLS; empty for nowhere.
+
+    Raises:
+        StartError: it listens on all interfaces, and nobody said under which name it is reached.
+    """
+    if config.tls_listen is None:
+        return ""
+    return config.advertised_tls_url or _url_of("pulsar+ssl", config.tls_listen, "--advertised-tls-url")
+
+
+def _url_of(scheme: str, address: Address, option: str) -> str:
+    if address.host in {ALL_INTERFACES, "::", ""}:
         raise StartError(
-            f"--advertised-url is missing: clients cannot be sent to {config.listen}; "
-            f"give pulsar://HOST:{config.listen.port} with a HOST that they reach"
+            f"{option} is missing: clients cannot be sent to {address}; "
+            f"give {scheme}://HOST:{address.port} with a HOST that they reach"
         )
-    return f"pulsar://{config.listen}"
+    return f"{scheme}://{address}"
 
 
 async def serve(config: EngineConfig) -> None:
@@ -103,21 +182,40 @@ async def serve(config: EngineConfig) -> None:
         patterns = Bindings((from_patterns("topics", config.topics),) if config.topics else ())
     except BindingsError as error:
         raise StartError(f"--topics: {error}") from error
-    url = advertised_url(config)
+    url, tls_url = advertised_url(config), advertised_tls_url(config)
+    try:
+        tls = None if config.tls is None else Reloaded(config.tls.files, config.tls.server_context)
+        writer_tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
+        bookie_tls = None if config.bookie_tls is None else ClientTls(config.bookie_tls)
+        admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file)
+    except TlsError as error:
+        raise StartError(f"--{error}") from error
+    except (OSError, ValueError) as error:
+        raise StartError(f"--admin-token-file: {error}") from error
     store = ZooKeeperStore(config.zookeeper_hosts)
     try:
         await store.start()
     except MetadataUnavailableError as error:
         raise StartError(f"--metadata-store: {error}") from error
     cluster = ClusterMetadata(store)
-    bookies = BookiePool(cluster.bookie_address)
+    bookies = BookiePool(cluster.bookie_address, tls=bookie_tls)
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)
-    admin = AdminClient(config.admin_url)
+    fleet = Fleet(store, config.pool, url, tls_url)
     broker = Broker(
-        Owners(config.writer_url),
-        ServedTopics(cluster, bookies, cache, admin, tiered),
-        Fleet(store, config.pool, url),
+        Owners(*config.writer_urls, tls=writer_tls),
+        ServedTopics(
+            cluster,
+            bookies,
+            cache,
+            admin,
+            tiered,
+            config.dispatch_rate_per_subscription,
+            config.dispatch_rate_per_broker,
+        ),
+        fleet,
+        Claiming(store, fleet),
+        Limits(config.limits),
         patterns,
         config.bindings,
     )
@@ -125,6 +223,8 @@ async def serve(config: EngineConfig) -> None:
     try:
         await _listen("http", config.http, http.start)
         await _listen("listen", config.listen, broker.start)
+        if config.tls_listen is not None and tls is not None:
+            await _listen("tls-listen", config.tls_listen, partial(broker.start_tls, tls))
         log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
         await stop.wait()
         log.info("stopping")

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from readonly_engine.broker.balance import Balancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, load_bindings
+from readonly_engine.broker.claims import Act, ClaimKey
 from readonly_engine.broker.connection import ClientConnection
+from readonly_engine.broker.drain import drain
 from readonly_engine.broker.keep_alive import KeepAlive
+from readonly_engine.broker.listen import TlsListener
+from readonly_engine.broker.spread import Rotation
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from readonly_engine.broker.claiming import Claiming
     from readonly_engine.broker.consumer import Consumer
-    from readonly_engine.broker.fleet import Fleet
+    from readonly_engine.broker.fleet import Fleet, Member
+    from readonly_engine.broker.limits import Limits
     from readonly_engine.broker.topics import ServedTopics
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.owners import Owners
+    from readonly_engine.tls import Reloaded
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +36,6 @@ T = TypeVar("T")
 
 BINDINGS_POLL_S = 1.0
 """A bindings file that is a mounted ConfigMap changes by a swap of links: looking is simpler than watching."""
-
-ACK_TIMEOUT_S = 5.0
-"""How long a broker that leaves waits for acks; a pod has 30 s in all (terminationGracePeriodSeconds)."""
-
-CLOSE_TIMEOUT_S = 5.0
 
 
 class Broker:
@@ -40,16 +45,30 @@ class Broker:
         owners: connections to the writable cluster.
         topics: the topics served here.
         fleet: the pool that this broker is a member of.
+        claiming: which subscriptions this broker may serve.
+        limits: how many connections and consumers are taken.
         patterns: what the command line and the configuration bind.
         bindings_file: what the operator binds, read again when it changes.
     """
 
     def __init__(
-        self, owners: Owners, topics: ServedTopics, fleet: Fleet, patterns: Bindings, bindings_file: Path | None
+        self,
+        owners: Owners,
+        topics: ServedTopics,
+        fleet: Fleet,
+        claiming: Claiming,
+        limits: Limits,
+        patterns: Bindings,
+        bindings_file: Path | None,
     ) -> None:
         self.owners = owners
         self.topics = topics
         self.fleet = fleet
+        self.claiming = claiming
+        self.limits = limits
+        self.draining = False
+        self._rotation = Rotation(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
+        self._balancer = Balancer(self)
         self.bindings = patterns
         self.bindings_error: str | None = None
         self.connections: set[ClientConnection] = set()
@@ -58,8 +77,8 @@ class Broker:
         self._bindings_file = bindings_file
         self._tasks: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
+        self._tls_listener: TlsListener | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._draining = False
 
     async def start(self, host: str, port: int) -> None:
         """Join the pool and listen.
@@ -71,59 +90,62 @@ class Broker:
         self._load_bindings()
         self._server = await asyncio.get_running_loop().create_server(lambda: ClientConnection(self), host, port)
         self.keep_alive.start()
-        await self.fleet.join(self._evict)
+        self.claiming.start(self._claim_changed)
+        await self.fleet.join()
+        self._balancer.start()
         if self._bindings_file is not None:
             self._watcher = self.spawn(self._watch_bindings())
+
+    async def start_tls(self, context: Reloaded[ssl.SSLContext], host: str, port: int) -> None:
+        """Listen for clients with TLS, too.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        self._tls_listener = TlsListener(lambda: ClientConnection(self), context)
+        await self._tls_listener.start(host, port)
 
     @property
     def listening(self) -> bool:
         """Whether clients can connect."""
-        return self._server is not None and self._server.is_serving()
+        tls = self._tls_listener is None or self._tls_listener.listening
+        return self._server is not None and self._server.is_serving() and tls
 
     async def drain(self) -> None:
         """Leave the pool, let what was delivered be acked, send every client elsewhere; then close."""
-        self._draining = True
+        self.draining = True
         if self._watcher is not None:
             self._watcher.cancel()
-        await self.fleet.leave()
-        consumers = self._consumers()
-        log.info("leaving: %d consumers are sent to other brokers", len(consumers))
-        await self._await_acks(consumers)
-        for consumer in consumers:
-            consumer.dismiss("this broker leaves the pool")
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSE_TIMEOUT_S)
+        self._balancer.stop()
+        await drain(self)
         if self._server is not None:
             self._server.close()
-        self.keep_alive.stop()
+        if self._tls_listener is not None:
+            self._tls_listener.close()
         for connection in list(self.connections):
             connection.close()
+        self.keep_alive.stop()
+        self.claiming.close()
+        self.fleet.close()
         self.topics.close()
         self.owners.close()
 
-    async def _await_acks(self, consumers: list[Consumer]) -> None:
-        """Deliver nothing new, and wait for the acks of what was delivered: what is not acked is delivered again elsewhere."""
-        subscriptions = {consumer.subscription for consumer in consumers if consumer.subscription is not None}
-        durable = {c.subscription for c in consumers if c.subscription is not None and c.subscribe.durable}
-        for subscription in subscriptions:
-            subscription.pause()
-        deadline = asyncio.get_running_loop().time() + ACK_TIMEOUT_S
-        while any(subscription.outstanding for subscription in durable):
-            if asyncio.get_running_loop().time() > deadline:
-                log.info("some messages are not acked after %g s; they are delivered again elsewhere", ACK_TIMEOUT_S)
-                break
-            await asyncio.sleep(0.02)
-        relayed = [asyncio.ensure_future(consumer.relayed.settled()) for consumer in consumers]
-        if relayed:
-            _, late = await asyncio.wait(relayed, timeout=ACK_TIMEOUT_S)
-            for wait in late:
-                wait.cancel()
-            if late:
-                log.warning("%d consumers have acks that the owner has not answered", len(late))
+    async def finished(self, seconds: float) -> None:
+        """Wait for what runs beside."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)
 
-    def redirect_for(self, topic: TopicName) -> str | None:
-        """The broker of the pool that serves a topic; None for a topic that is not bound to the pool."""
-        return self.fleet.broker_of(topic) if self.bindings.covers(topic) else None
+    def serves(self, topic: TopicName) -> bool:
+        """Whether consumers of a topic are taken here."""
+        return not self.draining and self.bindings.covers(topic)
+
+    def choose_broker(self, *, tls: bool) -> Member | None:
+        """The broker of the pool for the next consumer; None where there is none.
+
+        Args:
+            tls: whether the client needs one that is reached with TLS.
+        """
+        return self._rotation.choose(self.fleet.members.values(), tls=tls)
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something beside; an error that nobody expected is logged."""
@@ -137,16 +159,32 @@ class Broker:
         if not task.cancelled() and task.exception() is not None:
             log.error("a task failed", exc_info=task.exception())
 
-    def _consumers(self) -> list[Consumer]:
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The consumers of all connections."""
         return [consumer for connection in self.connections for consumer in connection.consumers]
 
     def _evict(self) -> None:
-        """Send away the consumers of topics that are not served here any more."""
-        if self._draining:
+        """Send away the consumers of topics that are not bound any more."""
+        for consumer in self.consumers:
+            if not self.bindings.covers(consumer.topic):
+                consumer.dismiss("the topic is not bound to the pool any more")
+
+    def _claim_changed(self, act: Act, key: ClaimKey) -> None:
+        """Another broker may have a subscription, or has it."""
+        if act == Act.REVOKE:
+            for consumer in self.consumers:
+                if consumer.hold is not None and consumer.hold.key == key and not consumer.via:
+                    consumer.dismiss("another broker has claimed the subscription")
             return
-        for consumer in self._consumers():
-            if self.redirect_for(consumer.topic) != self.fleet.url:
-                consumer.dismiss("the topic is served elsewhere now")
+        subscription = self.topics.subscription(key.topic, key.subscription)
+        if subscription is None:
+            return
+        if act == Act.REST:
+            log.warning("%s, %s rests: ZooKeeper does not answer, so it may be served elsewhere", *key)
+            subscription.pause()
+        else:
+            subscription.resume()
 
     # Bindings
 

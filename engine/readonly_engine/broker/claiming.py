@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from readonly_engine.broker.claims import Act, Action, ClaimKey, Claims
-from readonly_engine.broker.fleet import POOLS_PATH
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.store import SessionEvent
 from readonly_engine.relay.errors import OwnerUnavailableError
@@ -50,23 +49,25 @@ class Claiming:
     Args:
         store: where they are.
         fleet: who else may have them.
-        pool: the pool's name.
-        told: called with REST, GO_ON and REVOKE of a subscription.
     """
 
-    def __init__(self, store: MetadataStore, fleet: Fleet, pool: str, told: Callable[[Act, ClaimKey], None]) -> None:
+    def __init__(self, store: MetadataStore, fleet: Fleet) -> None:
         self._store = store
         self._fleet = fleet
-        self._folder = f"{POOLS_PATH}/{quote(pool, safe='')}/claims"
+        self._folder = f"{fleet.folder}/claims"
         self._value = json.dumps({"url": fleet.url}).encode()
-        self._told = told
+        self._told: Callable[[Act, ClaimKey], None] = lambda _act, _key: None
         self._claims = Claims(fleet.url)
         self._waiting: dict[int, asyncio.Future[str]] = {}
         self._last = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        store.on_session(self._session)
+
+    def start(self, told: Callable[[Act, ClaimKey], None]) -> None:
+        """Follow the session, and call back with REST, GO_ON and REVOKE of a subscription."""
+        self._told = told
+        self._store.on_session(self._session)
 
     @property
     def held(self) -> list[ClaimKey]:

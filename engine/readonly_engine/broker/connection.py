@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
-from readonly_engine.broker.admission import admit, leave
+from readonly_engine.broker.admission import admit
 from readonly_engine.broker.client_login import ClientLogin
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
@@ -59,6 +59,7 @@ class ClientConnection(asyncio.Protocol):
         self.identity = Identity()
         self.writable = True
         self.peer = "?"
+        self._address = ""
         self._loop = asyncio.get_running_loop()
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
@@ -77,6 +78,16 @@ class ClientConnection(asyncio.Protocol):
     def consumers(self) -> list[Consumer]:
         """The consumers on this connection."""
         return list(self._consumers.values())
+
+    @property
+    def producers(self) -> list[RelayedProducer]:
+        """The producers on this connection."""
+        return list(self._producers.values())
+
+    @property
+    def tls(self) -> bool:
+        """Whether the client speaks TLS."""
+        return self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
 
     def consumer(self, consumer_id: int) -> Consumer | None:
         """The consumer with an id."""
@@ -122,6 +133,12 @@ class ClientConnection(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self.broker.connections.add(self)
         self.broker.keep_alive.add(self)
+        self._address = str(peer[0]) if peer else ""
+        refusal = self.broker.limits.connect(self._address)
+        if refusal:
+            log.warning("client %s is refused: %s", self.peer, refusal)
+            self.refuse(-1, ServerError.NotAllowedError, refusal)
+            self.close()
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
@@ -160,6 +177,7 @@ class ClientConnection(asyncio.Protocol):
         self._closed = True
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
+        self.broker.limits.disconnect(self._address)
         self.broker.keep_alive.discard(self)
         self._login.gone()
         for task in list(self._tasks):
@@ -304,7 +322,7 @@ class ClientConnection(asyncio.Protocol):
     def _forget(self, consumer: Consumer) -> None:
         if self._consumers.get(consumer.consumer_id) is consumer:
             del self._consumers[consumer.consumer_id]
-        leave(consumer)
+        consumer.leave()
 
     # Producers
 

@@ -10,7 +10,8 @@ from readonly_engine.broker.passage import Passage
 from readonly_engine.relay.consumer import RelayedConsumer
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of, command_name, encode_command
-from readonly_engine.wire.message import messages_in
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.message import decode_stored
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
@@ -130,6 +131,24 @@ class Consumer:
         self.messages += messages
         self.connection.send(frame)
 
+    def leave(self) -> None:
+        """Be counted nowhere any more, and get nothing; the twin at the owner is closed by the caller."""
+        if self.left:
+            return
+        self.left = True
+        broker = self.connection.broker
+        broker.limits.leave(self.topic, self.subscribe.subscription)
+        if self.subscription is not None:
+            broker.topics.leave(self.subscription, self)
+            self.subscription = None
+        if self.hold is not None:
+            broker.claiming.leave(self.hold)
+
+    async def withdraw(self) -> None:
+        """Leave, here and at the owner; the client does not know yet."""
+        self.leave()
+        await self.relayed.close()
+
     def dismiss(self, reason: str) -> None:
         """Have the client subscribe again: it looks the topic up and goes where it is served now."""
         log.info("%s, %s: consumer %d is closed: %s", self.topic, self.subscribe.subscription, self.consumer_id, reason)
@@ -153,7 +172,7 @@ class Consumer:
             if self.passage is None:
                 log.error("%s: the owner sent a message to a mute consumer; it is not passed on", self.topic)
                 return
-            messages = messages_in(payload)
+            messages = _messages(payload)
             wanted = self.passage.came(_position(command.message.message_id), messages, len(payload))
             self._grant()
             if not wanted:
@@ -194,6 +213,14 @@ class Consumer:
     def dismissed(self, reason: str) -> None:
         """The owner does not keep the consumer."""
         self.dismiss(reason)
+
+
+def _messages(payload: bytes) -> int:
+    """How many permits an entry uses."""
+    try:
+        return decode_stored(payload).messages
+    except WireError:
+        return 1
 
 
 def _position(message_id: MessageIdData) -> Position:

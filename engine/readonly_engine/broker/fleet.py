@@ -1,65 +1,92 @@
-"""The brokers of a pool, known to each other through the metadata store, and which of them serves a topic."""
+"""The brokers of a pool, known to each other through the metadata store."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from readonly_engine.metadata.errors import MetadataUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from readonly_engine.metadata.store import MetadataStore, Watch
-    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.metadata.store import MetadataStore, Versioned, Watch
 
 log = logging.getLogger(__name__)
 
 POOLS_PATH = "/pulsar-readonly/pools"
 
 
-def choose_broker(topic: str, brokers: Iterable[str]) -> str | None:
-    """The broker that serves a topic, the same whoever asks; None where there is none.
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A broker of the pool.
 
-    Rendezvous hashing: when a broker comes or goes, only the topics that it gets or had change places.
+    Attributes:
+        url: where clients reach it; its name in the pool.
+        tls_url: where clients reach it with TLS; empty for nowhere.
+        consumers: how many it served when it last said so.
     """
-    return max(
-        brokers, key=lambda broker: (hashlib.blake2b(f"{broker} {topic}".encode()).digest(), broker), default=None
+
+    url: str
+    tls_url: str = ""
+    consumers: int = 0
+
+
+def encode_member(member: Member) -> bytes:
+    """A member as it stands in the metadata store."""
+    return json.dumps({"url": member.url, "tls_url": member.tls_url, "consumers": member.consumers}).encode()
+
+
+def decode_member(url: str, value: bytes) -> Member:
+    """A member from the metadata store; what another version wrote and this one does not understand is left out."""
+    try:
+        fields = json.loads(value)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        return Member(url)
+    tls_url, consumers = fields.get("tls_url"), fields.get("consumers")
+    return Member(
+        url,
+        tls_url if isinstance(tls_url, str) else "",
+        consumers if isinstance(consumers, int) and consumers > 0 else 0,
     )
 
 
 class Fleet:
     """Membership of this broker in its pool.
 
-    A member is an ephemeral node named by the URL that clients are sent to, so that its name alone says all that is needed.
+    A member is an ephemeral node named by the URL that clients are sent to; its value says the rest.
 
     Args:
         store: where the pool is registered.
         pool: the pool's name.
         url: where clients reach this broker.
+        tls_url: where clients reach it with TLS; empty for nowhere.
     """
 
-    def __init__(self, store: MetadataStore, pool: str, url: str) -> None:
+    def __init__(self, store: MetadataStore, pool: str, url: str, tls_url: str = "") -> None:
         self.url = url
+        self.members: dict[str, Member] = {}
         self._store = store
-        self._folder = f"{POOLS_PATH}/{quote(pool, safe='')}/brokers"
+        self._own = Member(url, tls_url)
+        self.folder = f"{POOLS_PATH}/{quote(pool, safe='')}"
+        self._folder = f"{self.folder}/brokers"
         self._watch: Watch | None = None
-        self._changed: Callable[[], None] = lambda: None
+        self._member_watches: dict[str, Watch] = {}
+        self._left = False
         self._seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.members: frozenset[str] = frozenset()
 
-    async def join(self, changed: Callable[[], None]) -> None:
-        """Become a member, and call back whenever a broker comes or goes.
+    async def join(self) -> None:
+        """Become a member, and follow who else is.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
         """
-        self._changed = changed
-        await self._store.register(self._node(), json.dumps({"url": self.url}).encode())
+        await self._store.register(self._node(self.url), encode_member(self._own))
         self._watch = self._store.watch_children(self._folder, self._members_changed)
         try:
             await asyncio.wait_for(asyncio.shield(self._seen), 10)
@@ -67,32 +94,59 @@ class Fleet:
             raise MetadataUnavailableError(f"the brokers of {self._folder} are not known after 10 s") from error
 
     async def leave(self) -> None:
-        """Be a member no more: the others take over this broker's topics."""
-        if self._watch is not None:
-            self._watch.stop()
+        """Be a member no more: no lookup is answered with this broker any longer."""
+        self._left = True
+        self._drop(self.url)
         try:
-            await self._store.unregister(self._node())
+            await self._store.unregister(self._node(self.url))
         except MetadataUnavailableError as error:
             log.warning("could not leave the pool in order: %s", error)
-        self.members -= {self.url}
+
+    def close(self) -> None:
+        """Follow the pool no more."""
+        if self._watch is not None:
+            self._watch.stop()
+        for watch in self._member_watches.values():
+            watch.stop()
+
+    async def publish(self, consumers: int) -> None:
+        """Tell the others how many consumers this broker serves."""
+        if self._left or consumers == self._own.consumers:
+            return
+        self._own = replace(self._own, consumers=consumers)
+        try:
+            await self._store.update(self._node(self.url), encode_member(self._own))
+        except MetadataUnavailableError as error:
+            log.debug("the pool does not hear of the load: %s", error)
 
     @property
     def joined(self) -> bool:
         """Whether this broker is seen as a member."""
         return self.url in self.members
 
-    def broker_of(self, topic: TopicName) -> str | None:
-        """The URL of the broker that serves a topic."""
-        return choose_broker(str(topic), self.members)
-
-    def _node(self) -> str:
-        return f"{self._folder}/{quote(self.url, safe='')}"
+    def _node(self, url: str) -> str:
+        return f"{self._folder}/{quote(url, safe='')}"
 
     def _members_changed(self, names: frozenset[str]) -> None:
-        members = frozenset(map(unquote, names))
-        if members != self.members:
-            log.info("the pool's brokers are now %s", ", ".join(sorted(members)) or "none")
-        self.members = members
+        urls = {unquote(name) for name in names}
+        if self._left:
+            urls.discard(self.url)
+        if urls != set(self.members):
+            log.info("the pool's brokers are now %s", ", ".join(sorted(urls)) or "none")
+        for url in set(self.members) - urls:
+            self._drop(url)
+        for url in urls - set(self.members):
+            self.members[url] = self._own if url == self.url else Member(url)
+            self._member_watches[url] = self._store.watch(self._node(url), partial(self._member_changed, url))
         if not self._seen.done():
             self._seen.set_result(None)
-        self._changed()
+
+    def _member_changed(self, url: str, found: Versioned | None) -> None:
+        if found is not None and url in self.members:
+            self.members[url] = decode_member(url, found.value)
+
+    def _drop(self, url: str) -> None:
+        self.members.pop(url, None)
+        watch = self._member_watches.pop(url, None)
+        if watch is not None:
+            watch.stop()

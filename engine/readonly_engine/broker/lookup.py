@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.requests import ask_anyone
+from readonly_engine.broker.requests import ask_anyone, refuse_lookup
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopicResponse
 
@@ -17,15 +18,23 @@ if TYPE_CHECKING:
 async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
     """Send the client to a broker of the pool, or for a topic that is not bound where the writable cluster says."""
     lookup = command.lookup_topic
+    broker = client.broker
     try:
-        url = client.broker.redirect_for(parse_topic_name(lookup.topic))
+        bound = broker.bindings.covers(parse_topic_name(lookup.topic))
     except TopicNameError:
-        url = None  # the owner says what is wrong with it
-    if url is None:
+        bound = False  # the owner says what is wrong with it
+    if not bound:
         await ask_anyone(client, command)
         return
+    member = broker.choose_broker(tls=client.tls)
+    if member is None:
+        # Not the owner: a client stays where it is sent, and a subscription must not be served in two places.
+        why = "no broker of the pool is up" + (" with a TLS address" if client.tls else "")
+        refuse_lookup(client, command, lookup.request_id, OwnerUnavailableError(f"{why}; try again"))
+        return
     response = CommandLookupTopicResponse(
-        broker_service_url=url,
+        broker_service_url=member.url,
+        broker_service_url_tls=member.tls_url or None,
         response=CommandLookupTopicResponse.Connect,
         request_id=lookup.request_id,
         authoritative=True,

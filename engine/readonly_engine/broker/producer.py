@@ -30,6 +30,7 @@ class RelayedProducer:
         self._command = command
         self._owner: OwnerConnection | None = None
         self._owner_id = 0
+        self.unanswered = 0
 
     async def start(self) -> None:
         """Create the producer at the owner, and tell the client what the owner says."""
@@ -61,6 +62,7 @@ class RelayedProducer:
     def publish(self, command: BaseCommand, payload: bytes) -> None:
         """Pass a message on."""
         if self._owner is not None:
+            self.unanswered += 1
             command.send.producer_id = self._owner_id
             self._owner.send(command, payload)
 
@@ -82,6 +84,8 @@ class RelayedProducer:
 
     def owner_said(self, command: BaseCommand, payload: bytes) -> None:
         """Called by the connection: receipts, errors, the end."""
+        if command.type in {BaseCommand.SEND_RECEIPT, BaseCommand.SEND_ERROR}:
+            self.unanswered -= 1
         if command.type == BaseCommand.SEND_RECEIPT:
             command.send_receipt.producer_id = self.producer_id
         elif command.type == BaseCommand.SEND_ERROR:
@@ -97,11 +101,24 @@ class RelayedProducer:
         """Called by the connection: a client that publishes faster than the owner takes is read no faster."""
         self._client.hold_reading(self, hold=not writable)
 
+    def finish(self) -> None:
+        """Take no more messages from the client: those that it has sent and that were not read are sent again elsewhere."""
+        self._client.hold_reading(self, hold=True)
+
+    async def send_away(self) -> None:
+        """Have the client create the producer anew, wherever it is sent then."""
+        await self.close()
+        self._dismiss()
+
     def owner_gone(self) -> None:
         """Called by the connection: the client connects again, and is relayed to the new owner."""
         if self._owner is not None:
             self._owner.remove_producer(self._owner_id)
             self._owner = None
+        self.unanswered = 0
+        self._dismiss()
+
+    def _dismiss(self) -> None:
         self._client.drop_producer(self)
         close = CommandCloseProducer(producer_id=self.producer_id, request_id=-1)
         self._client.send(encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close)))

@@ -88,11 +88,20 @@ class RelayedConsumer:
         subscribe: the client's SUBSCRIBE.
         events: who is told what happens.
         mute: whether FLOW is withheld; if not, everything passes through and the owner's close is the client's.
+        via: the broker of the pool that takes the owner's place for this consumer; empty for the owner itself.
     """
 
     def __init__(
-        self, owners: Owners, identity: Identity, subscribe: CommandSubscribe, events: ConsumerEvents, *, mute: bool
+        self,
+        owners: Owners,
+        identity: Identity,
+        subscribe: CommandSubscribe,
+        events: ConsumerEvents,
+        *,
+        mute: bool,
+        via: str = "",
     ) -> None:
+        self._via = via
         self._owners = owners
         self._identity = identity
         self._subscribe = subscribe
@@ -128,7 +137,10 @@ class RelayedConsumer:
             OwnerUnavailableError: the owner cannot be found or does not answer.
             OwnerRefusedError: the owner refused the subscription.
         """
-        connection = await self._owners.owner_of(self._subscribe.topic, self._identity)
+        if self._via:
+            connection = await self._owners.at(self._via, self._identity)
+        else:
+            connection = await self._owners.owner_of(self._subscribe.topic, self._identity)
         consumer_id = connection.add_consumer(self)
         subscribe = CommandSubscribe()
         subscribe.CopyFrom(self._subscribe)

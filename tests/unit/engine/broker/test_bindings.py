@@ -147,7 +147,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.fixture
 def broker(file):
     patterns = Bindings((from_patterns("topics", [P + "always"]),))
-    made = Broker(None, None, None, patterns, file)
+    made = Broker(None, None, None, None, None, patterns, file)
     made._load_bindings()
     return made
 
@@ -198,7 +198,7 @@ def test_a_config_map_that_is_swapped_by_links_is_taken_up(tmp_path):
         (tmp_path / day / "bindings.yaml").write_text(f'revision: "{revision}"')
     (tmp_path / "..data").symlink_to("monday")
     (tmp_path / "bindings.yaml").symlink_to("..data/bindings.yaml")
-    broker = Broker(None, None, None, Bindings(), tmp_path / "bindings.yaml")
+    broker = Broker(None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
     broker._load_bindings()
     assert broker.bindings.revision == "1"
     (tmp_path / "..new").symlink_to("tuesday")

@@ -1,47 +1,18 @@
 from __future__ import annotations
 
-from collections import Counter
+import pytest
+from readonly_engine.broker.fleet import Member, decode_member, encode_member
 
-from hypothesis import given
-from hypothesis import strategies as st
-from readonly_engine.broker.fleet import choose_broker
-
-BROKERS = [f"pulsar://pool-{number}.pool-headless.team.svc:6650" for number in range(5)]
-TOPICS = [f"persistent://public/default/orders-partition-{number}" for number in range(1000)]
+URL = "pulsar://pool-0.pool-headless.team.svc:6650"
 
 
-@given(st.permutations(BROKERS), st.sampled_from(TOPICS))
-def test_all_agree_whatever_order_they_know_each_other_in(order, topic):
-    assert choose_broker(topic, order) == choose_broker(topic, BROKERS) == choose_broker(topic, frozenset(order))
+def test_a_member_is_read_as_it_was_written():
+    member = Member(URL, "pulsar+ssl://pool-0.pool-headless.team.svc:6651", 17)
+    assert decode_member(URL, encode_member(member)) == member
 
 
-def test_in_an_empty_pool_nobody_serves():
-    assert choose_broker(TOPICS[0], []) is None
-
-
-def test_when_a_broker_leaves_only_its_topics_move():
-    for leaver in BROKERS:
-        left = [broker for broker in BROKERS if broker != leaver]
-        for topic in TOPICS:
-            before, after = choose_broker(topic, BROKERS), choose_broker(topic, left)
-            assert after != leaver
-            assert before in {after, leaver}
-
-
-def test_topics_are_spread():
-    """1,000 topics over 5 brokers: 200 each, give or take four standard deviations of about 13."""
-    counts = Counter(choose_broker(topic, BROKERS) for topic in TOPICS)
-    assert set(counts) == set(BROKERS)
-    assert all(150 <= count <= 250 for count in counts.values()), counts
-
-
-def test_the_topics_of_a_broker_that_leaves_are_spread_over_all_others():
-    moved = Counter(choose_broker(t, BROKERS[1:]) for t in TOPICS if choose_broker(t, BROKERS) == BROKERS[0])
-    assert set(moved) == set(BROKERS[1:])
-    assert all(count >= 25 for count in moved.values()), moved
-
-
-def test_the_choice_is_the_same_in_every_version():
-    """Brokers of two versions are in a pool at once while it is rolled: a change here would split subscriptions."""
-    found = [BROKERS.index(choose_broker(topic, BROKERS)) for topic in TOPICS[:12]]
-    assert found == [4, 1, 0, 4, 2, 3, 1, 4, 3, 1, 2, 4]
+@pytest.mark.parametrize(
+    "value", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"tls_url": 3, "consumers": "many"}', b'{"consumers": -1}']
+)
+def test_what_another_version_wrote_is_a_member_all_the_same(value):
+    assert decode_member(URL, value) == Member(URL)

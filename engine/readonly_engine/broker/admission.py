@@ -1,0 +1,90 @@
+"""How a consumer gets in: which broker of the pool serves it, whether it passes through, and what its owner says."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.claims import ClaimKey
+from readonly_engine.broker.consumer import Consumer
+from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.claiming import Hold
+    from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.metadata.topic_name import TopicName
+
+log = logging.getLogger(__name__)
+
+RELAYED_BY = "pulsar-readonly.relayed-by"
+"""Metadata that a broker of the pool adds to a consumer that it brings to another one, which never brings it any further.
+
+The owner does not see it."""
+
+CLAIMED_TYPES = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
+"""Subscriptions whose messages one broker must hand out; for the others the owner says who gets them."""
+
+
+async def admit(
+    client: ClientConnection, topic: TopicName, subscribe: CommandSubscribe
+) -> tuple[Consumer, BaseCommand]:
+    """Create a consumer.
+
+    Returns:
+        The consumer, and what its client is answered.
+
+    Raises:
+        RelayError: the client is refused.
+        MetadataError: the topic cannot be read.
+    """
+    broker = client.broker
+    refusal = broker.limits.subscribe(topic, subscribe.subscription)
+    if refusal:
+        raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
+    hold: Hold | None = None
+    consumer: Consumer | None = None
+    admitted = False
+    try:
+        from_peer = _take_mark(subscribe)
+        if subscribe.sub_type in CLAIMED_TYPES:
+            hold = await broker.claiming.hold(ClaimKey(topic, subscribe.subscription))
+            if hold.url and from_peer:
+                raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
+        via = hold.url if hold is not None else ""
+        if via:
+            subscribe.metadata.add(key=RELAYED_BY, value=broker.fleet.url)
+        pass_through = (
+            bool(via) or subscribe.read_compacted or broker.topics.passes_through(topic, subscribe.subscription)
+        )
+        consumer = Consumer(client, topic, subscribe, pass_through=pass_through, via=via, hold=hold)
+        answer = await consumer.relayed.attach()
+        if not pass_through:
+            state = await consumer.relayed.state()
+            subscription = await broker.topics.join(topic, consumer, state)
+            consumer.joined(subscription)
+            if hold is not None and broker.claiming.resting:
+                subscription.pause()
+        if consumer.left:
+            raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
+        admitted = True
+        return consumer, answer
+    finally:
+        if not admitted:
+            if consumer is not None:
+                consumer.leave()
+                broker.spawn(consumer.relayed.close())
+            else:
+                broker.limits.leave(topic, subscribe.subscription)
+                if hold is not None:
+                    broker.claiming.leave(hold)
+
+
+def _take_mark(subscribe: CommandSubscribe) -> str:
+    """Which broker of the pool has brought the consumer here; empty for none."""
+    for index, item in enumerate(subscribe.metadata):
+        if item.key == RELAYED_BY:
+            peer = item.value
+            del subscribe.metadata[index]
+            return peer
+    return ""

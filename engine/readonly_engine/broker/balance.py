@@ -1,0 +1,80 @@
+"""Keeps the load of a pool even: tells the others how many consumers are here, and sends some on where there are far too many."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.spread import excess
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.consumer import Consumer
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 5.0
+"""How often a broker compares itself with the others."""
+
+MOST_AT_ONCE = 0.1
+"""The part of its consumers that a broker sends on at one look: a new broker is filled in a minute, not in a storm."""
+
+
+class Balancer:
+    """Looks at the load of this broker now and then.
+
+    Args:
+        broker: the broker.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._task: asyncio.Task[None] | None = None
+        self._published = False
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._task = self._broker.spawn(self._run())
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            mine = self._broker.limits.consumers
+            known = self._broker.fleet.members.get(self._broker.fleet.url)
+            # The others must hear of it first: else what is sent on comes back.
+            heard = known is not None and abs(known.consumers - mine) <= max(1, mine // 10)
+            await self._broker.fleet.publish(mine)
+            surplus = excess(mine, self._broker.fleet.members.values())
+            if surplus and heard:
+                self._send_on(min(surplus, max(1, int(mine * MOST_AT_ONCE))))
+
+    def _send_on(self, count: int) -> None:
+        chosen: list[Consumer] = []
+        for unit in _units(self._broker.consumers):
+            if len(chosen) + len(unit) <= count:
+                chosen += unit
+        if not chosen:
+            return
+        log.info("%d consumers are sent on: other brokers of the pool have fewer", len(chosen))
+        for consumer in chosen:
+            consumer.dismiss("other brokers have fewer consumers")
+
+
+def _units(consumers: list[Consumer]) -> list[list[Consumer]]:
+    """The consumers by what must move together: a claimed subscription as a whole, smallest first; others one by one."""
+    claimed: dict[object, list[Consumer]] = {}
+    single = []
+    for consumer in consumers:
+        if consumer.via:
+            continue  # another broker's in all but the connection
+        if consumer.hold is None:
+            single.append([consumer])
+        else:
+            claimed.setdefault(consumer.hold.key, []).append(consumer)
+    return single + sorted(claimed.values(), key=len)

@@ -1,0 +1,87 @@
+"""How a broker leaves its pool, so that nothing is lost and nothing comes twice.
+
+The order matters: no lookup answers this broker any more; it delivers nothing new; what was delivered is acked, and the acks are
+answered by the owner; the consumers are closed at the owner and the claims given back; only then are the clients told, who look
+up again and find everything free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+    from typing import Any
+
+    from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.consumer import Consumer
+
+log = logging.getLogger(__name__)
+
+ACK_TIMEOUT_S = 5.0
+"""How long a broker that leaves waits for acks; a pod has 30 s in all (terminationGracePeriodSeconds)."""
+
+CLOSE_TIMEOUT_S = 5.0
+LOOK_S = 0.02
+
+
+async def drain(broker: Broker) -> None:
+    """Leave the pool in order; takes no longer than 20 s, whatever others do."""
+    await broker.fleet.leave()
+    consumers = broker.consumers
+    producers = [producer for connection in broker.connections for producer in connection.producers]
+    log.info("leaving: %d consumers and %d producers go to other brokers", len(consumers), len(producers))
+    await _await_acks(consumers)
+    await _all((consumer.withdraw() for consumer in consumers), CLOSE_TIMEOUT_S)
+    await broker.claiming.settled()
+    for consumer in consumers:
+        consumer.dismiss("this broker leaves the pool")
+    for producer in producers:
+        producer.finish()
+    await _until(lambda: not any(producer.unanswered for producer in producers), CLOSE_TIMEOUT_S)
+    await _all((producer.send_away() for producer in producers), CLOSE_TIMEOUT_S)
+    await broker.finished(CLOSE_TIMEOUT_S)
+
+
+async def _await_acks(consumers: list[Consumer]) -> None:
+    """Deliver nothing new, and wait for the acks of what was delivered: what is not acked is delivered again elsewhere."""
+    durable = set()
+    passages = []
+    for consumer in consumers:
+        if consumer.subscription is not None:
+            consumer.subscription.pause()
+            if consumer.subscribe.durable:
+                durable.add(consumer.subscription)
+        elif consumer.passage is not None:
+            consumer.passage.end()
+            passages.append(consumer.passage)
+    if not await _until(
+        lambda: not any(one.outstanding for one in durable) and not any(one.pending for one in passages), ACK_TIMEOUT_S
+    ):
+        log.info("some messages are not acked after %g s; they are delivered again elsewhere", ACK_TIMEOUT_S)
+    late = await _all((consumer.relayed.settled() for consumer in consumers), ACK_TIMEOUT_S)
+    if late:
+        log.warning("%d consumers have acks that the owner has not answered", late)
+
+
+async def _until(done: Callable[[], bool], seconds: float) -> bool:
+    """Wait for a condition; whether it came true in time."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not done():
+        if asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(LOOK_S)
+    return True
+
+
+async def _all(coroutines: Iterable[Coroutine[Any, Any, object]], seconds: float) -> int:
+    """Run them together; how many were not done in time, and were ended."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    if not tasks:
+        return 0
+    _, late = await asyncio.wait(tasks, timeout=seconds)
+    for task in late:
+        task.cancel()
+    return len(late)
