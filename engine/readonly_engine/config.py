@@ -206,31 +206,27 @@ def _urls(*schemes: str) -> Callable[[object], str]:
 
     def parse(value: object) -> str:
         text = _text(value).rstrip("/")
-        one = _url(text.partition(":")[0])
-        try:
-            if text.partition("://")[0] not in schemes:
-                raise ConfigError("")
-            for url in _each(text):
-                one(url)
-        except ConfigError:
+        scheme = text.partition("://")[0]
+        if scheme not in schemes or not all(_is_url(url, scheme) for url in _each(text)):
             right = " or ".join(f"{scheme}://HOST:PORT[,HOST:PORT...]" for scheme in schemes)
-            raise ConfigError(f"{text!r} would be {right}") from None
+            raise ConfigError(f"{text!r} would be {right}")
         return text
 
     return parse
 
 
+def _is_url(text: str, scheme: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme == scheme and bool(parts.hostname) and (parts.port or 1) > 0 and parts.path in {"", "/"}
+    except ValueError:
+        return False
+
+
 def _url(scheme: str) -> Callable[[object], str]:
     def parse(value: object) -> str:
         text = _text(value)
-        try:
-            parts = urlsplit(text)
-            right = (
-                parts.scheme == scheme and bool(parts.hostname) and (parts.port or 1) > 0 and parts.path in {"", "/"}
-            )
-        except ValueError:
-            right = False
-        if not right:
+        if not _is_url(text, scheme):
             raise ConfigError(f"{text!r} would be {scheme}://HOST:PORT")
         return text.rstrip("/")
 
@@ -423,7 +419,9 @@ def _check_tls(config: EngineConfig) -> None:
         *((name, "writer_tls") for name in ("writer_tls_trust_certificates", "writer_tls_certificate")),
     ):
         if getattr(config, name) and getattr(config, needed) is None:
-            what = "tls-listen" if needed == "tls_listen" else "a writer-url of pulsar+ssl:// or an admin-url of https://"
+            what = (
+                "tls-listen" if needed == "tls_listen" else "a writer-url of pulsar+ssl:// or an admin-url of https://"
+            )
             raise ConfigError(f"{_key(name)} is given without {what}: nothing would use it")
 
 

@@ -63,7 +63,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="pulsar[+ssl]://HOST:PORT[,HOST:PORT...]",
         help="the writable cluster's brokers, tried in turn",
     )
-    add("--admin-url", metavar="http[s]://HOST:PORT[,HOST:PORT...]", help="the writable cluster's admin API, tried in turn")
+    add(
+        "--admin-url",
+        metavar="http[s]://HOST:PORT[,HOST:PORT...]",
+        help="the writable cluster's admin API, tried in turn",
+    )
     _add_tls(made, "writer-tls", "the writable cluster's brokers")
     add(
         "--admin-token-file",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
 import socket
 import subprocess
 import time
-import uuid
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from readonly_engine.bookkeeper.errors import NoSuchEntryError, NoSuchLedgerErro
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BATCH_REFUSALS, BookiePool
 from readonly_engine.bookkeeper.replicas import SPECULATE_S
-from readonly_engine.bookkeeper.tls import BookieTls
+from readonly_engine.tls import ClientTls, TlsFiles
 from readonly_engine.wire.bookie import encode_read
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat as Metadata
 from readonly_engine.wire.ledgers import decode_ledger_metadata
@@ -359,34 +359,34 @@ def test_the_near_bookie_is_read(make, bookies, monkeypatch) -> None:
 
 
 @pytest.fixture
-def tls(certificates: Path) -> BookieTls:
-    return BookieTls(certificates / "ca.pem", certificates / "bookie.pem", certificates / "bookie.key")
+def tls(certificates: Path) -> TlsFiles:
+    return TlsFiles("bookie-tls", certificates / "ca.pem", certificates / "bookie.pem", certificates / "bookie.key")
 
 
 @pytest.mark.parametrize("part", [FEW, MANY], ids=["one by one", "in batches"])
-def test_reads_over_tls(make, tls: BookieTls, part) -> None:
-    assert read(make(), *part, tls=tls) == expected(*part)
+def test_reads_over_tls(make, tls: TlsFiles, part) -> None:
+    assert read(make(), *part, tls=ClientTls(tls)) == expected(*part)
 
 
-def test_the_lac_over_tls(make, tls: BookieTls) -> None:
+def test_the_lac_over_tls(make, tls: TlsFiles) -> None:
     async def scene(reader, _pool):
         assert (await reader.read_lac()).last_entry == len(PAYLOADS) - 1
 
-    with_reader(make(), scene, tls=tls)
+    with_reader(make(), scene, tls=ClientTls(tls))
 
 
-def test_a_bookie_of_another_authority_is_not_trusted(make, tls: BookieTls) -> None:
-    stranger = BookieTls(None, tls.certificate, tls.key)
+def test_a_bookie_of_another_authority_is_not_trusted(make, tls: TlsFiles) -> None:
+    stranger = dataclasses.replace(tls, trust=None)
     with pytest.raises(ReadFailedError, match="certificate verify failed"):
-        read(make(), *FEW, tls=stranger)
+        read(make(), *FEW, tls=ClientTls(stranger))
 
 
-def test_a_bookie_that_asks_for_a_certificate_gets_none(make, tls: BookieTls) -> None:
+def test_a_bookie_that_asks_for_a_certificate_gets_none(make, tls: TlsFiles) -> None:
     with pytest.raises(ReadFailedError):
-        read(make(), *FEW, tls=BookieTls(tls.ca))
+        read(make(), *FEW, tls=ClientTls(TlsFiles("bookie-tls", tls.trust)))
 
 
-def test_tls_where_the_bookies_have_none(make, tls: BookieTls, pulsar) -> None:
+def test_tls_where_the_bookies_have_none(make, tls: TlsFiles, pulsar) -> None:
     """The suite's own stack has bookies without TLS."""
 
     async def resolve(_bookie_id: str) -> tuple[str, int]:
@@ -394,14 +394,4 @@ def test_tls_where_the_bookies_have_none(make, tls: BookieTls, pulsar) -> None:
         return host, int(port)
 
     with pytest.raises(ReadFailedError, match="TLS is not set up there"):
-        read(make(), *FEW, tls=tls, resolve=resolve)
-
-
-def test_the_files_of_tls_are_checked(tls: BookieTls, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="both a certificate and its key"):
-        BookieTls(certificate=tls.certificate).context()
-    nothing = tmp_path / uuid.uuid4().hex
-    with pytest.raises(ValueError, match=f"authorities.*{nothing.name}"):
-        BookieTls(ca=nothing).context()
-    with pytest.raises(ValueError, match="cannot be used"):
-        BookieTls(tls.ca, nothing, nothing).context()
+        read(make(), *FEW, tls=ClientTls(tls), resolve=resolve)

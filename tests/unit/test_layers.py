@@ -17,12 +17,12 @@ WIRE = ENGINE / "wire"
 BELOW = {
     "wire": set(),
     "metadata": {"wire"},
-    "bookkeeper": {"metadata", "wire"},
+    "bookkeeper": {"metadata", "wire", "tls"},
     "tiered": {"wire"},
     "topic": {"tiered", "bookkeeper", "metadata", "wire"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire"},
-    "relay": {"topic", "metadata", "wire"},
-    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "yaml_file"},
+    "relay": {"topic", "metadata", "wire", "tls"},
+    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "yaml_file", "tls"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""

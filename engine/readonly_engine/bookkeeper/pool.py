@@ -18,7 +18,7 @@ from readonly_engine.metadata.errors import MetadataError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from readonly_engine.bookkeeper.tls import BookieTls
+    from readonly_engine.tls import ClientTls
 
 log = logging.getLogger(__name__)
 
@@ -43,27 +43,22 @@ class BookiePool:
         tls: encrypt the connections; None for clear ones.
         locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first. Empty: no preference.
         locate: from a bookie id to where it is, in the same form, empty where nobody knows; may raise MetadataError.
-
-    Raises:
-        ValueError: the TLS files cannot be used.
     """
 
     def __init__(
         self,
         resolve: Callable[[str], Awaitable[tuple[str, int]]],
         *,
-        tls: BookieTls | None = None,
+        tls: ClientTls | None = None,
         locality: str = "",
         locate: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
-        context = None if tls is None else tls.context()
-
         async def connect(make: Callable[[str], Connection], bookie_id: str) -> Connection:
             try:
                 host, port = await resolve(bookie_id)
             except MetadataError as error:
                 raise BookieUnavailableError(str(error)) from error
-            return await open_connection(make, bookie_id, host, port, context)
+            return await open_connection(make, bookie_id, host, port, None if tls is None else tls.context())
 
         self.choice = ReplicaChoice(locality, random.random)
         self._locate = locate if locality else None

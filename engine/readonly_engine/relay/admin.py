@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,20 @@ import aiohttp
 
 from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.relay.errors import OwnerUnavailableError
+from readonly_engine.tls import Reloaded
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.tls import ClientTls
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
+MAX_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
@@ -32,11 +39,21 @@ class AdminClient:
     """Asks the admin API.
 
     Args:
-        url: `http://HOST:PORT` of any broker of the writable cluster; it redirects to the owner where needed.
+        urls: `http://HOST:PORT` or `https://HOST:PORT` of brokers of the writable cluster; the first that answers is asked until
+            it does not, and redirects to the owner where needed.
+        tls: what is trusted, needed for `https`.
+        token_file: a file with a token to show, read again when it changes; None for none.
+
+    Raises:
+        OSError: the token cannot be read.
+        ValueError: it is no text.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+    def __init__(self, *urls: str, tls: ClientTls | None = None, token_file: Path | None = None) -> None:
+        self._urls = [url.rstrip("/") for url in urls]
+        self._preferred = 0
+        self._tls = tls
+        self._token = None if token_file is None else Reloaded([token_file], partial(_read_token, token_file))
         self._session: aiohttp.ClientSession | None = None
 
     async def holes(self, topic: TopicName, subscription: str) -> list[tuple[Position, Position]]:
@@ -79,20 +96,54 @@ class AdminClient:
     async def _get(self, path: str) -> dict[str, Any]:
         document = await self._fetch(path)
         if not isinstance(document, dict):
-            raise OwnerUnavailableError(f"the admin API at {self._url} answered {path} with no object")
+            raise OwnerUnavailableError(f"the admin API answered {path} with no object")
         return document
 
     async def _fetch(self, path: str) -> Any:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
-        try:
-            async with self._session.get(self._url + path) as response:
+        failure: Exception | None = None
+        for _ in self._urls:
+            number = self._preferred
+            try:
+                return await self._ask(self._session, self._urls[number] + path)
+            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                failure = error
+                if self._preferred == number:
+                    self._preferred = (number + 1) % len(self._urls)
+        raise OwnerUnavailableError(
+            f"the admin API at {', '.join(self._urls)} did not answer: {failure or 'no answer in time'}"
+        ) from failure
+
+    async def _ask(self, session: aiohttp.ClientSession, url: str) -> Any:
+        # Redirects are followed here: aiohttp shows the token to nobody but the first host.
+        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
+        tls = True if self._tls is None else self._tls.context()
+        for _ in range(MAX_REDIRECTS):
+            async with session.get(url, headers=headers, ssl=tls, allow_redirects=False) as response:
+                if response.status in _REDIRECTS and "Location" in response.headers:
+                    url = response.headers["Location"]
+                    continue
                 if response.status == HTTPStatus.NO_CONTENT:
                     return None
                 if response.status != HTTPStatus.OK:
-                    raise OwnerUnavailableError(f"the admin API answered {response.status} to {path}")
+                    raise OwnerUnavailableError(
+                        f"the admin API answered {response.status} to {response.url.path}{_hint(response)}"
+                    )
                 return await response.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise OwnerUnavailableError(
-                f"the admin API at {self._url} did not answer: {error or 'no answer in time'}"
-            ) from error
+        raise OwnerUnavailableError(f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}")
+
+
+def _read_token(path: Path) -> str:
+    token = path.read_text(encoding="ascii").strip()
+    if not token or not token.isprintable():
+        raise ValueError(f"admin-token-file: {path} would hold one token")
+    return token
+
+
+def _hint(response: aiohttp.ClientResponse) -> str:
+    if response.status == HTTPStatus.UNAUTHORIZED:
+        return ": it wants to know who asks; give admin-token-file"
+    if response.status == HTTPStatus.FORBIDDEN:
+        return ": the role of admin-token-file is not permitted to"
+    return ""

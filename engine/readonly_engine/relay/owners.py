@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from readonly_engine.relay.connection import OwnerConnection
@@ -15,12 +15,12 @@ from readonly_engine.relay.login import Login, Place
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.relay.connection import ConnectionEvents
     from readonly_engine.relay.identity import Identity
     from readonly_engine.relay.login import Bearer
+    from readonly_engine.tls import ClientTls
     from readonly_engine.wire.pulsar_pb2 import AuthData, CommandConnected
 
 log = logging.getLogger(__name__)
@@ -32,17 +32,6 @@ PROOF_S = 1.0
 """So long the owner's yes to a client's credentials holds for others that come with the same: a crowd costs it one connection."""
 
 PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
-
-
-class OwnerTls(Protocol):
-    """TLS towards the writable cluster."""
-
-    @property
-    def certificate(self) -> object:
-        """The certificate that is shown; None for none."""
-
-    def context(self) -> ssl.SSLContext:
-        """What is trusted now, and which certificate is shown."""
 
 
 class _Proof:
@@ -75,7 +64,7 @@ class Owners:
         tls: what is trusted, needed for `pulsar+ssl`.
     """
 
-    def __init__(self, *writer_urls: str, tls: OwnerTls | None = None) -> None:
+    def __init__(self, *writer_urls: str, tls: ClientTls | None = None) -> None:
         self._writer_urls = writer_urls
         self._preferred = 0
         self._tls = tls

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from readonly_engine.broker.dispatch.rate import DispatchRate
 from readonly_engine.config import KEYS, Address, ConfigError, make_config, read_config_file
 from readonly_engine.tiered.config import TieredConfig
+from readonly_engine.tls import TlsFiles
 
 REQUIRED = {
     "metadata-store": "zk:127.0.0.1:2181",
@@ -20,17 +22,68 @@ def test_defaults():
     assert (config.listen, config.http) == (Address("0.0.0.0", 6650), Address("0.0.0.0", 8080))
     assert (config.pool, config.cache_size, config.bindings, config.advertised_url) == ("default", 256 << 20, None, "")
     assert (config.log_level, config.log_format) == ("info", "text")
+    assert (config.writer_urls, config.admin_urls) == (("pulsar://127.0.0.1:6650",), ("http://127.0.0.1:8080",))
+    assert (config.tls, config.writer_tls, config.bookie_tls, config.admin_token_file) == (None, None, None, None)
+
+
+@pytest.mark.parametrize("url", [{"writer-url": "pulsar+ssl://w"}, {"admin-url": "https://a"}])
+def test_tls_to_the_writable_cluster_needs_no_files(url):
+    assert make_config({}, {**REQUIRED, **url}).writer_tls == TlsFiles("writer-tls")
+
+
+def test_one_setting_of_tls_to_bookies_turns_it_on():
+    given = {**REQUIRED, "bookie-tls-trust-certificates": "/ca"}
+    assert make_config({}, given).bookie_tls == TlsFiles("bookie-tls", Path("/ca"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"tls-listen": "h:1"}, "tls-certificate and tls-key are missing: tls-listen needs them"),
+        ({"tls-listen": "h:1", "tls-key": "/k"}, "tls-certificate is missing: tls-key needs it"),
+        ({"tls-listen": "h:1", "tls-certificate": "/c"}, "tls-key is missing: tls-certificate needs it"),
+        ({"writer-tls-certificate": "/c"}, "writer-tls-key is missing: writer-tls-certificate needs it"),
+        ({"bookie-tls-key": "/k"}, "bookie-tls-certificate is missing: bookie-tls-key needs it"),
+        (
+            {"tls-certificate": "/c", "tls-key": "/k"},
+            "tls-certificate is given without tls-listen: nothing would use it",
+        ),
+        ({"tls-trust-certificates": "/c"}, "tls-trust-certificates is given without tls-listen"),
+        ({"advertised-tls-url": "pulsar+ssl://h"}, "advertised-tls-url is given without tls-listen"),
+        (
+            {"writer-tls-trust-certificates": "/c"},
+            "writer-tls-trust-certificates is given without a writer-url of pulsar+ssl:// or an admin-url of https://",
+        ),
+    ],
+)
+def test_settings_of_tls_that_do_not_go_together(settings, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        make_config({}, {**REQUIRED, **settings})
 
 
 def test_every_setting_can_be_given_in_the_file(tmp_path):
     file = tmp_path / "engine.yaml"
     file.write_text("""
 metadata-store: zk:a:2181,b:2182/chroot
-writer-url: pulsar://writer:6650/
-admin-url: http://admin:8080
+writer-url: pulsar+ssl://writer:6651,other/
+admin-url: https://admin:8443,[::1]:8443
 listen: 127.0.0.1:7000
 http: "[::1]:7001"
 advertised-url: pulsar://me:7000
+writer-tls-trust-certificates: /run/tls/writer-ca.pem
+writer-tls-certificate: /run/tls/writer.pem
+writer-tls-key: /run/tls/writer.key
+writer-tls-verify-hostname: false
+admin-token-file: /run/secrets/token
+bookie-tls-trust-certificates: /run/tls/bookie-ca.pem
+bookie-tls-certificate: /run/tls/bookie.pem
+bookie-tls-key: /run/tls/bookie.key
+bookie-tls-verify-hostname: "true"
+tls-listen: 127.0.0.1:7002
+tls-certificate: /run/tls/server.pem
+tls-key: /run/tls/server.key
+tls-trust-certificates: /run/tls/clients.pem
+advertised-tls-url: pulsar+ssl://me:7002
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
 pool: red
@@ -49,7 +102,18 @@ log-format: json
     assert set(settings) == set(KEYS)
     config = make_config(settings, {})
     assert config.zookeeper_hosts == "a:2181,b:2182/chroot"
-    assert (config.writer_url, config.admin_url) == ("pulsar://writer:6650", "http://admin:8080")
+    assert config.writer_urls == ("pulsar+ssl://writer:6651", "pulsar+ssl://other")
+    assert config.admin_urls == ("https://admin:8443", "https://[::1]:8443")
+    folder = Path("/run/tls")
+    assert config.writer_tls == TlsFiles(
+        "writer-tls", folder / "writer-ca.pem", folder / "writer.pem", folder / "writer.key", verify_hostname=False
+    )
+    assert config.bookie_tls == TlsFiles(
+        "bookie-tls", folder / "bookie-ca.pem", folder / "bookie.pem", folder / "bookie.key"
+    )
+    assert config.tls == TlsFiles("tls", folder / "clients.pem", folder / "server.pem", folder / "server.key")
+    assert (config.tls_listen, config.advertised_tls_url) == (("127.0.0.1", 7002), "pulsar+ssl://me:7002")
+    assert config.admin_token_file == Path("/run/secrets/token")
     assert (config.listen, config.http) == (("127.0.0.1", 7000), ("::1", 7001))
     assert config.topics == ("orders", "persistent://a/b/.*")
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
@@ -91,13 +155,33 @@ WRONG = [
     ("metadata-store", "zk:a:1/with space", "would be zk:HOST:PORT"),
     ("metadata-store", "", "must be a text"),
     ("metadata-store", 5, "must be a text"),
-    ("writer-url", "http://host:6650", "'http://host:6650' would be pulsar://HOST:PORT"),
+    (
+        "writer-url",
+        "http://host:6650",
+        "'http://host:6650' would be pulsar://HOST:PORT[,HOST:PORT...] or pulsar+ssl://",
+    ),
+    ("writer-url", "pulsar://a:1,pulsar://b:1", "would be pulsar://HOST:PORT"),
+    ("writer-url", "pulsar://a:1,", "would be pulsar://HOST:PORT"),
     ("writer-url", "pulsar://host:port", "would be pulsar://HOST:PORT"),
     ("writer-url", "pulsar://host:99999", "would be pulsar://HOST:PORT"),
     ("writer-url", "pulsar://", "would be pulsar://HOST:PORT"),
     ("writer-url", "pulsar://host:6650/path", "would be pulsar://HOST:PORT"),
     ("admin-url", "host:8080", "'host:8080' would be http://HOST:PORT"),
     ("admin-url", None, "must be a text"),
+    ("writer-tls-trust-certificates", "", "must be a text"),
+    ("writer-tls-certificate", True, "must be a text"),
+    ("writer-tls-key", 5, "must be a text"),
+    ("writer-tls-verify-hostname", "yes", "'yes' would be true or false"),
+    ("admin-token-file", [], "must be a text"),
+    ("bookie-tls-trust-certificates", "", "must be a text"),
+    ("bookie-tls-certificate", True, "must be a text"),
+    ("bookie-tls-key", 5, "must be a text"),
+    ("bookie-tls-verify-hostname", 1.5, "1.5 would be true or false"),
+    ("tls-listen", "6651", "'6651' would be HOST:PORT"),
+    ("tls-certificate", "", "must be a text"),
+    ("tls-key", None, "must be a text"),
+    ("tls-trust-certificates", "", "must be a text"),
+    ("advertised-tls-url", "pulsar://me:6651", "'pulsar://me:6651' would be pulsar+ssl://HOST:PORT"),
     ("advertised-url", "me:6650", "'me:6650' would be pulsar://HOST:PORT"),
     ("listen", "6650", "'6650' would be HOST:PORT"),
     ("listen", ":6650", "would be HOST:PORT"),

@@ -1,0 +1,83 @@
+"""Listening with TLS, with the certificate that the files hold now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from readonly_engine.tls import HANDSHAKE_TIMEOUT_S
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from readonly_engine.tls import Reloaded
+
+POLL_S = 1.0
+"""Looking at a few files costs less than watching them."""
+
+
+class TlsListener:
+    """Accepts clients. A server of asyncio keeps the context that it was made with, so new files make a new one.
+
+    Args:
+        make: makes the protocol of a connection.
+        context: from the files.
+    """
+
+    def __init__(self, make: Callable[[], asyncio.Protocol], context: Reloaded[ssl.SSLContext]) -> None:
+        self._make = make
+        self._context = context
+        self._current = context.get()
+        self._servers: list[asyncio.Server] = []
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        server = await asyncio.get_running_loop().create_server(
+            self._make, host, port, ssl=self._current, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
+        )
+        self._servers = [server]
+        self._watcher = asyncio.create_task(self._watch())
+
+    @property
+    def listening(self) -> bool:
+        """Whether clients can connect."""
+        return bool(self._servers) and all(server.is_serving() for server in self._servers)
+
+    @property
+    def port(self) -> int:
+        """Where it listens; the system chooses for port 0."""
+        return int(self._servers[0].sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+        for server in self._servers:
+            server.close()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            context = self._context.get()
+            if context is not self._current:
+                await self._listen_with(context)
+
+    async def _listen_with(self, context: ssl.SSLContext) -> None:
+        """Go on with the same sockets, so that nobody is turned away meanwhile."""
+        loop = asyncio.get_running_loop()
+        previous, self._servers, self._current = self._servers, [], context
+        for listening in [one for server in previous for one in server.sockets]:
+            again = socket.socket(fileno=os.dup(listening.fileno()))
+            self._servers.append(
+                await loop.create_server(self._make, sock=again, ssl=context, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S)
+            )
+        for server in previous:
+            server.close()

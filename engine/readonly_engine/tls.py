@@ -1,0 +1,171 @@
+"""TLS contexts from PEM files, read again when the files change: certificates are renewed while brokers run."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+
+T = TypeVar("T")
+
+
+class TlsError(ValueError):
+    """A file that cannot be used: says which option names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """What is trusted, and what is shown.
+
+    Attributes:
+        prefix: how the options are called that name the files: PREFIX-trust-certificates, PREFIX-certificate, PREFIX-key.
+        trust: certificates of the authorities that sign the peers'; None for those that the system trusts, or on a server that
+            asks clients for no certificate.
+        certificate: our own certificate, and the chain up to an authority.
+        key: its private key, not encrypted.
+        verify_hostname: whether a server's certificate must name the host that was connected to.
+    """
+
+    prefix: str
+    trust: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    verify_hostname: bool = True
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files."""
+        return tuple(path for path in (self.trust, self.certificate, self.key) if path is not None)
+
+    def client_context(self) -> ssl.SSLContext:
+        """For connections that we open.
+
+        Raises:
+            TlsError: a file cannot be used.
+        """
+        context = ssl.create_default_context()
+        if self.trust is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._load_trust(context, self.trust)
+        if self.certificate is not None:
+            self._load_certificate(context, self.certificate)
+        context.check_hostname = self.verify_hostname
+        return context
+
+    def server_context(self) -> ssl.SSLContext:
+        """For connections that clients open.
+
+        Raises:
+            TlsError: a file cannot be used.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.certificate is not None:
+            self._load_certificate(context, self.certificate)
+        if self.trust is not None:
+            self._load_trust(context, self.trust)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _load_trust(self, context: ssl.SSLContext, trust: Path) -> None:
+        try:
+            context.load_verify_locations(cafile=trust)
+        except OSError as error:
+            raise TlsError(
+                f"{self.prefix}-trust-certificates: {trust} cannot be used: {_reason(error)}; "
+                "it would be a file of PEM certificates"
+            ) from error
+
+    def _load_certificate(self, context: ssl.SSLContext, certificate: Path) -> None:
+        key = self.key or certificate
+        for option, path in (("certificate", certificate), ("key", key)):
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise TlsError(f"{self.prefix}-{option}: {path} cannot be read: {_reason(error)}") from error
+        try:
+            context.load_cert_chain(
+                certificate, key, password=""
+            )  # a key with a password would be asked for on the terminal
+        except OSError as error:
+            raise TlsError(
+                f"{self.prefix}-certificate and {self.prefix}-key: {certificate} with {key} cannot be used: {_reason(error)}; "
+                "they would be a PEM certificate and its own PEM key, not encrypted"
+            ) from error
+
+
+class Reloaded(Generic[T]):
+    """Something made from files, made again when they have changed. What cannot be made leaves the last good one in force.
+
+    Args:
+        files: where it comes from.
+        make: makes it; an OSError or ValueError says why it cannot be made.
+
+    Raises:
+        OSError: it cannot be made the first time, as `make` says.
+        ValueError: the same.
+    """
+
+    def __init__(self, files: Sequence[Path], make: Callable[[], T]) -> None:
+        self._files = files
+        self._make = make
+        self._seen = self._look()
+        self._made = make()
+
+    def get(self) -> T:
+        """What the files say now."""
+        seen = self._look()
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self._made = self._make()
+            except (OSError, ValueError) as error:
+                log.warning("%s; what was read before stays in force", error)
+            else:
+                log.info("read again: %s", ", ".join(map(str, self._files)))
+        return self._made
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_identity_of(path) for path in self._files]
+
+
+class ClientTls:
+    """TLS of connections that we open.
+
+    Args:
+        files: what is trusted and shown.
+
+    Raises:
+        TlsError: a file cannot be used.
+    """
+
+    def __init__(self, files: TlsFiles) -> None:
+        self.certificate = files.certificate
+        self._context = Reloaded(files.files, files.client_context)
+
+    def context(self) -> ssl.SSLContext:
+        """What the files say now."""
+        return self._context.get()
+
+
+def _identity_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes with a file's content; a mounted Secret changes by a swap of links, which are followed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _reason(error: OSError) -> str:
+    return (isinstance(error, ssl.SSLError) and error.reason) or error.strerror or str(error)
