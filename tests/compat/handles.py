@@ -187,5 +187,10 @@ def new_client(driver: Driver, url: str, **options: Any) -> Client:
     return client
 
 
+def is_bytes(schema: Any) -> bool:
+    """Whether values of a topic are bytes, which scenarios see as text."""
+    return schema is None or schema == "bytes"
+
+
 def _id(message: Message | str) -> str:
     return message if isinstance(message, str) else message.id

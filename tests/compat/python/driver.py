@@ -29,6 +29,7 @@ class Held:
         values: how its values are written and read.
         received: messages by their id's text, the latest of each.
         heard: messages that a listener was given.
+        unbuffered: a consumer with a receiver queue of 0, whose `receive` takes no timeout.
     """
 
     def __init__(self, thing: Any, values: Values | None = None, *, listener: bool = False) -> None:
@@ -36,6 +37,7 @@ class Held:
         self.values = values or Values.of("bytes")
         self.received: dict[str, Any] = {}
         self.heard: queue.Queue[Any] | None = queue.Queue() if listener else None
+        self.unbuffered = False
 
     def receive(self, timeout_ms: int) -> Any:
         """The next message; a Timeout when none comes."""
@@ -44,6 +46,8 @@ class Held:
                 message = self.heard.get(timeout=timeout_ms / 1000)
             except queue.Empty:
                 raise pulsar.Timeout("no message") from None
+        elif self.unbuffered:
+            message = self.thing.receive()
         elif isinstance(self.thing, pulsar.Reader):
             message = self.thing.read_next(timeout_ms)
         else:
@@ -95,6 +99,7 @@ class Driver:
         if held.heard is not None:
             heard = held.heard
             arguments["message_listener"] = lambda _, message: heard.put(message)
+        held.unbuffered = arguments["receiver_queue_size"] == 0
         held.thing = client.subscribe(subscription_name=subscription, **arguments)
         self._held[name] = held
 

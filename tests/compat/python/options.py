@@ -213,7 +213,7 @@ def _key_shared(fields: Fields) -> dict[str, Any]:
         "key_shared_policy": pulsar.ConsumerKeySharedPolicy(
             pulsar.KeySharedMode.Sticky if sticky else pulsar.KeySharedMode.AutoSplit,
             policy.get("allow_out_of_order", False),
-            [tuple(pair) for pair in policy["ranges"]] if sticky else [],
+            [tuple(pair) for pair in policy["ranges"]] if sticky else None,
         )
     }
 

@@ -169,6 +169,7 @@ def restart_delayed(s: Session) -> Any:
     producer.send("1", deliver_after_ms=15_000)
     producer.send("0")
     first = consumer.values(1, ack=True)
+    s.wait_backlog(topic, 1)
     s.target.restart(topic)
     early = consumer.rest(ack=True)
     later = consumer.values(1, ack=True)

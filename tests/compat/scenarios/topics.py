@@ -245,7 +245,7 @@ def deleted_subscription(s: Session) -> Any:
     producer.send("new")
     after = consumer.values(6)
     s.check("new" in after, f"new messages come: {after}")
-    return [before, after]
+    return [before, sorted(after)]
 
 
 @theme
