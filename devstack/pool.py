@@ -37,10 +37,13 @@ class BrokerProcess:
         pulsar: the writable cluster.
         log: where its log goes.
         options: more options of the command.
+        ports: of clients and of HTTP; free ones by default.
     """
 
-    def __init__(self, pulsar: Endpoints, log: Path, options: Sequence[str]) -> None:
-        self.port, self.http_port = free_port(), free_port()
+    def __init__(
+        self, pulsar: Endpoints, log: Path, options: Sequence[str], ports: tuple[int, int] | None = None
+    ) -> None:
+        self.port, self.http_port = ports or (free_port(), free_port())
         self.url = f"pulsar://127.0.0.1:{self.port}"
         self.http_url = f"http://127.0.0.1:{self.http_port}"
         self.log = log
@@ -138,6 +141,14 @@ class Pool:
             broker.wait_ready()
         self.wait_members(len([broker for broker in self.brokers if broker.process.poll() is None]))
         return started
+
+    def restart(self, index: int) -> BrokerProcess:
+        """Start a broker that has ended again, on its ports, and wait until it serves."""
+        old = self.brokers[index]
+        new = BrokerProcess(self._pulsar, old.log, self._options, (old.port, old.http_port))
+        self.brokers[index] = new
+        new.wait_ready()
+        return new
 
     def wait_members(self, count: int) -> None:
         """Wait until every live broker sees so many members.

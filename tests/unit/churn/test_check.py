@@ -76,6 +76,11 @@ def test_an_ack_in_flight_when_its_session_ended_is_counted_and_no_violation():
     assert verdict.counts[S]["again"] == 2
 
 
+def test_an_ack_in_flight_whose_message_never_came_again_has_counted():
+    steps = [delivered("one", 0), acking("one", 0), (Kind.ENDED, "one", ()), *handled("two", 1, 2, 3, 4)]
+    assert faults("Shared", *steps) == []
+
+
 def test_a_receipt_that_comes_after_the_end_of_its_session_counts():
     steps = [
         delivered("one", 0),
@@ -150,9 +155,9 @@ def test_after_a_seek_all_begins_anew_from_there():
 
 
 def test_a_client_without_receipts_is_held_to_delivery_and_first_order_only():
-    steps = [delivered("one", 0, 1), acking("one", 0, 1), delivered("one", 0, 1, 2, 3, 4)]
+    steps = [delivered("one", 0, 1), acking("one", 0, 1), delivered("one", 0, 1, 2, 3, 4), acking("one", 2, 3, 4)]
     assert faults("Exclusive", *steps, receipts=False) == []
-    assert faults("Exclusive", delivered("one", 1, 0, 2, 3), receipts=False) == [
+    assert faults("Exclusive", delivered("one", 1, 0, 2, 3), acking("one", 0, 1, 2, 3), receipts=False) == [
         (Fault.TOPIC_ORDER, 0),
         (Fault.NOT_DELIVERED, 4),
     ]

@@ -1,0 +1,55 @@
+"""`make churn`: consumers of all four types come and go at a pool whose brokers are killed and whose topics are unloaded."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import shutil
+import sys
+
+from devstack.cache import cache_root
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.cluster import PulsarCluster
+from tests.churn.plan import make_plan
+from tests.churn.report import lines
+from tests.churn.run import BROKERS, ChurnError, Run
+from tests.churn.stack import SPEC
+
+TOPICS = 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; returns its exit status: 0 nothing is wrong, 1 something is, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="make churn", description=__doc__)
+    parser.add_argument("--seed", type=int, help="repeats a plan (default: a new one)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of churn (default %(default)s)")
+    parser.add_argument("--direct", action="store_true", help="clients go to the owners: what a stock broker does")
+    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
+    args = parser.parse_args(argv)
+    seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
+    folder = cache_root() / "churn" / f"{seed}{'-direct' if args.direct else ''}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # What libraries log while servers are down is theirs: it would drown the progress.
+    logging.getLogger().addHandler(logging.NullHandler())
+    plan = make_plan(seed, args.minutes * 60, TOPICS, 0 if args.direct else BROKERS)
+    say(f"seed {seed}, {len(plan.steps)} steps, {'at the owners' if args.direct else f'{BROKERS} read-only brokers'}")
+    stack = PulsarCluster(SPEC)
+    try:
+        stack.up()
+        outcome = asyncio.run(Run(stack, plan, folder, direct=args.direct).run())
+    except (ChurnError, DevstackError) as error:
+        say(f"churn: {error}")
+        return 1
+    finally:
+        if not args.keep:
+            stack.down(purge=True)
+    sys.stdout.write("\n".join(lines(outcome)) + "\n")
+    return 0 if outcome.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

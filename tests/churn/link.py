@@ -1,0 +1,182 @@
+"""A client's connection that hides nothing: Pulsar's protocol on asyncio, with a future for each request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
+
+from readonly_engine.wire.commands import (
+    NEWEST_PROTOCOL_VERSION,
+    body_of,
+    command_name,
+    decode_command,
+    encode_command,
+    has_request_id,
+)
+from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandConnect,
+    CommandLookupTopic,
+    CommandLookupTopicResponse,
+    CommandPong,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIMEOUT_S: Final = 30.0
+MOST_REDIRECTS: Final = 5
+_PONG: Final = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
+
+
+class LinkError(Exception):
+    """The broker refused, or the connection is gone."""
+
+
+class Link(asyncio.Protocol):
+    """One connection.
+
+    Args:
+        received: takes each command that answers no request, with what follows it in its frame.
+        lost: called when the connection ends.
+    """
+
+    def __init__(self, received: Callable[[BaseCommand, bytes], None], lost: Callable[[], None]) -> None:
+        self._received = received
+        self._lost = lost
+        self._splitter = FrameSplitter()
+        self._transport: asyncio.Transport | None = None
+        self._connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answers: dict[int, asyncio.Future[BaseCommand]] = {}
+        self._last_request = 0
+        self.closed = False
+
+    @classmethod
+    async def open(cls, url: str, received: Callable[[BaseCommand, bytes], None], lost: Callable[[], None]) -> Self:
+        """Connect.
+
+        Raises:
+            LinkError: nobody is there, or they do not want us.
+        """
+        parts = urlsplit(url)
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                _, link = await asyncio.get_running_loop().create_connection(
+                    lambda: cls(received, lost), parts.hostname, parts.port
+                )
+                await link._connected
+        except (OSError, TimeoutError) as error:
+            raise LinkError(f"{url}: {error or 'no answer in time'}") from error
+        return link
+
+    async def request(self, command: BaseCommand) -> BaseCommand:
+        """Send a request and wait for its answer.
+
+        Raises:
+            LinkError: the answer is an error, or there is none in time.
+        """
+        try:
+            answer = await asyncio.wait_for(self.ask(command), TIMEOUT_S)
+        except TimeoutError as error:
+            raise LinkError(f"{command_name(command)} was not answered in {TIMEOUT_S:g} s") from error
+        if answer.type == BaseCommand.ERROR:
+            raise LinkError(f"{command_name(command)}: {answer.error.message}")
+        return answer
+
+    def ask(self, command: BaseCommand) -> asyncio.Future[BaseCommand]:
+        """Send a request; its answer may be an ERROR, and a LinkError when the connection ends before."""
+        self._last_request += 1
+        body_of(command).request_id = self._last_request
+        answer = self._answers[self._last_request] = asyncio.get_running_loop().create_future()
+        self.send(command)
+        return answer
+
+    def send(self, command: BaseCommand) -> None:
+        """Send a command that has no answer."""
+        if self._transport is not None and not self.closed:
+            self._transport.write(encode_command(command))
+
+    def close(self) -> None:
+        """End the connection in order."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End it at once, as the end of the client's process would."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        connect = CommandConnect(client_version="churn", protocol_version=NEWEST_PROTOCOL_VERSION)
+        self.send(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._splitter.receive_data(data):
+            command, end = decode_command(frame)
+            if command.type == BaseCommand.PING:
+                assert self._transport is not None
+                self._transport.write(_PONG)
+            elif command.type == BaseCommand.CONNECTED:
+                if not self._connected.done():
+                    self._connected.set_result(None)
+            elif not self._settled(command):
+                self._received(command, frame[end:])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        error = LinkError(f"the connection ended: {exc or 'end of stream'}")
+        if not self._connected.done():
+            self._connected.set_exception(error)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(error)
+                answer.exception()  # nobody may be waiting for it: that is no defect
+        self._answers.clear()
+        self._lost()
+
+    def _settled(self, command: BaseCommand) -> bool:
+        if not has_request_id(command):
+            return False
+        answer = self._answers.pop(int(body_of(command).request_id), None)
+        if answer is not None and not answer.done():
+            answer.set_result(command)
+        return answer is not None
+
+
+async def find(urls: list[str], topic: str) -> str:
+    """Where a topic is served: asked of the first of these brokers that answers.
+
+    Raises:
+        LinkError: none does, or they say that nobody serves it.
+    """
+    error = LinkError("there is no broker to ask")
+    for url in urls:
+        try:
+            return await _look_up(url, topic)
+        except LinkError as again:
+            error = again
+    raise error
+
+
+async def _look_up(url: str, topic: str) -> str:
+    authoritative = False
+    for _ in range(MOST_REDIRECTS):
+        link = await Link.open(url, lambda _command, _payload: None, lambda: None)
+        try:
+            lookup = CommandLookupTopic(topic=topic, authoritative=authoritative)
+            answer = await link.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup))
+        finally:
+            link.close()
+        response = answer.lookup_topic_response
+        if response.response == CommandLookupTopicResponse.Failed:
+            raise LinkError(f"{topic}: {response.message}")
+        url, authoritative = str(response.broker_service_url), response.authoritative
+        if response.response == CommandLookupTopicResponse.Connect:
+            return url
+    raise LinkError(f"{topic}: more redirects than a cluster can need")
