@@ -2,3 +2,7 @@
 .PHONY: bench-storage
 bench-storage: $(STAMP) ## reads of ledgers beside BookKeeper's own Java client; writes the table in docs/performance.md (BENCH=options)
 	@$(PY) -m bench.storage $(BENCH)
+
+.PHONY: bench-idle
+bench-idle: $(STAMP) ## CPU and memory that 10,000 quiet connections cost a read-only broker (BENCH=--write for docs/performance.md)
+	@$(PY) -m bench.idle $(BENCH)

@@ -1,4 +1,4 @@
-# The long checks. They are not part of `make test`; oracle and fuzz have a short form there.
+# The long checks. They are not part of `make test`; oracle, churn and fuzz have a short form there.
 SEED ?=
 ENTRIES ?= 200000
 MINUTES ?= 10
@@ -14,3 +14,9 @@ fuzz: $(STAMP) ## every parser against damaged input, MINUTES=10 each
 .PHONY: compat
 compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/compatibility.md (COMPAT_OPTIONS=--write)
 	@$(PY) -m tests.compat $(COMPAT_OPTIONS)
+
+.PHONY: churn owner-kill
+churn: $(STAMP) ## consumers come and go at a pool whose brokers are killed (SEED= MINUTES=10 CHURN_OPTIONS=--direct)
+	@$(PY) -m tests.churn $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(CHURN_OPTIONS)
+owner-kill: $(STAMP) ## kill -9 of an owner under 100 consumers, through a pool and directly; a table of gaps (OWNER_KILL_OPTIONS=--write)
+	@$(PY) -m tests.churn.owner_kill $(OWNER_KILL_OPTIONS)
