@@ -216,6 +216,7 @@ async def serve(config: EngineConfig) -> None:
             tiered,
             config.dispatch_rate_per_subscription,
             config.dispatch_rate_per_broker,
+            config.pool,
         ),
         fleet,
         Claiming(store, fleet),

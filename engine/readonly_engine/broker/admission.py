@@ -54,9 +54,7 @@ async def admit(
         via = hold.url if hold is not None else ""
         if via:
             subscribe.metadata.add(key=RELAYED_BY, value=broker.fleet.url)
-        pass_through = (
-            bool(via) or subscribe.read_compacted or broker.topics.passes_through(topic, subscribe.subscription)
-        )
+        pass_through = bool(via) or await broker.topics.passing.admit(topic, subscribe)
         consumer = Consumer(client, topic, subscribe, pass_through=pass_through, via=via, hold=hold)
         answer = await consumer.relayed.attach()
         if not pass_through:
@@ -65,6 +63,8 @@ async def admit(
             consumer.joined(subscription)
             if hold is not None and broker.claiming.resting:
                 subscription.pause()
+        elif not via:
+            broker.topics.passing.enter(consumer)
         if consumer.left:
             raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
         admitted = True

@@ -138,6 +138,7 @@ class Consumer:
         self.left = True
         broker = self.connection.broker
         broker.limits.leave(self.topic, self.subscribe.subscription)
+        broker.topics.passing.leave(self)
         if self.subscription is not None:
             broker.topics.leave(self.subscription, self)
             self.subscription = None

@@ -47,6 +47,9 @@ ACKS_A_COMMAND = 1000
 SETTLE_S = 5.0
 """How long acks that are under way are waited for before another consumer of a Failover subscription gets its first message."""
 
+UNREADABLE_S = 15.0
+"""An entry that cannot be read for so long is left to the owner."""
+
 MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
 
@@ -75,7 +78,7 @@ class Subscription:
         holes: the owner's individually deleted messages: ranges (lower, upper].
         holes_now: asks the owner for them.
         counters: where it counts what it does.
-        cannot_serve: called with the reason when an entry comes that only the owner can deliver correctly.
+        cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class Subscription:
         holes: Iterable[tuple[Position, Position]],
         holes_now: Callable[[], Awaitable[list[tuple[Position, Position]]]],
         counters: Counters,
-        cannot_serve: Callable[[Subscription, str], None],
+        cannot_read: Callable[[Subscription, Position, str], None],
     ) -> None:
         self.topic = log_.topic
         self.name = subscribe.subscription
@@ -109,7 +112,7 @@ class Subscription:
         self._comparing = asyncio.Lock()
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
-        self._cannot_serve = cannot_serve
+        self._cannot_read = cannot_read
         self._closed = False
         self._paused = False
         self._transactions = transactions
@@ -430,6 +433,8 @@ class Subscription:
         )
 
     async def _read(self, position: Position, count: int) -> None:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + UNREADABLE_S
         pause = BACKOFF_S[0]
         while True:
             try:
@@ -443,6 +448,9 @@ class Subscription:
             else:
                 return
             self.counters.read_failures += 1
+            if loop.time() > give_up:
+                self._cannot_read(self, position, f"entry {position} cannot be read from storage: {reason}")
+                return
             log.warning("%s, %s: %s; trying again in %.1f s", self.topic, self.name, reason, pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, BACKOFF_S[1])

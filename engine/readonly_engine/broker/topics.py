@@ -9,9 +9,12 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.owner_settings import OwnerSettings
+from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.transactions import TopicTransactions
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+PROBE_S = 10.0
+"""An entry that could not be read is tried again for so long at once."""
 
 MAX_REMEMBERED = 100_000
 """Subscriptions of which something is remembered; those of readers have a new name each time."""
@@ -64,6 +70,7 @@ class ServedTopics:
         tiered: reads what was offloaded.
         subscription_rate: how much each subscription may deliver.
         broker_rate: how much all of them together may.
+        pool_name: the name of this broker's pool.
     """
 
     def __init__(
@@ -75,6 +82,7 @@ class ServedTopics:
         tiered: TieredStorage,
         subscription_rate: DispatchRate = UNLIMITED,
         broker_rate: DispatchRate = UNLIMITED,
+        pool_name: str = "default",
     ) -> None:
         self._cluster = cluster
         self._pool = pool
@@ -85,7 +93,7 @@ class ServedTopics:
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
-        self.passed_through: OrderedDict[tuple[TopicName, str], str] = OrderedDict()
+        self.passing = PassThrough(admin, pool_name, self._subscriptions, self._readable)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
     @property
@@ -107,10 +115,7 @@ class ServedTopics:
         """
         served = self._topics.get(topic)
         if served is None:
-            log_ = TopicLog(
-                topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic), self._tiered
-            )
-            served = self._topics[topic] = ServedTopic(log_)
+            served = self._topics[topic] = ServedTopic(self._open(topic))
         served.joining += 1
         try:
             await served.log.opened()
@@ -131,7 +136,7 @@ class ServedTopics:
                         holes,
                         partial(self._holes, topic, subscribe),
                         self._counters_of(topic, subscribe.subscription),
-                        self._pass_through,
+                        self.passing.cannot_read,
                     )
                     served.subscriptions[subscribe.subscription] = subscription
                 subscription.add(consumer)
@@ -144,10 +149,6 @@ class ServedTopics:
         """A subscription that is served here."""
         served = self._topics.get(topic)
         return None if served is None else served.subscriptions.get(name)
-
-    def passes_through(self, topic: TopicName, subscription: str) -> bool:
-        """Whether the owner must serve a subscription, because it met something that cannot be served here."""
-        return (topic, subscription) in self.passed_through
 
     def leave(self, subscription: Subscription, consumer: Consumer) -> None:
         """Take a consumer out of its subscription."""
@@ -162,15 +163,44 @@ class ServedTopics:
 
     def close(self) -> None:
         """Close everything."""
+        self.passing.close()
         for _, served in self.all:
             for subscription in served.subscriptions.values():
                 subscription.close()
             served.close()
         self._topics.clear()
 
+    def _open(self, topic: TopicName) -> TopicLog:
+        return TopicLog(
+            topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic), self._tiered
+        )
+
+    def _subscriptions(self) -> Iterable[Subscription]:
+        return [subscription for _, served in self.all for subscription in served.subscriptions.values()]
+
+    async def _readable(self, topic: TopicName, position: Position) -> bool:
+        """Whether an entry can be read from storage, or is there no more."""
+        log_ = self._open(topic)
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await log_.opened()
+                await log_.read(log_.chain.at_or_after(position), 1)
+        except (BookKeeperError, MetadataError, TimeoutError) as error:
+            log.info("%s: entry %s still cannot be read: %s", topic, position, error or "no answer in time")
+            return False
+        finally:
+            log_.close()
+        return True
+
     async def _last_at_owner(self, topic: TopicName) -> Position | None:
         """The topic's last entry as its owner knows it, asked through any consumer that is attached there."""
         served = self._topics.get(topic)
+        if served is not None and served.transactions.used:
+            # Consumers are told of the last message only; what comes after it may be the marker that decides on others.
+            try:
+                return await self._admin.last_confirmed(topic)
+            except RelayError as error:
+                log.info("%s: the owner does not say what its last entry is: %s", topic, error)
         subscriptions = [] if served is None else list(served.subscriptions.values())
         for consumer in (consumer for subscription in subscriptions for consumer in subscription.consumers):
             if consumer.relayed.attached:
@@ -180,15 +210,6 @@ class ServedTopics:
                     log.info("%s: the owner cannot be asked for its last entry: %s", topic, error)
                     return None
         return None
-
-    def _pass_through(self, subscription: Subscription, reason: str) -> None:
-        """Have the owner serve a subscription from now on: its consumers subscribe again, and all is relayed."""
-        log.warning("%s, %s passes through to the owner: %s", subscription.topic, subscription.name, reason)
-        self.passed_through[subscription.topic, subscription.name] = reason
-        if len(self.passed_through) > MAX_REMEMBERED:
-            self.passed_through.popitem(last=False)
-        for consumer in subscription.consumers:
-            consumer.dismiss(reason)
 
     async def _holes(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
         """What is acked behind the mark-delete position, as the owner has it now."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from readonly_engine.broker.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +47,13 @@ class BrokerCollector(Collector):
             for name, subscription in served.subscriptions.items():
                 consumers.add_metric([str(topic), name], len(subscription.consumers))
         yield from (dispatched, size, acks, failures, consumers)
-        passed = len(self._broker.topics.passed_through)
-        yield GaugeMetricFamily("pulsar_readonly_passed_through", "Subscriptions left to the owner", value=passed)
+        passing = GaugeMetricFamily(
+            "pulsar_readonly_passed_through", "Subscriptions left to the owner, by the reason", labels=["reason"]
+        )
+        reasons = Counter(found.reason for found in self._broker.topics.passing.passing)
+        for reason in Reason:
+            passing.add_metric([reason], reasons[reason])
+        yield passing
         yield GaugeMetricFamily(
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)
         )

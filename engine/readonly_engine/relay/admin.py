@@ -6,7 +6,7 @@ import logging
 import re
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import aiohttp
 
@@ -88,25 +88,52 @@ class AdminClient:
         """
         return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}?applied=true")
 
+    async def stats(self, topic: TopicName) -> dict[str, Any] | None:
+        """A topic's statistics, with the consumers that its owner knows; None where there is no such topic.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with statistics.
+        """
+        path = f"/admin/v2/{topic.rest_path}/stats?excludePublishers=true&subscriptionBacklogSize=false"
+        return await self._get(path, or_none=True)
+
+    async def last_confirmed(self, topic: TopicName) -> Position | None:
+        """The last entry of a topic, be it one that consumers may get or not; None where its owner does not say.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+        """
+        stats = await self._get(f"/admin/v2/{topic.rest_path}/internalStats")
+        ledger_id, found, entry_id = str(stats.get("lastConfirmedEntry", "")).partition(":")
+        return Position(int(ledger_id), int(entry_id)) if found else None
+
     async def close(self) -> None:
         """End the connections."""
         if self._session is not None:
             await self._session.close()
 
-    async def _get(self, path: str) -> dict[str, Any]:
-        document = await self._fetch(path)
+    @overload
+    async def _get(self, path: str) -> dict[str, Any]: ...
+
+    @overload
+    async def _get(self, path: str, *, or_none: bool) -> dict[str, Any] | None: ...
+
+    async def _get(self, path: str, *, or_none: bool = False) -> dict[str, Any] | None:
+        document = await self._fetch(path, or_none=or_none)
+        if document is None and or_none:
+            return None
         if not isinstance(document, dict):
             raise OwnerUnavailableError(f"the admin API answered {path} with no object")
         return document
 
-    async def _fetch(self, path: str) -> Any:
+    async def _fetch(self, path: str, *, or_none: bool = False) -> Any:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         failure: Exception | None = None
         for _ in self._urls:
             number = self._preferred
             try:
-                return await self._ask(self._session, self._urls[number] + path)
+                return await self._ask(self._session, self._urls[number] + path, or_none=or_none)
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 failure = error
                 if self._preferred == number:
@@ -115,7 +142,7 @@ class AdminClient:
             f"the admin API at {', '.join(self._urls)} did not answer: {failure or 'no answer in time'}"
         ) from failure
 
-    async def _ask(self, session: aiohttp.ClientSession, url: str) -> Any:
+    async def _ask(self, session: aiohttp.ClientSession, url: str, *, or_none: bool) -> Any:
         # Redirects are followed here: aiohttp shows the token to nobody but the first host.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
         tls = True if self._tls is None else self._tls.context()
@@ -124,7 +151,7 @@ class AdminClient:
                 if response.status in _REDIRECTS and "Location" in response.headers:
                     url = response.headers["Location"]
                     continue
-                if response.status == HTTPStatus.NO_CONTENT:
+                if response.status == HTTPStatus.NO_CONTENT or (or_none and response.status == HTTPStatus.NOT_FOUND):
                     return None
                 if response.status != HTTPStatus.OK:
                     raise OwnerUnavailableError(

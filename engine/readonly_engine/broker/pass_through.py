@@ -1,0 +1,282 @@
+"""What the owner must serve itself: found when a consumer comes or soon afterwards, and taken back when that is over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from readonly_engine.broker.dispatch.make import MULTIPLE
+from readonly_engine.broker.reasons import WHOLE_TOPIC, Reason, Reasons
+from readonly_engine.relay.errors import RelayError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.subscription import Subscription
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.relay.admin import AdminClient
+    from readonly_engine.topic.position import Position
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+log = logging.getLogger(__name__)
+
+SERVED_BY = "pulsar-readonly.pool"
+"""Consumer metadata by which the owner's statistics tell consumers of a pool from others."""
+
+METADATA_BYTES = 1024
+"""More metadata of a consumer the owner refuses (maxConsumerMetadataSize)."""
+
+LOOK_S = 5.0
+"""Between two looks at the owner's consumers of a topic."""
+
+LOOKS_AT_ONCE = 4
+
+MOST_LOOKS_A_SECOND = 20.0
+
+FILTERS_S = 30.0
+"""Between two looks at a topic's entry filters."""
+
+FRESH_S = 1.0
+"""Consumers that come at the same time share one look."""
+
+MOST_TOPICS = 10_000
+
+
+class Passing(NamedTuple):
+    """A subscription that passes through, with consumers here.
+
+    Attributes:
+        topic: its topic.
+        subscription: its name.
+        reason: why.
+        text: why, for people.
+        consumers: how many consumers it has here.
+    """
+
+    topic: TopicName
+    subscription: str
+    reason: str
+    text: str
+    consumers: int
+
+
+def add_mark(subscribe: CommandSubscribe, pool: str) -> None:
+    """Say in a consumer's metadata which pool it belongs to.
+
+    A consumer with as much metadata as the owner takes goes without; it looks like one that is connected directly then.
+    """
+    size = len(SERVED_BY) + len(pool.encode())
+    size += sum(len(pair.key.encode()) + len(pair.value.encode()) for pair in subscribe.metadata)
+    if size <= METADATA_BYTES:
+        subscribe.metadata.add(key=SERVED_BY, value=pool)
+
+
+def direct_consumers(stats: dict[str, Any], subscription: str, pool: str) -> list[str]:
+    """The addresses of consumers that a subscription has at the owner besides those of the pool.
+
+    Args:
+        stats: the topic's statistics, as the admin API gives them.
+        subscription: its name.
+        pool: the pool's name.
+    """
+    found = stats.get("subscriptions", {}).get(subscription, {}).get("consumers", [])
+    return [
+        str(consumer.get("address", "?"))
+        for consumer in found
+        if (consumer.get("metadata") or {}).get(SERVED_BY) != pool
+    ]
+
+
+class PassThrough:
+    """Knows which subscriptions pass through.
+
+    Shared and Key_Shared subscriptions do that have consumers at the owner besides ours, since both would get every message; all
+    of a topic with an entry filter, which is a plug-in of the owner; and those that meet an entry that storage does not give.
+
+    Args:
+        admin: the owner's statistics and policies.
+        pool: the name of this broker's pool.
+        served: the subscriptions served here now.
+        readable: tries to read an entry of a topic from storage; says whether that works.
+    """
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        pool: str,
+        served: Callable[[], Iterable[Subscription]],
+        readable: Callable[[TopicName, Position], Awaitable[bool]],
+    ) -> None:
+        self.pool = pool
+        self._admin = admin
+        self._served = served
+        self._readable = readable
+        self._reasons = Reasons()
+        self._consumers: dict[tuple[TopicName, str], set[Consumer]] = {}
+        self._looks: dict[TopicName, tuple[float, asyncio.Task[dict[str, Any] | None]]] = {}
+        self._filters: dict[TopicName, float] = {}
+        self._unreadable: dict[tuple[TopicName, str], Position] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    # Consumers
+
+    async def admit(self, topic: TopicName, subscribe: CommandSubscribe) -> bool:
+        """Whether a consumer that comes must pass through. Marks it as one of the pool.
+
+        Raises:
+            OwnerUnavailableError: the admin API does not say who else is there.
+        """
+        await self._look_for_filter(topic)
+        case = self._reasons.why(topic, subscribe.subscription)
+        if case is None and subscribe.sub_type in MULTIPLE:
+            stats = await self._stats(topic, FRESH_S)
+            self._compare(topic, subscribe.subscription, stats)
+            case = self._reasons.why(topic, subscribe.subscription)
+        add_mark(subscribe, self.pool)
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watching())
+        return case is not None or subscribe.read_compacted
+
+    def enter(self, consumer: Consumer) -> None:
+        """A consumer passes through."""
+        self._consumers.setdefault((consumer.topic, consumer.subscribe.subscription), set()).add(consumer)
+
+    def leave(self, consumer: Consumer) -> None:
+        """It does no more."""
+        key = (consumer.topic, consumer.subscribe.subscription)
+        consumers = self._consumers.get(key)
+        if consumers is not None:
+            consumers.discard(consumer)
+            if not consumers:
+                del self._consumers[key]
+
+    def cannot_read(self, subscription: Subscription, position: Position, text: str) -> None:
+        """An entry cannot be read from storage, for a while now: perhaps the owner can."""
+        self._unreadable[subscription.topic, subscription.name] = position
+        self._seen(subscription.topic, subscription.name, Reason.STORAGE, text)
+
+    @property
+    def passing(self) -> list[Passing]:
+        """The subscriptions that pass through and have consumers here."""
+        found = []
+        for (topic, name), consumers in self._consumers.items():
+            case = self._reasons.why(topic, name)
+            reason, text = (Reason.COMPACTED, "a compacted read") if case is None else (case.reason, case.text)
+            found.append(Passing(topic, name, reason, text, len(consumers)))
+        return found
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._watch is not None:
+            self._watch.cancel()
+        for _, look in self._looks.values():
+            look.cancel()
+
+    # Reasons
+
+    def _seen(self, topic: TopicName, name: str, reason: Reason, text: str) -> None:
+        if not self._reasons.seen(topic, name, reason, text, self._loop.time()):
+            return
+        log.warning("%s, %s: passes through to the owner: %s", topic, name or "all subscriptions", text)
+        for subscription in self._served():
+            if subscription.topic == topic and name in {WHOLE_TOPIC, subscription.name}:
+                subscription.pause()
+                for consumer in subscription.consumers:
+                    consumer.dismiss(text)
+
+    def _not_seen(self, topic: TopicName, name: str, reason: Reason) -> None:
+        if not self._reasons.not_seen(topic, name, reason, self._loop.time()):
+            return
+        log.info("%s, %s: nothing passes through any more because of %s", topic, name or "all subscriptions", reason)
+        for (passing_topic, passing), consumers in list(self._consumers.items()):
+            if passing_topic == topic and name in {WHOLE_TOPIC, passing} and self._reasons.why(topic, passing) is None:
+                for consumer in [one for one in consumers if not one.subscribe.read_compacted]:
+                    consumer.dismiss("it can be served without the owner again")
+
+    def _compare(self, topic: TopicName, name: str, stats: dict[str, Any] | None) -> None:
+        direct = [] if stats is None else direct_consumers(stats, name, self.pool)
+        if direct:
+            text = f"{len(direct)} consumers are connected to the owner directly, one of them from {direct[0]}"
+            self._seen(topic, name, Reason.DIRECT_CONSUMERS, text)
+        else:
+            self._not_seen(topic, name, Reason.DIRECT_CONSUMERS)
+
+    async def _look_for_filter(self, topic: TopicName) -> None:
+        now = self._loop.time()
+        if now - self._filters.get(topic, -FILTERS_S) < FILTERS_S:
+            return
+        if len(self._filters) >= MOST_TOPICS:
+            self._filters.clear()
+        self._filters[topic] = now
+        try:
+            policy = await self._admin.policy(topic.base, "entryFilters")
+        except RelayError as error:
+            log.info("%s: its entry filters are not known: %s", topic, error)
+            return
+        names = policy.get("entryFilterNames") if isinstance(policy, dict) else ""
+        if names:
+            self._seen(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER, f"the owner filters entries with {names}")
+        else:
+            self._not_seen(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER)
+
+    async def _look_at_storage(self, topic: TopicName, name: str) -> None:
+        position = self._unreadable.get((topic, name))
+        if position is None or await self._readable(topic, position):
+            self._not_seen(topic, name, Reason.STORAGE)
+            if self._reasons.of(topic, name, Reason.STORAGE) is None:
+                self._unreadable.pop((topic, name), None)
+        else:
+            case = self._reasons.of(topic, name, Reason.STORAGE)
+            self._seen(topic, name, Reason.STORAGE, "" if case is None else case.text)
+
+    async def _stats(self, topic: TopicName, fresh_s: float) -> dict[str, Any] | None:
+        """The owner's statistics of a topic, None where there is no such topic: at most so old."""
+        now = self._loop.time()
+        began, look = self._looks.get(topic, (0.0, None))
+        if (
+            look is None
+            or look.cancelled()
+            or (look.done() and (now - began > fresh_s or look.exception() is not None))
+        ):
+            if len(self._looks) >= MOST_TOPICS:
+                self._looks = {key: known for key, known in self._looks.items() if not known[1].done()}
+            look = asyncio.create_task(self._admin.stats(topic))
+            self._looks[topic] = (now, look)
+        return await asyncio.shield(look)
+
+    # Watching
+
+    async def _watching(self) -> None:
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+        while True:
+            topics: dict[TopicName, set[str]] = {}
+            for subscription in self._served():
+                names = topics.setdefault(subscription.topic, set())
+                if subscription.kind in MULTIPLE:
+                    names.add(subscription.name)
+            for topic, name in self._consumers:
+                topics.setdefault(topic, set()).add(name)
+            await asyncio.sleep(max(LOOK_S, len(topics) / MOST_LOOKS_A_SECOND))
+            looks = [asyncio.create_task(self._look(topic, names, turns)) for topic, names in topics.items()]
+            if looks:
+                await asyncio.wait(looks)
+            self._reasons.forget(topics, self._loop.time())
+
+    async def _look(self, topic: TopicName, names: set[str], turns: asyncio.Semaphore) -> None:
+        async with turns:
+            await self._look_for_filter(topic)
+            for name in names:
+                if self._reasons.of(topic, name, Reason.STORAGE) is not None:
+                    await self._look_at_storage(topic, name)
+            if not names:
+                return
+            try:
+                stats = await self._stats(topic, 0.0)
+            except RelayError as error:
+                log.info("%s: its owner does not say which consumers it has: %s", topic, error)
+                return
+            for name in names:
+                self._compare(topic, name, stats)
