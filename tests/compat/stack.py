@@ -50,8 +50,9 @@ def make_place(stack: PulsarCluster, folder: Path) -> Place:
     admin.forbid_topic_creation(names[1])
     admin.set_deduplication(names[2], enabled=True)
     private, public = folder / "private.pem", folder / "public.pem"
+    # Java's client of 2024 cannot read the other form of a private key (PKCS #8).
     for command in (
-        ["openssl", "genrsa", "-out", str(private), "2048"],
+        ["openssl", "genrsa", "-traditional", "-out", str(private), "2048"],
         ["openssl", "rsa", "-in", str(private), "-pubout", "-out", str(public)],
     ):
         subprocess.run(command, check=True, capture_output=True)
@@ -87,7 +88,17 @@ class PoolTarget:
         except BaseException:
             self._pool.close()
             raise
-        self.url = self._pool.url
+
+    @property
+    def url(self) -> str:
+        """The service URL of the brokers that live."""
+        return self._pool.url
+
+    def renew(self) -> None:
+        """Start as many brokers as were killed."""
+        live = [broker for broker in self._pool.brokers if broker.process.poll() is None]
+        if len(live) < POOL_BROKERS:
+            self._pool.start(POOL_BROKERS - len(live))
 
     def restart(self, topic: str) -> None:
         """Kill the broker that serves a topic: the other one takes over.

@@ -74,7 +74,7 @@ def topic() -> str:
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("keys")
     private, public = str(folder / "private.pem"), str(folder / "public.pem")
-    subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
+    subprocess.run(["openssl", "genrsa", "-traditional", "-out", private, "2048"], check=True, capture_output=True)
     subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
     return {"key": "k", "public": public, "private": private}
 
