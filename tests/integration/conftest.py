@@ -14,7 +14,8 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
@@ -99,6 +100,22 @@ def pool(pulsar: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield pool
     finally:
         pool.close()
+
+
+@pytest.fixture
+def own_pool(pulsar: Endpoints, tmp_path: Path) -> Iterator[Callable[..., Pool]]:
+    """Makes pools that a test may break: how many brokers, and more options of `serve`."""
+    pools = []
+
+    def make(count: int, *options: str) -> Pool:
+        made = Pool(pulsar, tmp_path, uuid.uuid4().hex, options)
+        pools.append(made)
+        made.start(count)
+        return made
+
+    yield make
+    for made in pools:
+        made.close()
 
 
 @pytest.fixture

@@ -7,18 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-import uuid
 from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
-from devstack.pool import Pool, free_port
+from devstack.pool import free_port
+from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, quiet_client, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from devstack.pulsar.admin import PulsarAdmin
@@ -26,84 +23,6 @@ if TYPE_CHECKING:
     from devstack.pulsar.status import Endpoints
 
 EARLIEST = pulsar.InitialPosition.Earliest
-SHARED = pulsar.ConsumerType.Shared
-TESTS = "persistent://public/default/test-.*"
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-
-
-def wait_for(check: Callable[[], bool], seconds: float = 30, what: str = "the condition") -> float:
-    begin = time.monotonic()
-    while not check():
-        assert time.monotonic() - begin < seconds, f"{what} does not hold after {seconds} s"
-        time.sleep(0.02)
-    return time.monotonic() - begin
-
-
-@pytest.fixture
-def own_pool(pulsar: Endpoints, tmp_path: Path) -> Iterator[Callable[..., Pool]]:
-    """Pools that a test may break."""
-    pools = []
-
-    def make(count: int, *options: str) -> Pool:
-        pool = Pool(pulsar, tmp_path, uuid.uuid4().hex, options)
-        pools.append(pool)
-        pool.start(count)
-        return pool
-
-    yield make
-    for pool in pools:
-        pool.close()
-
-
-class Feed:
-    """Publishes numbers until it is stopped."""
-
-    def __init__(self, client: pulsar.Client, topic: str, pause: float = 0.002) -> None:
-        self.sent = 0
-        self._producer = client.create_producer(topic, batching_enabled=False)
-        self._pause = pause
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._pause):
-            self._producer.send(b"%d" % self.sent)
-            self.sent += 1
-
-    def stop(self) -> int:
-        self._stop.set()
-        self._thread.join()
-        return self.sent
-
-
-class Sink:
-    """Receives and acks until it has every number below a count."""
-
-    def __init__(self, consumer: pulsar.Consumer) -> None:
-        self.got: list[int] = []
-        self._consumer = consumer
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                message = self._consumer.receive(200)
-            except pulsar.Timeout:
-                continue
-            self.got.append(int(message.data()))
-            self._consumer.acknowledge(message)
-
-    def stop(self) -> list[int]:
-        self._stop.set()
-        self._thread.join()
-        return self.got
-
-
-def backlog(admin: PulsarAdmin, topic: str, subscription: str) -> int:
-    return admin.stats(topic)["subscriptions"][subscription]["msgBacklog"]
 
 
 def test_bindings_are_taken_up_within_five_seconds_without_a_restart(
@@ -113,7 +32,7 @@ def test_bindings_are_taken_up_within_five_seconds_without_a_restart(
     file.write_text('revision: "1"\nbindings: []\n')
     pool = own_pool(2, "--bindings", str(file))
     pids = [broker.process.pid for broker in pool.brokers]
-    client = pulsar.Client(pool.url, logger=QUIET)
+    client = quiet_client(pool.url)
     producer = pulsar_client.create_producer(topic)
     producer.send(b"0")
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
@@ -158,7 +77,7 @@ def _last(consumer: pulsar.Consumer, data: bytes) -> pulsar.Message:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_another_broker_takes_over(own_pool, pulsar_client, admin: PulsarAdmin, topic: str, how: int) -> None:
     pool = own_pool(2, "--topics", TESTS)
-    client = pulsar.Client(pool.url, logger=QUIET)
+    client = quiet_client(pool.url)
     feed = Feed(pulsar_client, topic)
     sink = Sink(client.subscribe(topic, "s", consumer_type=SHARED, initial_position=EARLIEST))
     wait_for(lambda: len(sink.got) > 100)
@@ -181,7 +100,7 @@ def test_another_broker_takes_over(own_pool, pulsar_client, admin: PulsarAdmin, 
 def test_a_broker_that_joins_takes_topics_over(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
     pool = own_pool(1, "--topics", TESTS)
     admin.create_partitioned_topic(topic, 6)
-    client = pulsar.Client(pool.url, logger=QUIET)
+    client = quiet_client(pool.url)
     sink = Sink(client.subscribe(topic, "s", consumer_type=SHARED, initial_position=EARLIEST))
     feed = Feed(pulsar_client, topic)
     wait_for(lambda: len(sink.got) > 100)
@@ -200,7 +119,7 @@ def test_reads_go_on_while_the_owner_is_dead_and_acks_land_afterwards(
     own_pool, breakable_pulsar: PulsarCluster, pulsar_client, admin: PulsarAdmin, topic: str
 ) -> None:
     pool = own_pool(1, "--topics", TESTS)
-    client = pulsar.Client(pool.url, logger=QUIET)
+    client = quiet_client(pool.url)
     producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
     for number in range(2000):
         producer.send_async(b"%d" % number, lambda *_: None)
@@ -229,7 +148,7 @@ def test_reads_go_on_while_the_owner_is_dead_and_acks_land_afterwards(
 
 def test_reads_go_on_without_one_bookie(own_pool, breakable_pulsar: PulsarCluster, pulsar_client, topic: str) -> None:
     pool = own_pool(1, "--topics", TESTS)
-    client = pulsar.Client(pool.url, logger=QUIET)
+    client = quiet_client(pool.url)
     producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
     for number in range(500):
         producer.send_async(b"%d" % number, lambda *_: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit
@@ -59,6 +60,7 @@ class ClientConnection(asyncio.Protocol):
         self.identity = Identity()
         self.writable = True
         self.peer = "?"
+        self.client_version = ""
         self._address = ""
         self._loop = asyncio.get_running_loop()
         self._splitter = FrameSplitter()
@@ -212,6 +214,8 @@ class ClientConnection(asyncio.Protocol):
     def _handle(self, command: BaseCommand, frame: bytes, end: int) -> None:
         kind = command.type
         if not self._login.connected and kind not in _ANY_TIME:
+            if kind == BaseCommand.CONNECT:
+                self.client_version = sys.intern(command.connect.client_version)
             self._login.received(command)
         elif kind == BaseCommand.ACK:
             consumer = self._consumers.get(command.ack.consumer_id)

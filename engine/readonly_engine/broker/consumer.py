@@ -73,6 +73,7 @@ class Consumer:
         self.receiver = make_receiver(subscribe, writable=connection.writable)
         self.subscription: Subscription | None = None
         self.messages = 0
+        self.bytes = 0
         self._active: bool | None = None
         self._newest_ledger = -1
         self.relayed = RelayedConsumer(
@@ -129,6 +130,7 @@ class Consumer:
     def deliver(self, frame: bytes, messages: int) -> None:
         """Send a message to the client."""
         self.messages += messages
+        self.bytes += len(frame)
         self.connection.send(frame)
 
     def leave(self) -> None:
@@ -179,6 +181,7 @@ class Consumer:
             if not wanted:
                 return
             self.messages += messages
+            self.bytes += len(payload)
         if command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE:
             self._active = command.active_consumer_change.is_active
             if self.subscription is not None:

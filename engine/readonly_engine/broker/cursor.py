@@ -121,6 +121,14 @@ class CursorCopy:
             position = self._chain.after(position)
         return found
 
+    def unacked_up_to(self, position: Position) -> int:
+        """How many readable entries up to a position are not acked."""
+        count = self._chain.distance(self.mark_delete, position)
+        for lower, upper in self._acked:
+            if lower < position:
+                count -= self._chain.distance(lower, min(upper, position))
+        return max(0, count)
+
     def first_unacked(self) -> Position:
         """Where delivery starts over."""
         return self.next_unacked(self._chain.after(self.mark_delete))

@@ -45,6 +45,11 @@ class Passage:
         """The client gave permits."""
         self._owed += permits
 
+    @property
+    def permits(self) -> int:
+        """How many messages the client has asked for and not got."""
+        return self._owed + self._granted
+
     def grant(self) -> int:
         """How many permits to pass on now; the client's connection takes more."""
         window = self._window()

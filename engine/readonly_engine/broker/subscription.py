@@ -133,6 +133,12 @@ class Subscription:
         """Everything up to here is acked."""
         return self._cursor.mark_delete
 
+    @property
+    def backlog(self) -> int:
+        """How many readable entries are not acked; Pulsar's msgBacklog counts entries too."""
+        limit = self._log.limit
+        return 0 if limit is None else self._cursor.unacked_up_to(limit)
+
     def add(self, consumer: Consumer) -> None:
         """A consumer has subscribed."""
         self._consumers[id(consumer.receiver)] = consumer

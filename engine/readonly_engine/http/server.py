@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.http.metrics import BrokerCollector
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.http.stats import Statistics
+from readonly_engine.metadata.topic_name import decode_name
 
 if TYPE_CHECKING:
     from readonly_engine.broker.broker import Broker
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class HttpServer:
-    """Serves /healthz, /readyz, /metrics, /bindings and /stats.
+    """Serves /healthz, /readyz, /metrics, /bindings, /stats, and a topic's statistics under the path of Pulsar's admin API.
 
     Args:
         broker: what is asked about.
@@ -28,6 +29,7 @@ class HttpServer:
 
     def __init__(self, broker: Broker, store: MetadataStore, cache: EntryCache) -> None:
         self._broker = broker
+        self._statistics = Statistics(broker)
         self._store = store
         self._registry = CollectorRegistry()
         self._registry.register(BrokerCollector(broker, cache))
@@ -45,6 +47,7 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/bindings", self._bindings)
         app.router.add_get("/stats", self._stats)
+        app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats", self._topic_stats)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
@@ -85,27 +88,12 @@ class HttpServer:
         )
 
     async def _stats(self, _request: web.Request) -> web.Response:
-        topics: dict[str, Any] = {}
-        for topic, served in self._broker.topics.all:
-            topics[str(topic)] = {
-                "lastReadable": None if served.log.limit is None else str(served.log.limit),
-                "subscriptions": {
-                    name: {
-                        "type": CommandSubscribe.SubType.Name(subscription.kind),
-                        "markDeletePosition": str(subscription.mark_delete),
-                        "msgOutCounter": subscription.counters.messages,
-                        "bytesOutCounter": subscription.counters.bytes,
-                        "consumers": [
-                            {
-                                "consumerName": consumer.subscribe.consumer_name,
-                                "address": consumer.connection.peer,
-                                "msgOutCounter": consumer.messages,
-                                "availablePermits": consumer.receiver.permits,
-                            }
-                            for consumer in subscription.consumers
-                        ],
-                    }
-                    for name, subscription in served.subscriptions.items()
-                },
-            }
-        return web.json_response({"topics": topics, "brokers": sorted(self._broker.fleet.members)})
+        return web.json_response(self._statistics.document())
+
+    async def _topic_stats(self, request: web.Request) -> web.Response:
+        tenant, namespace, name = (request.match_info[key] for key in ("tenant", "namespace", "topic"))
+        topic = f"persistent://{tenant}/{namespace}/{decode_name(name)}"
+        stats = self._statistics.document(topic)["topics"].get(topic)
+        if stats is None:
+            return web.json_response({"reason": f"{topic} has no consumers on this broker"}, status=404)
+        return web.json_response(stats)

@@ -1,0 +1,139 @@
+"""The statistics of a broker, in the shape of Pulsar's topic stats, with what is ours beside: who serves it, and how far."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from readonly_engine.http.rates import Rates
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.topics import ServedTopic
+    from readonly_engine.metadata.topic_name import TopicName
+
+_SUMS = ("msgRateOut", "msgThroughputOut", "msgOutCounter", "bytesOutCounter")
+
+
+class Statistics:
+    """Makes the documents.
+
+    Args:
+        broker: whose.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._rates: Rates[object] = Rates()
+
+    def document(self, only: str | None = None) -> dict[str, Any]:
+        """All topics that have consumers here, the pool, and its claims of this broker.
+
+        Args:
+            only: the full name of the one topic that is asked for.
+        """
+        broker, now = self._broker, time.monotonic()
+        relayed: dict[TopicName, list[Consumer]] = {}
+        counted: set[object] = set()
+        for consumer in broker.consumers:
+            if consumer.passage is not None:
+                relayed.setdefault(consumer.topic, []).append(consumer)
+        served = dict(broker.topics.all)
+        topics = {
+            str(topic): self._topic(topic, served.get(topic), relayed.get(topic, ()), counted, now)
+            for topic in served.keys() | relayed.keys()
+            if only in {None, str(topic)}
+        }
+        if only is None:
+            self._rates.keep(counted)
+        return {
+            "topics": topics,
+            "brokers": sorted(broker.fleet.members),
+            "url": broker.fleet.url,
+            "connections": len(broker.connections),
+            "consumers": broker.limits.consumers,
+            "claims": [{"topic": str(key.topic), "subscription": key.subscription} for key in broker.claiming.held],
+            "passedThrough": [
+                found._asdict() | {"topic": str(found.topic)} for found in broker.topics.passing.passing
+            ],
+        }
+
+    def _topic(
+        self,
+        topic: TopicName,
+        served: ServedTopic | None,
+        relayed: Iterable[Consumer],
+        counted: set[object],
+        now: float,
+    ) -> dict[str, Any]:
+        subscriptions: dict[str, dict[str, Any]] = {}
+        if served is not None:
+            claims = set(self._broker.claiming.held)
+            for name, subscription in served.subscriptions.items():
+                counters = subscription.counters
+                counted.add((topic, name))
+                rate = self._rates.of((topic, name), counters.messages, counters.bytes, now)
+                subscriptions[name] = {
+                    "msgRateOut": rate.messages,
+                    "msgThroughputOut": rate.bytes,
+                    "msgOutCounter": counters.messages,
+                    "bytesOutCounter": counters.bytes,
+                    "msgBacklog": subscription.backlog,
+                    "unackedMessages": sum(consumer.receiver.unacked for consumer in subscription.consumers),
+                    "type": CommandSubscribe.SubType.Name(subscription.kind),
+                    "consumers": [self._consumer(consumer, counted, now) for consumer in subscription.consumers],
+                    "markDeletePosition": str(subscription.mark_delete),
+                    "claimed": (topic, name) in claims,
+                }
+        for consumer in relayed:
+            self._add_relayed(subscriptions, consumer, counted, now)
+        stats: dict[str, Any] = {key: sum(one[key] for one in subscriptions.values()) for key in _SUMS}
+        limit = None if served is None else served.log.limit
+        stats["lastReadable"] = None if limit is None else str(limit)
+        stats["subscriptions"] = subscriptions
+        return stats
+
+    def _add_relayed(
+        self, subscriptions: dict[str, dict[str, Any]], consumer: Consumer, counted: set[object], now: float
+    ) -> None:
+        """A consumer that another serves: its backlog and cursor are known there."""
+        name = consumer.subscribe.subscription
+        entry = subscriptions.setdefault(
+            name,
+            dict.fromkeys(_SUMS, 0)
+            | {
+                "type": CommandSubscribe.SubType.Name(consumer.subscribe.sub_type),
+                "unackedMessages": 0,
+                "consumers": [],
+                "servedBy": consumer.via or "owner",
+            },
+        )
+        reason = self._broker.topics.passing.why(consumer.topic, name)
+        if reason is not None and not consumer.via:
+            entry["passedThrough"] = reason
+        document = self._consumer(consumer, counted, now)
+        entry["consumers"].append(document)
+        for key in (*_SUMS, "unackedMessages"):
+            entry[key] += document[key]
+
+    def _consumer(self, consumer: Consumer, counted: set[object], now: float) -> dict[str, Any]:
+        counted.add(consumer)
+        rate = self._rates.of(consumer, consumer.messages, consumer.bytes, now)
+        passage = consumer.passage
+        return {
+            "msgRateOut": rate.messages,
+            "msgThroughputOut": rate.bytes,
+            "msgOutCounter": consumer.messages,
+            "bytesOutCounter": consumer.bytes,
+            "consumerName": consumer.subscribe.consumer_name,
+            "availablePermits": consumer.receiver.permits if passage is None else passage.permits,
+            "unackedMessages": consumer.receiver.unacked if passage is None else len(passage.pending),
+            "blockedConsumerOnUnackedMsgs": consumer.receiver.blocked,
+            "address": consumer.connection.peer,
+            "clientVersion": consumer.connection.client_version,
+            "metadata": {item.key: item.value for item in consumer.subscribe.metadata},
+        }

@@ -1,0 +1,97 @@
+"""What tests of pools share: feeds and sinks, and what a broker says of its consumers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pulsar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from devstack.pool import BrokerProcess
+    from devstack.pulsar.admin import PulsarAdmin
+
+SHARED = pulsar.ConsumerType.Shared
+TESTS = "persistent://public/default/test-.*"
+
+
+def quiet_client(url: str) -> pulsar.Client:
+    """A client that logs errors only."""
+    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+
+
+def wait_for(check: Callable[[], bool], seconds: float = 30, what: str = "the condition") -> float:
+    """Wait until a check holds; returns how long it took."""
+    begin = time.monotonic()
+    while not check():
+        assert time.monotonic() - begin < seconds, f"{what} does not hold after {seconds} s"
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+def backlog(admin: PulsarAdmin, topic: str, subscription: str) -> int:
+    """The owner's backlog of a subscription."""
+    return int(admin.stats(topic)["subscriptions"][subscription]["msgBacklog"])
+
+
+def consumers_at(broker: BrokerProcess, topic: str) -> int:
+    """How many consumers of a topic a broker has, be they served there or brought to another one."""
+    stats = broker.stats()["topics"].get(topic)
+    return 0 if stats is None else sum(len(one["consumers"]) for one in stats["subscriptions"].values())
+
+
+def claims_of(broker: BrokerProcess, topic: str) -> list[str]:
+    """The subscriptions of a topic that a broker has claimed."""
+    return [claim["subscription"] for claim in broker.stats()["claims"] if claim["topic"] == topic]
+
+
+class Feed:
+    """Publishes numbers until it is stopped."""
+
+    def __init__(self, client: pulsar.Client, topic: str, pause: float = 0.002) -> None:
+        self.sent = 0
+        self._producer = client.create_producer(topic, batching_enabled=False)
+        self._pause = pause
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause):
+            self._producer.send(b"%d" % self.sent)
+            self.sent += 1
+
+    def stop(self) -> int:
+        """Publish no more; returns how many there are."""
+        self._stop.set()
+        self._thread.join()
+        return self.sent
+
+
+class Sink:
+    """Receives and acks until it is stopped."""
+
+    def __init__(self, consumer: pulsar.Consumer) -> None:
+        self.got: list[int] = []
+        self._consumer = consumer
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                message = self._consumer.receive(200)
+            except pulsar.Timeout:
+                continue
+            self.got.append(int(message.data()))
+            self._consumer.acknowledge(message)
+
+    def stop(self) -> list[int]:
+        """Receive no more; returns what came."""
+        self._stop.set()
+        self._thread.join()
+        return self.got

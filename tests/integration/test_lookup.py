@@ -1,0 +1,119 @@
+"""Where clients go: bound topics to any broker of the pool, one Shared subscription to one of them, all else to its owner."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pulsar
+import pytest
+
+from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client, wait_for
+
+if TYPE_CHECKING:
+    from devstack.pool import Pool
+    from devstack.pulsar.admin import PulsarAdmin
+
+EARLIEST = pulsar.InitialPosition.Earliest
+KEY_SHARED = pulsar.ConsumerType.KeyShared
+
+
+def publish(client: pulsar.Client, topic: str, count: int) -> None:
+    producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    for number in range(count):
+        producer.send_async(b"%d" % number, lambda *_: None)
+    producer.flush()
+    producer.close()
+
+
+def test_consumers_of_one_topic_are_spread_over_all_brokers(own_pool, pulsar_client, topic: str) -> None:
+    pool = own_pool(2, "--topics", TESTS)
+    publish(pulsar_client, topic, 50)
+    client = quiet_client(pool.url)
+    consumers = [client.subscribe(topic, f"s{number}", initial_position=EARLIEST) for number in range(8)]
+    readers = [client.create_reader(topic, pulsar.MessageId.earliest) for _ in range(8)]
+    for consumer in consumers:
+        assert [int(consumer.receive(10_000).data()) for _ in range(50)] == list(range(50))
+    for reader in readers:
+        assert [int(reader.read_next(10_000).data()) for _ in range(50)] == list(range(50))
+    counts = [consumers_at(broker, topic) for broker in pool.brokers]
+    assert sum(counts) == 16
+    assert min(counts) >= 6, counts  # lookups of the two brokers begin anywhere: each is even, give or take one
+    client.close()
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED], ids=["Shared", "Key_Shared"])
+def test_a_shared_subscription_is_served_by_one_broker_whoever_its_clients_come_to(
+    own_pool, pulsar_client, admin: PulsarAdmin, topic: str, kind: pulsar.ConsumerType
+) -> None:
+    pool = own_pool(2, "--topics", TESTS)
+    clients = [quiet_client(pool.url) for _ in range(4)]
+    sinks = [Sink(client.subscribe(topic, "s", consumer_type=kind, initial_position=EARLIEST)) for client in clients]
+    feed = Feed(pulsar_client, topic)
+    wait_for(lambda: all(len(sink.got) > 20 for sink in sinks), what="every consumer gets messages")
+    sent = feed.stop()
+    wait_for(lambda: sum(len(sink.got) for sink in sinks) >= sent)
+    assert Counter(number for sink in sinks for number in sink.stop()) == Counter(range(sent))
+    assert claims(pool, topic) == ["s"], "one broker has the claim, and no consumer of the other is its own"
+    wait_for(lambda: backlog(admin, topic, "s") == 0)
+    for client in clients:
+        client.close()
+    wait_for(lambda: claims(pool, topic) == [], what="the claim is given back")
+
+
+def claims(pool: Pool, topic: str) -> list[str]:
+    """The claims of all brokers on subscriptions of the topic."""
+    return [name for broker in pool.brokers for name in claims_of(broker, topic)]
+
+
+def test_topics_that_are_not_bound_are_the_owners(own_pool, pulsar_client, admin: PulsarAdmin) -> None:
+    pool = own_pool(2, "--topics", TESTS)
+    topic = f"persistent://public/default/unbound-{uuid.uuid4().hex[:12]}"
+    client = quiet_client(pool.url)
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    publish(client, topic, 3)
+    assert [consumer.receive(10_000).data() for _ in range(3)] == [b"0", b"1", b"2"]
+    stats = admin.stats(topic)
+    assert stats["subscriptions"]["s"]["consumers"][0]["availablePermits"] > 0, "the client is at the owner itself"
+    assert all(consumers_at(broker, topic) == 0 for broker in pool.brokers)
+    client.close()
+
+
+def test_partitions_are_spread_and_new_partitions_are_found(
+    own_pool, pulsar_client, admin: PulsarAdmin, topic: str
+) -> None:
+    pool = own_pool(2, "--topics", TESTS)
+    admin.create_partitioned_topic(topic, 4)
+    client = quiet_client(pool.url)
+    sink = Sink(client.subscribe(topic, "s", initial_position=EARLIEST))
+    feed = Feed(pulsar_client, topic)
+    wait_for(lambda: len(sink.got) > 50)
+    counts = [sum(consumers_at(broker, f"{topic}-partition-{i}") for i in range(4)) for broker in pool.brokers]
+    assert sorted(counts) == [2, 2]
+    sent = feed.stop()
+    wait_for(lambda: len(sink.got) >= sent)
+    assert sorted(sink.stop()) == list(range(sent))
+    client.close()
+
+
+def test_a_producer_on_the_pools_url_publishes_at_the_owner(
+    own_pool, pulsar_client, admin: PulsarAdmin, topic: str
+) -> None:
+    pool = own_pool(2, "--topics", TESTS)
+    client = quiet_client(pool.url)
+    consumer = pulsar_client.subscribe(topic, "s", initial_position=EARLIEST)
+    feed = Feed(client, topic)
+    wait_for(lambda: feed.sent > 50)
+    got = [int(consumer.receive(10_000).data()) for _ in range(50)]
+    assert got == list(range(50)), "nothing is lost, nothing comes twice"
+    admin.unload(topic)
+    mark = feed.sent
+    wait_for(lambda: feed.sent > mark + 50, what="it goes on after the owner has moved")
+    sent = feed.stop()
+    while (
+        len(set(got)) < sent
+    ):  # what was on its way when the owner closed the topic may be sent again, as it is without a pool
+        got.append(int(consumer.receive(10_000).data()))
+    assert list(dict.fromkeys(got)) == list(range(sent))
+    client.close()
