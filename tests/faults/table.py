@@ -40,15 +40,16 @@ def table(outcomes: Mapping[Scenario, Sequence[Outcome]]) -> list[str]:
     return rows
 
 
-def write(path: Path, rows: Sequence[str]) -> None:
-    """Put the table between its two marks in a document.
+def write(path: Path, rows: Sequence[str], marks: tuple[str, str] = (BEGIN, END)) -> None:
+    """Put a table between its two marks in a document.
 
     Raises:
         ValueError: the document has no place for it.
     """
     text = path.read_text(encoding="utf-8")
-    before, found, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
+    begin, end = marks
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ValueError(f"{path} has no lines {BEGIN!r} and {END!r}")
-    path.write_text(f"{before}{BEGIN}\n" + "\n".join(rows) + f"\n{END}{after}", encoding="utf-8")
+        raise ValueError(f"{path} has no lines {begin!r} and {end!r}")
+    path.write_text(f"{before}{begin}\n" + "\n".join(rows) + f"\n{end}{after}", encoding="utf-8")
