@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.claims import ClaimKey
@@ -78,6 +79,20 @@ async def admit(
                 broker.limits.leave(topic, subscribe.subscription)
                 if hold is not None:
                     broker.claiming.leave(hold)
+
+
+def move_on(consumer: Consumer) -> None:
+    """Send the client of a consumer that another broker serves there, if it goes where it is told; else it stays, and is relayed.
+
+    It was subscribed through this broker first, so that it has heard from the owner that it may.
+    """
+    client, broker = consumer.connection, consumer.connection.broker
+    member = broker.fleet.members.get(consumer.via)
+    if member is None or (client.tls and not member.tls_url):
+        return
+    who = (client.address, str(consumer.topic), consumer.subscribe.subscription, consumer.subscribe.consumer_name)
+    if broker.moves.may(client.client_version, who, time.monotonic()):
+        broker.spawn(consumer.move(member.url, member.tls_url))
 
 
 def _take_mark(subscribe: CommandSubscribe) -> str:

@@ -14,6 +14,7 @@ from readonly_engine.broker.connection import ClientConnection
 from readonly_engine.broker.drain import drain
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.listen import TlsListener
+from readonly_engine.broker.moves import Moves
 from readonly_engine.broker.spread import Rotation
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Broker:
         self.fleet = fleet
         self.claiming = claiming
         self.limits = limits
+        self.moves = Moves()
         self.draining = False
         self._rotation = Rotation(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
         self._balancer = Balancer(self)

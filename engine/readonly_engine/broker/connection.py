@@ -7,11 +7,12 @@ import logging
 import sys
 from typing import TYPE_CHECKING, cast
 
-from readonly_engine.broker.admission import admit
+from readonly_engine.broker.admission import admit, move_on
 from readonly_engine.broker.client_login import ClientLogin
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
+from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
@@ -61,7 +62,7 @@ class ClientConnection(asyncio.Protocol):
         self.writable = True
         self.peer = "?"
         self.client_version = ""
-        self._address = ""
+        self.address = ""
         self._loop = asyncio.get_running_loop()
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
@@ -73,6 +74,7 @@ class ClientConnection(asyncio.Protocol):
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._producers: dict[int, RelayedProducer] = {}
+        self._watchers: dict[int, TopicWatcher] = {}
         self._reading_held_by: set[RelayedProducer] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -135,8 +137,8 @@ class ClientConnection(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self.broker.connections.add(self)
         self.broker.keep_alive.add(self)
-        self._address = str(peer[0]) if peer else ""
-        refusal = self.broker.limits.connect(self._address)
+        self.address = str(peer[0]) if peer else ""
+        refusal = self.broker.limits.connect(self.address)
         if refusal:
             log.warning("client %s is refused: %s", self.peer, refusal)
             self.refuse(-1, ServerError.NotAllowedError, refusal)
@@ -179,7 +181,7 @@ class ClientConnection(asyncio.Protocol):
         self._closed = True
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
-        self.broker.limits.disconnect(self._address)
+        self.broker.limits.disconnect(self.address)
         self.broker.keep_alive.discard(self)
         self._login.gone()
         for task in list(self._tasks):
@@ -187,6 +189,8 @@ class ClientConnection(asyncio.Protocol):
         for consumer in self.consumers:
             self._forget(consumer)
             self.broker.spawn(consumer.relayed.close())
+        for watcher in self._watchers.values():
+            watcher.close()
         for producer in list(self._producers.values()):
             self.broker.spawn(producer.close())
         self._producers.clear()
@@ -250,6 +254,10 @@ class ClientConnection(asyncio.Protocol):
             self.spawn(producer.start())
         elif kind == BaseCommand.CLOSE_PRODUCER:
             self.spawn(self._close_producer(command))
+        elif kind == BaseCommand.WATCH_TOPIC_LIST:
+            self._watch(command)
+        elif kind == BaseCommand.WATCH_TOPIC_LIST_CLOSE:
+            self._unwatch(command)
         elif kind in OF_CONSUMER:
             self.spawn(ask_of_consumer(self, command))
         elif kind in OF_ANY_BROKER:
@@ -301,6 +309,7 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._consumers[consumer.consumer_id] = consumer
             self.respond(answer, request_id)
+            move_on(consumer)
 
     async def _close_consumer(self, command: BaseCommand) -> None:
         close = command.close_consumer
@@ -327,6 +336,28 @@ class ClientConnection(asyncio.Protocol):
         if self._consumers.get(consumer.consumer_id) is consumer:
             del self._consumers[consumer.consumer_id]
         consumer.leave()
+
+    # Watchers
+
+    def _watch(self, command: BaseCommand) -> None:
+        watcher_id = command.watch_topic_list.watcher_id
+        if watcher_id in self._watchers:
+            why = "Topic list watcher is already present on the connection"
+            self.refuse(command.watch_topic_list.request_id, ServerError.ServiceNotReady, why)
+            return
+        watcher = self._watchers[watcher_id] = TopicWatcher(self, command.watch_topic_list)
+        self.spawn(watcher.start())
+
+    def _unwatch(self, command: BaseCommand) -> None:
+        watcher = self._watchers.pop(command.watch_topic_list_close.watcher_id, None)
+        if watcher is not None:
+            watcher.close()
+        self.succeed(command.watch_topic_list_close.request_id)
+
+    def drop_watcher(self, watcher: TopicWatcher) -> None:
+        """Forget a watcher that could not be created."""
+        if self._watchers.get(watcher.watcher_id) is watcher:
+            del self._watchers[watcher.watcher_id]
 
     # Producers
 

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.make import make_receiver
+from readonly_engine.broker.moves import close_consumer
 from readonly_engine.broker.passage import Passage
 from readonly_engine.relay.consumer import RelayedConsumer
 from readonly_engine.topic.position import Position
@@ -15,7 +16,6 @@ from readonly_engine.wire.message import decode_stored
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
-    CommandCloseConsumer,
     CommandFlow,
     CommandSubscribe,
     MessageIdData,
@@ -152,12 +152,19 @@ class Consumer:
         self.leave()
         await self.relayed.close()
 
+    async def move(self, url: str, url_tls: str) -> None:
+        """Send the client on to another broker of the pool, which has its subscription."""
+        if self.passage is not None:
+            self.passage.end()
+        await self.relayed.close()
+        self.connection.drop_consumer(self)
+        self.connection.send(close_consumer(self.consumer_id, url, url_tls))
+
     def dismiss(self, reason: str) -> None:
         """Have the client subscribe again: it looks the topic up and goes where it is served now."""
         log.info("%s, %s: consumer %d is closed: %s", self.topic, self.subscribe.subscription, self.consumer_id, reason)
         self.connection.drop_consumer(self)
-        close = CommandCloseConsumer(consumer_id=self.consumer_id, request_id=-1)
-        self.connection.send(encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close)))
+        self.connection.send(close_consumer(self.consumer_id))
 
     def _grant(self) -> None:
         """Pass on permits of the client, as long as it reads what comes."""

@@ -117,7 +117,6 @@ class Handshake:
             server_version=SERVER_VERSION, protocol_version=self._version, max_message_size=owner.max_message_size
         )
         connected.feature_flags.CopyFrom(owner.feature_flags)
-        connected.feature_flags.supports_topic_watchers = False
         return encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected))
 
     def refuse(self, code: ServerError, message: str) -> bytes:

@@ -1,13 +1,18 @@
-"""Producers that come to a pool: a lookup does not say what for, so they are relayed to the owner, message by message."""
+"""Producers that come to a pool: a lookup does not say what for.
+
+They are created at the owner, and then moved there where the client goes where it is told; else relayed, message by message.
+"""
 
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.moves import close_producer
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.wire.commands import encode_command
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandError
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandError, ProducerAccessMode
 
 if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
@@ -55,9 +60,31 @@ class RelayedProducer:
                 owner.remove_producer(self._owner_id)
             else:
                 response.producer_success.request_id = request_id
+                if response.producer_success.producer_ready and self._may_move(owner):
+                    self._client.broker.spawn(self._move(owner.direct_url, response))
+                    return
             self._client.send(encode_command(response))
 
         owner.ask(relayed, answered)
+
+    def _may_move(self, owner: OwnerConnection) -> bool:
+        """Whether the client can publish at the owner itself: it goes where it is told, and speaks the same protocol."""
+        client, producer = self._client, self._command.producer
+        if not owner.direct_url or client.tls != owner.direct_url.startswith("pulsar+ssl:"):
+            return False
+        # With the other modes the producer has rights at the owner that another could take while it moves.
+        if producer.producer_access_mode != ProducerAccessMode.AccessShared:
+            return False
+        who = (client.address, producer.topic, producer.producer_name)
+        return client.broker.moves.may(client.client_version, who, time.monotonic())
+
+    async def _move(self, url: str, success: BaseCommand) -> None:
+        """Send the client on to the owner before it has published anything: what it sends until then, it sends again there."""
+        await self.close()
+        self._client.drop_producer(self)
+        self._client.send(encode_command(success))
+        tls = url.startswith("pulsar+ssl:")
+        self._client.send(close_producer(self.producer_id, "" if tls else url, url if tls else ""))
 
     def publish(self, command: BaseCommand, payload: bytes) -> None:
         """Pass a message on."""
@@ -120,8 +147,7 @@ class RelayedProducer:
 
     def _dismiss(self) -> None:
         self._client.drop_producer(self)
-        close = CommandCloseProducer(producer_id=self.producer_id, request_id=-1)
-        self._client.send(encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close)))
+        self._client.send(close_producer(self.producer_id))
 
     def _fail(self, request_id: int, error: RelayError) -> None:
         self._client.drop_producer(self)

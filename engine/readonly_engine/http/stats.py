@@ -112,9 +112,11 @@ class Statistics:
                 "servedBy": consumer.via or "owner",
             },
         )
-        reason = self._broker.topics.passing.why(consumer.topic, name)
-        if reason is not None and not consumer.via:
-            entry["passedThrough"] = reason
+        if not consumer.via:
+            passing = self._broker.topics.passing.passing
+            entry["passedThrough"] = next(
+                (one.text for one in passing if (one.topic, one.subscription) == (consumer.topic, name)), ""
+            )
         document = self._consumer(consumer, counted, now)
         entry["consumers"].append(document)
         for key in (*_SUMS, "unackedMessages"):

@@ -79,8 +79,10 @@ class OwnerConnection(asyncio.Protocol):
         self._answers: dict[int, Callable[[BaseCommand | None], None]] = {}
         self._consumers: dict[int, Resident] = {}
         self._producers: dict[int, Publisher] = {}
+        self._watchers: dict[int, Resident] = {}
         self._last_consumer = 0
         self._last_producer = 0
+        self._last_watcher = 0
         self.handshake = CommandConnected()
         self.closed = False
 
@@ -127,7 +129,7 @@ class OwnerConnection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """Whether nobody has anything going on here."""
-        return not (self._answers or self._consumers or self._producers)
+        return not (self._answers or self._consumers or self._producers or self._watchers)
 
     # Requests
 
@@ -225,6 +227,21 @@ class OwnerConnection(asyncio.Protocol):
         """The id is used no more."""
         self._producers.pop(producer_id, None)
 
+    def add_watcher(self, resident: Resident) -> int:
+        """A new id of a topic-list watcher on this connection."""
+        self._last_watcher += 1
+        self._watchers[self._last_watcher] = resident
+        return self._last_watcher
+
+    def remove_watcher(self, watcher_id: int) -> None:
+        """The id is used no more."""
+        self._watchers.pop(watcher_id, None)
+
+    @property
+    def direct_url(self) -> str:
+        """Where the broker can be reached by others; empty where it is reached through a proxy only."""
+        return "" if self._behind_proxy else self.url
+
     def close(self) -> None:
         """End the connection."""
         if self._transport is not None:
@@ -291,7 +308,8 @@ class OwnerConnection(asyncio.Protocol):
             self.events.lost(self)
         for request_id in list(self._answers):
             self._settle(request_id, None)
-        residents = [*self._consumers.values(), *self._producers.values()]
+        residents = [*self._consumers.values(), *self._producers.values(), *self._watchers.values()]
+        self._watchers.clear()
         self._consumers.clear()
         self._producers.clear()
         for resident in residents:
@@ -331,6 +349,8 @@ class OwnerConnection(asyncio.Protocol):
             resident = self._consumers.get(command.active_consumer_change.consumer_id)
         elif kind == BaseCommand.REACHED_END_OF_TOPIC:
             resident = self._consumers.get(command.reached_end_of_topic.consumer_id)
+        elif kind == BaseCommand.WATCH_TOPIC_UPDATE:
+            resident = self._watchers.get(command.watch_topic_update.watcher_id)
         elif kind == BaseCommand.SEND_RECEIPT:
             resident = self._producers.get(command.send_receipt.producer_id)
         elif kind == BaseCommand.SEND_ERROR:

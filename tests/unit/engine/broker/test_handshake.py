@@ -71,7 +71,7 @@ def test_a_client_is_let_in_as_its_credentials_were():
     assert connected.server_version == f"pulsar-readonly-{__version__}"
     assert (connected.protocol_version, connected.max_message_size) == (21, 5 << 20)
     assert connected.feature_flags.supports_get_partitioned_metadata_without_auto_creation
-    assert not connected.feature_flags.supports_topic_watchers
+    assert connected.feature_flags.supports_topic_watchers
 
 
 @pytest.mark.parametrize(("version", "answered"), [(15, 15), (21, 21), (99, 21)])

@@ -1,0 +1,67 @@
+"""Moving producers and consumers to where they belong: which may be moved, and how they are told. The choice is pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.clients import goes_where_told
+from readonly_engine.wire.commands import encode_command
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandCloseProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+ONCE_IN_S = 60.0
+"""A client that comes back sooner than this cannot reach where it was sent: then it is relayed, so that it does not go round."""
+
+MOST_REMEMBERED = 100_000
+
+
+class Moves:
+    """Remembers who was moved."""
+
+    def __init__(self) -> None:
+        self.moved = 0
+        self._last: OrderedDict[Hashable, float] = OrderedDict()
+
+    def may(self, client_version: str, who: Hashable, now: float) -> bool:
+        """Whether to move a producer or consumer; counted as moved if so.
+
+        Args:
+            client_version: what the client says that it is.
+            who: what is the same when it comes again.
+            now: the time.
+        """
+        if not goes_where_told(client_version):
+            return False
+        last = self._last.get(who)
+        if last is not None and now - last < ONCE_IN_S:
+            return False
+        self._last[who] = now
+        self._last.move_to_end(who)
+        if len(self._last) > MOST_REMEMBERED:
+            self._last.popitem(last=False)
+        self.moved += 1
+        return True
+
+
+def close_producer(producer_id: int, url: str = "", url_tls: str = "") -> bytes:
+    """The frame that closes a producer from this side; with a URL, the client goes there without another lookup (PIP-307)."""
+    close = CommandCloseProducer(producer_id=producer_id, request_id=-1)
+    _assign(close, url, url_tls)
+    return encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close))
+
+
+def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
+    """The frame that closes a consumer from this side; with a URL, the client goes there without another lookup (PIP-307)."""
+    close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
+    _assign(close, url, url_tls)
+    return encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close))
+
+
+def _assign(close: CommandCloseProducer | CommandCloseConsumer, url: str, url_tls: str) -> None:
+    if url:
+        close.assigned_broker_service_url = url
+    if url_tls:
+        close.assigned_broker_service_url_tls = url_tls
