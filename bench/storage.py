@@ -19,6 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
+from readonly_engine import collector
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
@@ -191,6 +192,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             home = ensure_distribution(stack.spec.version)
             with JavaClient(SOURCE, home, stack.endpoints.metadata_store) as java:
+                collector.relax()  # as `serve` and the tool do
                 results = uvloop.run(measure(stack, java, rounds, quick=arguments.quick))
             reads: list[Reads] = uvloop.run(count_reads(stack.endpoints))
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 
 import uvloop
 
+from readonly_engine import collector
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.broker import Broker
@@ -264,6 +265,7 @@ def main(argv: list[str]) -> int:
         print(f"pulsar-readonly serve: {error}", file=sys.stderr)
         return 2
     set_up_logging(config.log_level, config.log_format)
+    collector.relax()
     try:
         uvloop.run(serve(config))
     except StartError as error:

@@ -20,7 +20,7 @@ BELOW = {
     "bookkeeper": {"metadata", "wire", "tls"},
     "tiered": {"wire"},
     "topic": {"tiered", "bookkeeper", "metadata", "wire"},
-    "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire"},
+    "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "collector"},
     "relay": {"topic", "metadata", "wire", "tls"},
     "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "yaml_file", "tls"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},

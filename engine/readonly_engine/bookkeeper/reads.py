@@ -55,7 +55,13 @@ BATCH_MOST_BYTES: Final = 2 * CHUNK_BYTES
 """The limit in a batch request, above what is expected: a little more is better than a second request for the rest."""
 
 FIRST_GUESS_BYTES: Final = 16 * 1024
-"""The average size of an entry, before one has told: an entry's header has the sum of all payloads up to it."""
+"""The average size of an entry, before one has told: an entry's header has the sum of all payloads up to it.
+
+The metadata of a closed ledger has it for the whole.
+"""
+
+ENTRY_OVERHEAD_BYTES: Final = 64
+"""What comes with a payload: header, digest, and room for frames."""
 
 BUSY_DEADLINE_S: Final = 30.0
 """Bookies that have too many requests are asked again for so long."""
@@ -94,6 +100,8 @@ class EntryReads:
             NoSuchEntryError: no replica has one of them.
             ReadFailedError: all replicas of one of them failed.
         """
+        if metadata.length > 0 and self._average_bytes == FIRST_GUESS_BYTES:
+            self._average_bytes = metadata.length // max(metadata.last_entry_id + 1, 1) + ENTRY_OVERHEAD_BYTES
         await self._pool.locate(bookie for _, _, ensemble in stretches(metadata, first, last) for bookie in ensemble)
         chunks: list[Coroutine[Any, Any, list[Entry]]] = []
         turn = first
@@ -118,7 +126,7 @@ class EntryReads:
             entries = [entry for chunk in await _all_or_none(chunks) for entry in chunk]
         if entries:
             newest = entries[-1]
-            self._average_bytes = newest.length // (newest.entry_id + 1) + 64
+            self._average_bytes = newest.length // (newest.entry_id + 1) + ENTRY_OVERHEAD_BYTES
         return entries
 
     # In batches

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from readonly_engine import collector
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.tool.errors import ToolError
@@ -179,6 +180,7 @@ def main(argv: list[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     work = {"ls": _ls, "show": _show, "read": _read}[options.command]
+    collector.relax()
     try:
         interrupted = asyncio.run(_until_interrupted(work(options)))
         sys.stdout.flush()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import google_crc32c
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.wire.digest import Digest
 
+    _Piece = tuple[bytes, int | bytes, bytes]
+
 _VERSION_TWO: Final = 2
 _BATCH_READ: Final = 7
 _HEADER: Final = _VERSION_TWO << 24 | _BATCH_READ << 16
@@ -46,6 +49,7 @@ _REQUEST: Final = struct.Struct(">iiqqqiq")
 _REPLY: Final = struct.Struct(">iiqqq")
 _SIZE: Final = struct.Struct(">i")
 _ENTRY_HEADER: Final = struct.Struct(">qqqq")
+_HEADER_FIELDS: Final = 4
 _CRC32C_BYTES: Final = 4
 
 REPLY_HEADER_BYTES: Final = _REPLY.size
@@ -105,7 +109,7 @@ def decode_batch_header(frame: memoryview | bytes) -> BatchHeader:
 
 
 @lru_cache(maxsize=4096)
-def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int], tuple[bytes, int | bytes, bytes]]:
+def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int], _Piece]:
     """Cuts an entry of this size into covered header, digest and payload, each copied once; a CRC32C comes as a number."""
     digest = "I" if digest_bytes == _CRC32C_BYTES else f"{digest_bytes}s"
     layout = struct.Struct(f">{_ENTRY_HEADER.size}s{digest}{size - _ENTRY_HEADER.size - digest_bytes}s")
@@ -116,6 +120,9 @@ def decode_batch(
     frame: memoryview | bytes, digest: Digest, ledger_id: int, first: int
 ) -> tuple[list[Entry], DigestMismatchError | None]:
     """Verify and take apart the entries of a reply whose status is EOK.
+
+    All entries are cut first, then column by column verified and put together: each step is one call into C for all of them,
+    which takes half the time of a loop over the entries.
 
     Args:
         frame: the whole reply.
@@ -129,34 +136,62 @@ def decode_batch(
     Raises:
         MalformedFrameError: the reply is cut short within an entry.
     """
-    entries: list[Entry] = []
-    append, new, size_at, header_of = entries.append, tuple.__new__, _SIZE.unpack_from, _ENTRY_HEADER.unpack
-    value, extend, compute = google_crc32c.value, google_crc32c.extend, digest.compute
-    digest_bytes = digest.size
-    is_crc32c = digest_bytes == _CRC32C_BYTES
+    pieces, damage = _cut(frame, digest.size, ledger_id, first)
+    if not pieces:
+        return [], damage
+    headers, stored, payloads = zip(*pieces, strict=True)
+    count = len(headers)
+    computed = tuple(
+        map(google_crc32c.extend, map(google_crc32c.value, headers), payloads)
+        if digest.size == _CRC32C_BYTES
+        else map(digest.compute, headers, payloads)
+    )
+    fields = struct.unpack(f">{_HEADER_FIELDS * count}q", b"".join(headers))
+    ledger_ids, entry_ids, lacs, lengths = (fields[column::_HEADER_FIELDS] for column in range(_HEADER_FIELDS))
+    if computed != stored or ledger_ids.count(ledger_id) != count or entry_ids != tuple(range(first, first + count)):
+        for index in range(count):
+            entry_id = first + index
+            if computed[index] != stored[index]:
+                what = f"the digest of entry {ledger_id}:{entry_id} does not match its bytes"
+            elif (ledger_ids[index], entry_ids[index]) != (ledger_id, entry_id):
+                what = f"asked for entry {ledger_id}:{entry_id}, got {ledger_ids[index]}:{entry_ids[index]}"
+            else:
+                continue
+            count, damage = index, DigestMismatchError(what)
+            break
+    rows = zip(ledger_ids[:count], entry_ids, lacs, lengths, payloads, strict=False)
+    # tuple.__new__ by way of map: Entry(...) itself takes four times as long.
+    return list(map(tuple.__new__, repeat(Entry), rows)), damage
+
+
+def _cut(
+    frame: memoryview | bytes, digest_bytes: int, ledger_id: int, first: int
+) -> tuple[list[_Piece], DigestMismatchError | None]:
+    """Covered header, digest and payload of each entry; up to one that is too short to be an entry, and what is wrong with it."""
+    pieces: list[_Piece] = []
+    append, size_at = pieces.append, _SIZE.unpack_from
     least = _ENTRY_HEADER.size + digest_bytes
-    position, end, expected = _REPLY.size, len(frame), first
+    position, end = _REPLY.size, len(frame)
     last_size, unpack = -1, None
     while position < end:
         if end - position < _SIZE.size:
             raise MalformedFrameError("a batch reply ends within the size of an entry")
         (size,) = size_at(frame, position)
         position += _SIZE.size
-        if not 0 <= size <= end - position:
-            raise MalformedFrameError(f"a batch reply announces an entry of {size} bytes and has {end - position} left")
-        if size < least:
-            return entries, DigestMismatchError(
-                f"entry {ledger_id}:{expected} has {size} bytes, its header alone has {least}"
-            )
         if size != last_size or unpack is None:
+            if size < least and 0 <= size <= end - position:
+                return pieces, DigestMismatchError(
+                    f"entry {ledger_id}:{first + len(pieces)} has {size} bytes, its header alone has {least}"
+                )
+            if not 0 <= size <= end - position:
+                raise _too_long(size, end - position)
             unpack, last_size = _unpacker(size, digest_bytes), size
-        header, stored, payload = unpack(frame, position)
-        if (extend(value(header), payload) if is_crc32c else compute(header, payload)) != stored:
-            return entries, DigestMismatchError(f"the digest of entry {ledger_id}:{expected} does not match its bytes")
-        fields = header_of(header)
-        if fields[1] != expected or fields[0] != ledger_id:
-            return entries, DigestMismatchError(f"asked for entry {ledger_id}:{expected}, got {fields[0]}:{fields[1]}")
-        append(new(Entry, (*fields, payload)))  # Entry(...) itself takes twice the time
+        elif size > end - position:
+            raise _too_long(size, end - position)
+        append(unpack(frame, position))
         position += size
-        expected += 1
-    return entries, None
+    return pieces, None
+
+
+def _too_long(size: int, left: int) -> MalformedFrameError:
+    return MalformedFrameError(f"a batch reply announces an entry of {size} bytes and has {left} left")

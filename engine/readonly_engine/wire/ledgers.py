@@ -44,6 +44,7 @@ class LedgerMetadata:
         digest_type: LedgerMetadataFormat.DigestType.
         password: empty in Pulsar.
         state: OPEN, IN_RECOVERY or CLOSED.
+        length: the sum of all payloads of a closed ledger, in bytes; 0 where it is not known.
     """
 
     ensembles: tuple[tuple[int, tuple[str, ...]], ...]
@@ -54,6 +55,7 @@ class LedgerMetadata:
     digest_type: int
     password: bytes = b""
     state: str = "OPEN"
+    length: int = 0
 
     def ensemble_at(self, entry_id: int) -> tuple[str, ...]:
         """The bookies over which the entry's replicas are spread."""
@@ -109,6 +111,7 @@ def _ledger(message: LedgerMetadataFormat) -> LedgerMetadata:
         digest_type=message.digest_type or LedgerMetadataFormat.CRC32C,
         password=message.password,
         state=_STATES.get(message.state, "OPEN"),
+        length=message.length if closed else 0,
     )
 
 

@@ -238,6 +238,7 @@ def test_version_2_is_text():
         digest_type=LedgerMetadataFormat.CRC32,
         password=b"pass\0word",
         state="CLOSED",
+        length=4096,
     )
 
 
