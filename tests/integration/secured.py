@@ -9,7 +9,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.security import Credentials
 from devstack.pulsar.spec import PulsarSpec, Setting
 
-REFRESH_S = 2
+REFRESH_S = 1
 """How often brokers look for expired credentials (authenticationRefreshCheckSeconds)."""
 
 BASE_PORT = 28650

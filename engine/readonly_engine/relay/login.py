@@ -78,6 +78,7 @@ class Login:
         self._opening: dict[Place, asyncio.Task[OwnerConnection]] = {}
         self._renewal: Renewal[Bearer] | None = None
         self._asked = AuthData()
+        self._challengers: set[OwnerConnection] = set()
         self._renewed_until = 0.0
         self._overdue: asyncio.TimerHandle | None = None
         self._judged: list[OwnerConnection] = []
@@ -187,9 +188,11 @@ class Login:
             connection.close()
         elif asyncio.get_running_loop().time() < self._renewed_until:
             connection.authenticate(self._method, self._newest.expiring)
-        elif self._renewal is None:
-            # Else the answer that is on its way answers this connection too.
+        elif self._renewal is not None:
+            self._challengers.add(connection)  # the answer that is on its way is for this one too
+        else:
             self._asked = challenge
+            self._challengers = {connection}
             deadline = asyncio.get_running_loop().time() + RENEWAL_TIMEOUT_S
             self._renewal = Renewal(self._newest.expiring, self._bearers, deadline)
             self._overdue = asyncio.get_running_loop().call_at(deadline, self._time_passed, deadline)
@@ -201,7 +204,8 @@ class Login:
         for place, present in list(self._open.items()):
             if present is connection:
                 del self._open[place]
-        if connection in self._judged:
+        unanswered = self._renewal is not None and connection in self._challengers
+        if unanswered or connection in self._judged:
             self._end(connection.refusal or OwnerUnavailableError(f"{connection.url} closed the connection"))
 
     def _relay(self, connection: OwnerConnection, challenge: AuthData) -> None:
@@ -248,6 +252,7 @@ class Login:
             self._end(OwnerUnavailableError("no owner is there to judge the renewed credentials"))
             return
         self._renewed_until = asyncio.get_running_loop().time() + RENEWAL_TIMEOUT_S
+        self._challengers.clear()
         for connection in self._judged:
             connection.authenticate(self._method, credentials)
         self._judgement = asyncio.get_running_loop().create_task(self._judge(list(self._judged)))
