@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tests.compat.session import Place, Target
 
 _SAY_EVERY_S: Final = 20.0
+_BREAKABLE_POOLS: Final = 2
 
 
 class Verdict(Enum):
@@ -34,6 +37,9 @@ class Verdict(Enum):
     DIFFERENT = "different"
     NOT_OFFERED = "not offered by this client"
     BROKEN = "fails at the owner"
+
+
+_UNEQUAL: Final = frozenset({Verdict.DIFFERENT, Verdict.BROKEN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,13 @@ def observe(scenario: Scenario, driver: Driver, target: Target, place: Place) ->
         raise
     except (CheckError, OperationError, AdminError, DevstackError) as error:
         return f"{error}", False
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+    ) as error:  # an answer of another shape than the scenario thought
+        return f"{type(error).__name__}: {error}", False
     finally:
         session.close()
 
@@ -156,49 +169,56 @@ class Run:
         """Fill the matrix; what is not equal is tried once more, with nothing else going on beside it."""
         begin = time.monotonic()
         matrix = Matrix(scenarios, [client.name for client in clients])
-        drivers = {c.name: Driver(c.command, self._folder / f"{c.name}.log") for c in clients}
-        pool = self._new_pool()
-        try:
-            jobs = [(scenario, name) for scenario in scenarios for name in drivers]
-            # The slow ones first: the end of the run then waits for none of them.
-            jobs.sort(key=lambda job: not job[0].own_pool)
-            with ThreadPoolExecutor(self._workers) as executor:
-                for (scenario, name), cell in zip(
-                    jobs, executor.map(lambda job: self._cell(job[0], drivers[job[1]], pool), jobs), strict=True
-                ):
-                    matrix.cells[scenario.name, name] = cell
-                    self._progress(f"{len(matrix.cells)} of {len(jobs)} cells")
-            for scenario, name in jobs:
-                first = matrix.cells[scenario.name, name]
-                if first.verdict in {Verdict.DIFFERENT, Verdict.BROKEN}:
-                    again = self._cell(scenario, drivers[name], pool)
-                    matrix.cells[scenario.name, name] = Cell(
-                        again.verdict, again.detail, again.seconds, tries=2, first=first.detail
+        jobs = [(scenario, client.name) for scenario in scenarios for client in clients]
+        with ExitStack() as open_:
+            drivers = {}
+            for client in clients:
+                drivers[client.name] = Driver(client.command, self._folder / f"{client.name}.log")
+                open_.callback(drivers[client.name].close)
+            pool = self._new_pool(open_)
+            breakable: queue.Queue[PoolTarget] = queue.Queue()
+            if any(scenario.own_pool for scenario in scenarios):
+                for _ in range(_BREAKABLE_POOLS):
+                    breakable.put(self._new_pool(open_))
+
+            def fill(job: tuple[Scenario, str]) -> None:
+                cell = self._cell(job[0], drivers[job[1]], pool, breakable)
+                with self._lock:
+                    first = matrix.cells.get((job[0].name, job[1]))
+                    matrix.cells[job[0].name, job[1]] = (
+                        cell if first is None else replace(cell, tries=2, first=first.detail)
                     )
-                    self._progress(f"once more: {scenario.name}, {name}")
-        finally:
-            pool.close()
-            for driver in drivers.values():
-                driver.close()
+                if cell.verdict in _UNEQUAL:
+                    say(f"{job[0].name}, {job[1]}: {cell.verdict.value}: {cell.detail}")
+                self._progress(f"{len(matrix.cells)} of {len(jobs)} cells")
+
+            with ThreadPoolExecutor(self._workers) as workers, ThreadPoolExecutor(_BREAKABLE_POOLS) as breakers:
+                filling = [(breakers if job[0].own_pool else workers).submit(fill, job) for job in jobs]
+            for each in filling:
+                each.result()  # raises what went wrong
+            for job in [job for job in jobs if matrix.cells[job[0].name, job[1]].verdict in _UNEQUAL]:
+                fill(job)
         matrix.seconds = time.monotonic() - begin
         return matrix
 
-    def _cell(self, scenario: Scenario, driver: Driver, pool: PoolTarget) -> Cell:
+    def _cell(self, scenario: Scenario, driver: Driver, pool: PoolTarget, breakable: queue.Queue[PoolTarget]) -> Cell:
         owner = OwnerTarget(self._stack.endpoints, self._place.admin)
         if not scenario.own_pool:
             return compare(scenario, driver, (owner, pool), self._place)
-        own = self._new_pool()
+        own = breakable.get()
         try:
+            own.renew()
             return compare(scenario, driver, (owner, own), self._place)
         finally:
-            own.close()
+            breakable.put(own)
 
-    def _new_pool(self) -> PoolTarget:
-        with self._lock:
-            self._pools += 1
-            folder = self._folder / f"pool-{self._pools}"
+    def _new_pool(self, open_: ExitStack) -> PoolTarget:
+        self._pools += 1
+        folder = self._folder / f"pool-{self._pools}"
         folder.mkdir(parents=True, exist_ok=True)
-        return PoolTarget(self._stack.endpoints, folder)
+        pool = PoolTarget(self._stack.endpoints, folder)
+        open_.callback(pool.close)
+        return pool
 
     def _progress(self, what: str) -> None:
         now = time.monotonic()
