@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -26,13 +27,14 @@ func (i *ids) tell(id pulsar.MessageID) string {
 	return text
 }
 
-// of gives the id that a text stands for: one that was told of, or a new one.
+// of gives the id that a text stands for: one that was told of, or a new one. This client numbers the partition of a topic
+// without partitions 0, and has consumers seek to no id with another one, neither to its own two edges.
 func (i *ids) of(text string) pulsar.MessageID {
 	switch text {
 	case "earliest":
-		return pulsar.EarliestMessageID()
+		return pulsar.NewMessageID(-1, -1, -1, 0)
 	case "latest":
-		return pulsar.LatestMessageID()
+		return pulsar.NewMessageID(math.MaxInt64, math.MaxInt64, -1, 0)
 	}
 	i.lock.Lock()
 	defer i.lock.Unlock()
@@ -44,5 +46,5 @@ func (i *ids) of(text string) pulsar.MessageID {
 	if _, err := fmt.Sscanf(text, "%d:%d:%d:%d", &ledger, &entry, &partition, &index); err != nil {
 		panic(badRequest(text + ": no message id"))
 	}
-	return pulsar.NewMessageID(ledger, entry, index, partition)
+	return pulsar.NewMessageID(ledger, entry, index, max(partition, 0))
 }

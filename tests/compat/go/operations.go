@@ -14,6 +14,9 @@ import (
 
 const module = "github.com/apache/pulsar-client-go"
 
+// longestSend is more than any send timeout. The older release forgets it when a topic was terminated.
+const longestSend = 45 * time.Second
+
 type object = map[string]any
 
 // operations are what each request does; see PROTOCOL.md.
@@ -184,8 +187,10 @@ func closeIt(_ *operations, h *held, f fields) object {
 // Producers
 
 func send(o *operations, h *held, f fields) object {
-	producer := thing[pulsar.Producer](h)
-	id, err := producer.Send(context.Background(), o.message(f, h.values))
+	producer, message := thing[pulsar.Producer](h), o.message(f, h.values)
+	ctx, cancel := context.WithTimeout(context.Background(), longestSend)
+	defer cancel()
+	id, err := producer.Send(ctx, message)
 	must(err)
 	return object{"id": o.ids.tell(id)}
 }
@@ -206,12 +211,18 @@ func sendMany(o *operations, h *held, f fields) object {
 		})
 	}
 	f.end()
-	must(producer.Flush())
+	ctx, cancel := context.WithTimeout(context.Background(), longestSend)
+	defer cancel()
+	must(producer.FlushWithCtx(ctx))
 	texts := []string{}
 	for _, done := range sends {
-		got := <-done
-		must(got.err)
-		texts = append(texts, o.ids.tell(got.id))
+		select {
+		case got := <-done:
+			must(got.err)
+			texts = append(texts, o.ids.tell(got.id))
+		case <-ctx.Done():
+			panic(ctx.Err())
+		}
 	}
 	return object{"ids": texts}
 }

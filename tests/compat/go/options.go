@@ -177,8 +177,12 @@ func consumerOptions(f fields, h *held) pulsar.ConsumerOptions {
 		options.KeySharedPolicy = keySharedPolicy(policy)
 	}
 	if dead := f.object("dead_letter"); dead != nil {
+		deliveries := dead.needNumber("max_redeliver")
+		if !options.RetryEnable {
+			deliveries++ // negative acknowledgements count the first delivery too, retry letters do not
+		}
 		options.DLQ = &pulsar.DLQPolicy{
-			MaxDeliveries:           uint32(dead.needNumber("max_redeliver")),
+			MaxDeliveries:           uint32(deliveries),
 			DeadLetterTopic:         dead.text("topic", ""),
 			RetryLetterTopic:        dead.text("retry_topic", ""),
 			InitialSubscriptionName: dead.text("initial_subscription", ""),
@@ -231,15 +235,12 @@ func keySharedPolicy(policy fields) *pulsar.KeySharedPolicy {
 }
 
 func (o *operations) readerOptions(f fields, h *held) pulsar.ReaderOptions {
-	start, is := f.need("start").(string)
-	if !is {
-		panic(unsupported("a reader cannot start at a time"))
-	}
+	start := o.start(f)
 	options := pulsar.ReaderOptions{
 		Topic:                   f.needText("topic"),
 		Name:                    f.text("name", ""),
 		Schema:                  h.values.schema,
-		StartMessageID:          o.ids.of(start),
+		StartMessageID:          start,
 		StartMessageIDInclusive: f.flag("inclusive", false),
 		ReceiverQueueSize:       int(f.number("queue", 1000)),
 		SubscriptionName:        f.text("subscription", ""),
@@ -252,6 +253,19 @@ func (o *operations) readerOptions(f fields, h *held) pulsar.ReaderOptions {
 	}
 	f.end()
 	return options
+}
+
+func (o *operations) start(f fields) pulsar.MessageID {
+	start, is := f.need("start").(string)
+	switch {
+	case !is:
+		panic(unsupported("a reader cannot start at a time"))
+	case start == "earliest":
+		return pulsar.EarliestMessageID()
+	case start == "latest":
+		return pulsar.LatestMessageID()
+	}
+	return o.ids.of(start)
 }
 
 func decryption(f fields) *pulsar.MessageDecryptionInfo {

@@ -117,6 +117,11 @@ func (v values) value(message pulsar.Message) any {
 	}
 	record := map[string]any{}
 	must(message.GetSchemaValue(&record))
+	for name, kind := range v.types {
+		if union, is := record[name].(map[string]any); is {
+			record[name] = union[kind] // as the older release tells a union's value
+		}
+	}
 	return record
 }
 
