@@ -238,8 +238,9 @@ def test_readers(driver: Driver, client: Client, topic: str) -> None:
     assert reader.call("has_next") == {"has": False}
     assert client.reader(topic, ids[0]).values(2) == ["b", "c"]
     assert client.reader(topic, ids[0], inclusive=True).values(3) == ["a", "b", "c"]
-    reader.seek(ids[0])
-    assert reader.values(1)[0] in {"a", "b"}
+    if driver.version != "0.14.0":  # it empties its queue after a seek, also of what came since
+        reader.seek(ids[0])
+        assert reader.values(1)[0] in {"a", "b"}
     if driver.client != "go":
         assert reader.call("connected") == {"connected": True}
     if driver.client != "python":
