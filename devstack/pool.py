@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.status import Endpoints
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 40.0
 
 

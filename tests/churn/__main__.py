@@ -15,7 +15,7 @@ from devstack.errors import DevstackError
 from devstack.pulsar.cluster import PulsarCluster
 from tests.churn.plan import make_plan
 from tests.churn.report import lines
-from tests.churn.run import BROKERS, ChurnError, Run
+from tests.churn.run import BROKERS, RATE, ChurnError, Run
 from tests.churn.stack import SPEC
 
 TOPICS = 2
@@ -26,6 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make churn", description=__doc__)
     parser.add_argument("--seed", type=int, help="repeats a plan (default: a new one)")
     parser.add_argument("--minutes", type=float, default=10.0, help="of churn (default %(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=RATE, help="messages a second in each topic (default %(default)s)"
+    )
     parser.add_argument("--direct", action="store_true", help="clients go to the owners: what a stock broker does")
     parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
     args = parser.parse_args(argv)
@@ -40,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     stack = PulsarCluster(SPEC)
     try:
         stack.up()
-        outcome = asyncio.run(Run(stack, plan, folder, direct=args.direct).run())
+        outcome = asyncio.run(Run(stack, plan, folder, direct=args.direct, rate=args.rate).run())
     except (ChurnError, DevstackError) as error:
         say(f"churn: {error}")
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 import uuid
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 BROKERS: Final = 3
 RATE: Final = 20.0
-"""Messages a second in each topic."""
 
 LOOK_EVERY_S: Final = 4.0
 SETTLE_S: Final = 120.0
@@ -92,13 +92,15 @@ class Run:
         plan: what to do.
         folder: where the history and the logs go.
         direct: whether the clients go to the owners, with no read-only broker in between.
+        rate: messages a second in each topic.
     """
 
-    def __init__(self, stack: PulsarCluster, plan: Plan, folder: Path, *, direct: bool) -> None:
+    def __init__(self, stack: PulsarCluster, plan: Plan, folder: Path, *, direct: bool, rate: float = RATE) -> None:
         self._stack = stack
         self._plan = plan
         self._folder = folder
         self._direct = direct
+        self._rate = rate
         self._namespace = f"public/churn-{uuid.uuid4().hex[:8]}"
         self._topics = [f"persistent://{self._namespace}/topic-{number}" for number in range(plan.topics)]
         self._plans = {subscription.name: subscription for subscription in plan.subscriptions}
@@ -128,7 +130,7 @@ class Run:
             with History(path) as self._history:
                 for number, topic in enumerate(self._topics):
                     rng = random.Random(f"{self._plan.seed} producers {number}")
-                    made = Producers(self._history, (direct, relayed), topic, RATE, rng)
+                    made = Producers(self._history, (direct, relayed), topic, self._rate, rng)
                     self._producers.append(made)
                 await self._churn()
                 await self._settle()
@@ -318,6 +320,7 @@ class Run:
                 break
             if time.monotonic() > deadline:
                 self._outcome.backlogs = {name: count for name, count in backlogs.items() if count}
+                await asyncio.to_thread(self._keep_stats)
                 break
             await asyncio.sleep(0.5)
         # A receipt may still be on its way to its client.
@@ -326,6 +329,13 @@ class Run:
             await self._end(consumer, drop=False)
         for topic in self._topics:
             await asyncio.to_thread(self._count, topic)
+
+    def _keep_stats(self) -> None:
+        """Something is stuck: what the servers say of it goes beside the history."""
+        kept: dict[str, Any] = {topic: self._stack.admin().stats(topic) for topic in self._topics}
+        if self._pool is not None:
+            kept |= {broker.url: broker.stats() for broker in self._pool.brokers}
+        (self._folder / "stats.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
     def _backlogs(self) -> dict[str, int]:
         backlogs = {}
