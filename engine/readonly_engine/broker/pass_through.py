@@ -158,6 +158,11 @@ class PassThrough:
         self._unreadable[subscription.topic, subscription.name] = position
         self._seen(subscription.topic, subscription.name, Reason.STORAGE, text)
 
+    def why(self, topic: TopicName, subscription: str) -> str | None:
+        """Why a subscription passes through, for people; None where it does not, as far as is known."""
+        case = self._reasons.why(topic, subscription)
+        return None if case is None else case.text
+
     @property
     def passing(self) -> list[Passing]:
         """The subscriptions that pass through and have consumers here."""
