@@ -21,11 +21,18 @@ def entries_read(endpoints: Endpoints) -> int:
         DevstackError: a bookie has no such metric.
         OSError: a bookie does not answer.
     """
-    total = 0
-    for url in endpoints.bookie_metrics:
-        with urllib.request.urlopen(url, timeout=10) as response:  # noqa: S310 - http, of a stack of our own
-            found = _READS.findall(response.read().decode())
-        if not found:
-            raise DevstackError(f"{url} does not count the entries that are read", "is it a bookie of BookKeeper 4.x?")
-        total += sum(map(int, found))
-    return total
+    return sum(map(entries_read_at, endpoints.bookie_metrics))
+
+
+def entries_read_at(url: str) -> int:
+    """The same of one bookie, by the URL of its metrics.
+
+    Raises:
+        DevstackError: the bookie has no such metric.
+        OSError: the bookie does not answer.
+    """
+    with urllib.request.urlopen(url, timeout=10) as response:  # noqa: S310 - http, of a stack of our own
+        found = _READS.findall(response.read().decode())
+    if not found:
+        raise DevstackError(f"{url} does not count the entries that are read", "is it a bookie of BookKeeper 4.x?")
+    return sum(map(int, found))

@@ -72,6 +72,7 @@ class EngineConfig:
         topics: topics or regular expressions that are bound whatever the bindings file says.
         bindings: a file of bindings that is read again when it changes.
         pool: brokers with the same pool name share the topics out among them.
+        locality: where this broker is, `/RACK` or `/ZONE/RACK` as bookies are placed: near ones are read; empty for any.
         cache_size: bytes of entries kept in memory.
         tiered_storage: how offloaded ledgers are read.
         dispatch_rate_per_subscription: how much each subscription may deliver in a second.
@@ -108,6 +109,7 @@ class EngineConfig:
     topics: tuple[str, ...] = ()
     bindings: Path | None = None
     pool: str = "default"
+    locality: str = ""
     cache_size: int = 256 << 20
     tiered_storage: TieredConfig = AS_NOTED
     dispatch_rate_per_subscription: DispatchRate = UNLIMITED
@@ -301,6 +303,15 @@ def _flag(value: object) -> bool:
     return value == "true"
 
 
+def _locality(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch(r"(/[^/\s]+)+", text):
+        raise ConfigError(
+            f"{text!r} would be /RACK or /ZONE/RACK, as bookies are placed by pulsar-admin bookies set-bookie-rack"
+        )
+    return text
+
+
 def _path(value: object) -> Path:
     return Path(_text(value))
 
@@ -338,6 +349,7 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "topics": _texts,
     "bindings": _path,
     "pool": _text,
+    "locality": _locality,
     "cache_size": _size,
     "tiered_storage": _tiered_storage,
     "dispatch_rate_per_subscription": _dispatch_rate,

@@ -95,6 +95,11 @@ def parser() -> argparse.ArgumentParser:
     add("--topics", metavar="PATTERN", nargs="+", help="topics to serve: names, or regular expressions over full names")
     add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
     add("--pool", metavar="NAME", help="brokers of one pool share its topics out among them (default 'default')")
+    add(
+        "--locality",
+        metavar="/ZONE/RACK",
+        help="where this broker is: near bookies are read, as `pulsar-admin bookies set-bookie-rack` has placed them",
+    )
     add("--cache-size", metavar="SIZE", help="entries kept in memory, as 512MiB (default 256MiB)")
     add(
         "--tiered-storage",
@@ -203,7 +208,9 @@ async def serve(config: EngineConfig) -> None:
     except MetadataUnavailableError as error:
         raise StartError(f"--metadata-store: {error}") from error
     cluster = ClusterMetadata(store)
-    bookies = BookiePool(cluster.bookie_address, tls=bookie_tls)
+    bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality)
+    if config.locality:
+        cluster.watch_racks(bookies.choice.place)
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)
     fleet = Fleet(store, config.pool, url, tls_url)

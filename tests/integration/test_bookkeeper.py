@@ -346,12 +346,13 @@ def test_the_near_bookie_is_read(make, bookies, monkeypatch) -> None:
     monkeypatch.setattr(BatchConnection, "batch_read", noting)
     places = dict(zip((name for name, _ in bookies), ("/zone-1/a", "/zone-2/a", "/zone-2/b"), strict=True))
 
-    async def locate(bookie_id: str) -> str:
-        return places[bookie_id]
+    async def scene(reader, pool):
+        pool.choice.place(places)
+        return [entry.payload for entry in await reader.read(*MANY)]
 
     for here, near in (("/zone-1/x", 0), ("/zone-2/b", 1)):
         asked.clear()
-        assert read(make(), *MANY, locality=here, locate=locate) == PAYLOADS
+        assert with_reader(make(), scene, locality=here) == PAYLOADS
         assert set(asked) == {bookies[near][0]}
 
 

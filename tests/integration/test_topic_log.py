@@ -22,7 +22,7 @@ from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader, position_at
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 
-from devstack.pulsar.counters import entries_read
+from devstack.pulsar.counters import entries_read, entries_read_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -39,20 +39,24 @@ async def nobody() -> None:
 
 
 @asynccontextmanager
-async def logs_of(pulsar: Endpoints, topic: str, count: int = 1) -> AsyncIterator[list[TopicLog]]:
+async def logs_of(pulsar: Endpoints, topic: str, count: int = 1, locality: str = "") -> AsyncIterator[list[TopicLog]]:
     """Logs of one topic that share a cache."""
     store = ZooKeeperStore(pulsar.metadata_store.removeprefix("zk:"))
     await store.start()
     cluster = ClusterMetadata(store)
-    pool = BookiePool(cluster.bookie_address)
+    pool = BookiePool(cluster.bookie_address, locality=locality)
+    placed = asyncio.Event()
+    racks = cluster.watch_racks(lambda places: (pool.choice.place(places), placed.set()))
     cache = EntryCache(256 << 20)
     logs = [TopicLog(parse_topic_name(topic), cluster, pool, cache, nobody) for _ in range(count)]
     try:
+        await asyncio.wait_for(placed.wait(), DEADLINE_S)
         for log in logs:
             await log.opened()
             await log.refresh()
         yield logs
     finally:
+        racks.stop()
         for log in logs:
             log.close()
         pool.close()
@@ -419,3 +423,31 @@ def test_a_polled_bookie_that_stalls_holds_the_tail_up_for_a_moment_only(
             follower.task.cancel()
 
     asyncio.run(run())
+
+
+def test_of_bookies_in_different_racks_the_near_one_is_read(pulsar, pulsar_client, admin: PulsarAdmin) -> None:
+    namespace = f"public/racks-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    admin.set_persistence(namespace, ensemble=3, write_quorum=3, ack_quorum=3)
+    topic = f"persistent://{namespace}/near"
+    publish(pulsar_client, topic, range(250))
+    placed = pulsar.bookies[:2]
+
+    async def run(near: int) -> list[int]:
+        before = [entries_read_at(url) for url in pulsar.bookie_metrics]
+        async with logs_of(pulsar, topic, locality=f"/rack-{near}") as (log,):
+            assert [number(entry) async for entry in log.entries(follow=False)] == list(range(250))
+        after = [entries_read_at(url) for url in pulsar.bookie_metrics]
+        return [late - early for early, late in zip(before, after, strict=True)]
+
+    try:
+        for index, bookie in enumerate(placed):
+            body = {"rack": f"/rack-{index}", "hostname": f"host-{index}"}
+            admin._request("POST", f"/admin/v2/bookies/racks-info/{bookie}", body=body, query={"group": "default"})
+        for near in range(len(placed)):
+            reads = asyncio.run(run(near))
+            assert reads[near] >= 250
+            assert sum(reads) - reads[near] <= 10, reads  # READ_LAC asks every bookie
+    finally:
+        for bookie in placed:
+            admin._request("DELETE", f"/admin/v2/bookies/racks-info/{bookie}")

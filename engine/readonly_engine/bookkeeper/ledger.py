@@ -203,10 +203,6 @@ class LedgerReader:
 
     # Which bookie to ask
 
-    async def locate(self) -> None:
-        """Learn where the bookies of the last ensemble are, if that matters."""
-        await self._pool.locate(self.metadata.ensembles[-1][1])
-
     def best_first(self) -> list[str]:
         """The bookies of the last ensemble."""
         return self._pool.choice.order(self.metadata.ensembles[-1][1], self._loop.time())

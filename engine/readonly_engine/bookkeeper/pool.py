@@ -16,7 +16,7 @@ from readonly_engine.bookkeeper.replicas import ReplicaChoice
 from readonly_engine.metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from readonly_engine.tls import ClientTls
 
@@ -41,8 +41,8 @@ class BookiePool:
     Args:
         resolve: from a bookie id to its host and port; may raise MetadataError.
         tls: encrypt the connections; None for clear ones.
-        locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first. Empty: no preference.
-        locate: from a bookie id to where it is, in the same form, empty where nobody knows; may raise MetadataError.
+        locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first, as far as `choice` was
+            told where they are. Empty: no preference.
     """
 
     def __init__(
@@ -51,7 +51,6 @@ class BookiePool:
         *,
         tls: ClientTls | None = None,
         locality: str = "",
-        locate: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
         async def connect(make: Callable[[str], Connection], bookie_id: str) -> Connection:
             try:
@@ -61,8 +60,6 @@ class BookiePool:
             return await open_connection(make, bookie_id, host, port, None if tls is None else tls.context())
 
         self.choice = ReplicaChoice(locality, random.random)
-        self._locate = locate if locality else None
-        self._located: set[str] = set()
         self._reads = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
         self._polls = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
         self._batches = _Connections(lambda bookie_id: connect(BatchConnection, bookie_id))
@@ -127,19 +124,6 @@ class BookiePool:
         if found is None:
             found = self._in_flight[bookie_id] = InFlight()
         return found
-
-    async def locate(self, bookies: Iterable[str]) -> None:
-        """Learn where these bookies are, if that matters and is not known yet."""
-        if self._locate is None:
-            return
-        for bookie_id in bookies:
-            if bookie_id not in self._located:
-                self._located.add(bookie_id)
-                try:
-                    self.choice.place(bookie_id, await self._locate(bookie_id))
-                except MetadataError as error:
-                    self._located.discard(bookie_id)
-                    log.info("bookie %s: %s", bookie_id, error)
 
     def close(self) -> None:
         """Close every connection."""

@@ -102,7 +102,6 @@ class EntryReads:
         """
         if metadata.length > 0 and self._average_bytes == FIRST_GUESS_BYTES:
             self._average_bytes = metadata.length // max(metadata.last_entry_id + 1, 1) + ENTRY_OVERHEAD_BYTES
-        await self._pool.locate(bookie for _, _, ensemble in stretches(metadata, first, last) for bookie in ensemble)
         chunks: list[Coroutine[Any, Any, list[Entry]]] = []
         turn = first
         for start, end, ensemble in stretches(metadata, first, last):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 SMOOTHING: Final = 0.2
 """Weight of the newest response time in the moving average."""
@@ -68,9 +68,9 @@ class ReplicaChoice:
         self._places: dict[str, str] = {}
         self._health: dict[str, _Health] = {}
 
-    def place(self, bookie_id: str, location: str) -> None:
-        """Learn where a bookie is."""
-        self._places[bookie_id] = location
+    def place(self, places: Mapping[str, str]) -> None:
+        """Learn where bookies are; nobody knows where those are that are not named."""
+        self._places = dict(places)
 
     def answered(self, bookie_id: str, seconds: float, now: float) -> None:
         """Learn that a bookie answered, and how quickly."""

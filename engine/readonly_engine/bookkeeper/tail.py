@@ -56,7 +56,6 @@ class LacTail:
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
         self._leader: Leader | None = None
-        self._starter: asyncio.Task[None] | None = None
         self._polls: list[asyncio.Task[None]] = []
         self._rest = Rest(self._loop.time())
         self._at_rest = asyncio.Event()
@@ -75,7 +74,9 @@ class LacTail:
             return
         self._ensemble = ensemble
         self._end_polls()
-        self._starter = asyncio.create_task(self._start(ensemble))
+        striped = self._ledger.metadata.write_quorum < len(ensemble)
+        self._leader = None if striped else Leader(self._ledger.best_first(), self._loop.time())
+        self._polls = [asyncio.create_task(self._follow(bookie_id)) for bookie_id in ensemble]
 
     def confirm(self, lac: int, entry: Entry | None = None) -> None:
         """Take a LAC from wherever it came; a lower one than before is ignored."""
@@ -93,18 +94,10 @@ class LacTail:
             self._look.cancel()
 
     def _end_polls(self) -> None:
-        if self._starter is not None:
-            self._starter.cancel()
         for task in self._polls:
             task.cancel()
 
     # Long polls
-
-    async def _start(self, ensemble: tuple[str, ...]) -> None:
-        await self._ledger.locate()
-        striped = self._ledger.metadata.write_quorum < len(ensemble)
-        self._leader = None if striped else Leader(self._ledger.best_first(), self._loop.time())
-        self._polls = [asyncio.create_task(self._follow(bookie_id)) for bookie_id in ensemble]
 
     async def _follow(self, bookie_id: str) -> None:
         backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]

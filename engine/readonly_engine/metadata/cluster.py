@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
+from readonly_engine.metadata.racks import RACKS_PATH, decode_racks
 from readonly_engine.metadata.topic_name import TopicName, decode_name, encode_name
 from readonly_engine.wire.cursors import CursorState, decode_cursor
 from readonly_engine.wire.errors import WireError
@@ -82,6 +83,17 @@ class ClusterMetadata:
             changed(metadata)
 
         return self._store.watch(path, on_change)
+
+    def watch_racks(self, changed: Callable[[dict[str, str]], None]) -> Watch:
+        """Follow where the bookies are: from bookie ids to `/rack` or `/zone/rack`, of those that somebody has placed."""
+
+        def on_change(node: Versioned | None) -> None:
+            try:
+                changed({} if node is None else decode_racks(node.value))
+            except MetadataError as error:
+                log.error("%s", error)  # noqa: TRY400 - the message says it all
+
+        return self._store.watch(RACKS_PATH, on_change)
 
     async def ledger(self, ledger_id: int) -> LedgerMetadata | None:
         """A ledger's metadata, None where it was deleted. What was read before is given while the store does not answer.

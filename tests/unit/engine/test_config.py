@@ -87,6 +87,7 @@ advertised-tls-url: pulsar+ssl://me:7002
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
 pool: red
+locality: /zone-a/rack-1
 cache-size: 1GiB
 tiered-storage:
   read-priority: bookkeeper-first
@@ -117,6 +118,7 @@ log-format: json
     assert (config.listen, config.http) == (("127.0.0.1", 7000), ("::1", 7001))
     assert config.topics == ("orders", "persistent://a/b/.*")
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
+    assert config.locality == "/zone-a/rack-1"
     assert config.tiered_storage == TieredConfig(
         read_priority="bookkeeper-first",
         bucket="offloaded",
@@ -195,6 +197,8 @@ WRONG = [
     ("topics", None, "must be a list of topics or patterns"),
     ("bindings", ["a"], "must be a text"),
     ("pool", "", "must be a text"),
+    ("locality", "rack-1", "'rack-1' would be /RACK or /ZONE/RACK"),
+    ("locality", "/a//b", "'/a//b' would be /RACK or /ZONE/RACK"),
     ("cache-size", "lots", "'lots' would be a size as 64MiB or 1GiB"),
     ("cache-size", "64MB", "would be a size"),
     ("cache-size", -1, "would be a size"),

@@ -95,9 +95,7 @@ def test_distance_counts_the_levels_that_differ(here, there, expected):
 
 def test_the_nearest_healthy_replica_is_first():
     known = choice("/z1/r1")
-    known.place("a", "/z2/r1")
-    known.place("b", "/z1/r2")
-    known.place("c", "/z1/r1")
+    known.place({"a": "/z2/r1", "b": "/z1/r2", "c": "/z1/r1"})
     assert known.order(BOOKIES, 0.0) == ["c", "b", "a"]
     known.failed("c", 0.0)
     assert known.order(BOOKIES, 0.0) == ["b", "a", "c"]
