@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandSubscribe,
+    CommandWatchTopicList,
+    CommandWatchTopicListClose,
+    CommandWatchTopicUpdate,
+)
 
 from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client, wait_for
+from tests.integration.raw_client import RawClient, RefusedError
 
 if TYPE_CHECKING:
     from devstack.pool import Pool
     from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.cluster import PulsarCluster
 
 EARLIEST = pulsar.InitialPosition.Earliest
 KEY_SHARED = pulsar.ConsumerType.KeyShared
@@ -117,3 +126,94 @@ def test_a_producer_on_the_pools_url_publishes_at_the_owner(
         got.append(int(consumer.receive(10_000).data()))
     assert list(dict.fromkeys(got)) == list(range(sent))
     client.close()
+
+
+def test_a_client_that_goes_where_it_is_told_publishes_at_the_owner_itself(
+    own_pool, pulsar_client, admin: PulsarAdmin, topic: str
+) -> None:
+    pool = own_pool(1, "--topics", TESTS)
+    client = quiet_client(pool.url)
+    producer = client.create_producer(topic)
+    producer.send(b"1")
+    versions = [publisher["clientVersion"] for publisher in admin.stats(topic)["publishers"]]
+    assert versions
+    assert all(version.startswith("Pulsar-CPP") for version in versions), versions
+    assert pool.brokers[0].stats()["producers"] == 0
+    client.close()
+
+
+def test_a_pattern_hears_of_new_topics_at_once_also_after_the_connection_broke(
+    own_pool, breakable_pulsar: PulsarCluster, pulsar_client
+) -> None:
+    pool = own_pool(1, "--topics", TESTS)
+    prefix = f"persistent://public/default/test-{uuid.uuid4().hex[:12]}"
+    pulsar_client.create_producer(f"{prefix}-0").close()
+    watch = CommandWatchTopicList(watcher_id=7, namespace="public/default", topics_pattern=f"{prefix}-.*")
+    with RawClient(pool.brokers[0].url) as client:
+        answer = client.request(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST, watch_topic_list=watch))
+        found = answer.watch_topic_list_success
+        assert (found.watcher_id, list(found.topics)) == (7, [f"{prefix}-0"])
+
+        pulsar_client.create_producer(f"{prefix}-1").close()
+        update = heard(client)
+        assert (update.watcher_id, list(update.new_topics)) == (7, [f"{prefix}-1"])
+
+        breakable_pulsar.kill_broker(0)  # the writer URL's
+        breakable_pulsar.start_broker(0)
+        pulsar_client.create_producer(f"{prefix}-2").close()
+        assert list(heard(client, 60).new_topics) == [f"{prefix}-2"]
+
+        close = CommandWatchTopicListClose(watcher_id=7)
+        client.request(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_CLOSE, watch_topic_list_close=close))
+
+
+def heard(client: RawClient, seconds: float = 30) -> CommandWatchTopicUpdate:
+    command, _ = client.wait(lambda command: command.type == BaseCommand.WATCH_TOPIC_UPDATE, seconds)
+    return command.watch_topic_update
+
+
+def test_a_client_that_is_not_told_where_to_go_is_relayed_between_brokers(own_pool, pulsar_client, topic: str) -> None:
+    """Of a client that is not known nobody knows whether it goes where it is told: its messages come through both brokers."""
+    pool = own_pool(2, "--topics", TESTS)
+    publish(pulsar_client, topic, 10)
+    consumers = []
+    for broker in pool.brokers:
+        client = RawClient(broker.url)
+        consumers.append((broker, client))
+        client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+    serving = [bool(claims_of(broker, topic)) for broker, _ in consumers]
+    assert sorted(serving) == [False, True]
+    broker, client = consumers[serving.index(False)]
+    assert next(iter(broker.stats()["topics"][topic]["subscriptions"].values()))["servedBy"] != "owner"
+    client.flow(5)
+    for _ in range(5):
+        client.receive()
+    for _, client in consumers:
+        client.close()
+
+
+def test_limits_are_refused_in_words_that_clients_understand(own_pool, topic: str) -> None:
+    pool = own_pool(
+        1,
+        "--topics",
+        TESTS,
+        "--max-connections",
+        "3",
+        "--max-consumers-per-topic",
+        "2",
+        "--max-consumers-per-subscription",
+        "1",
+    )
+    url = pool.brokers[0].url
+    first = RawClient(url)
+    first.subscribe(topic, "a", sub_type=CommandSubscribe.Shared, consumer_id=1)
+    with pytest.raises(RefusedError, match="Subscription reached max consumers limit"):
+        first.subscribe(topic, "a", sub_type=CommandSubscribe.Shared, consumer_id=2)
+    first.subscribe(topic, "b", sub_type=CommandSubscribe.Shared, consumer_id=3)
+    with pytest.raises(RefusedError, match="Topic reached max consumers limit"):
+        first.subscribe(topic, "c", sub_type=CommandSubscribe.Shared, consumer_id=4)
+    others = [RawClient(url) for _ in range(2)]
+    with pytest.raises(RefusedError, match="Reached the maximum number of connections"):
+        RawClient(url)
+    for client in (first, *others):
+        client.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from readonly_engine.broker.balance import Balancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, load_bindings
 from readonly_engine.broker.claims import Act, ClaimKey
-from readonly_engine.broker.connection import ClientConnection
+from readonly_engine.broker.connection import WRITE_BUFFER_BYTES, ClientConnection
 from readonly_engine.broker.drain import drain
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.listen import TlsListener
@@ -68,6 +68,7 @@ class Broker:
         self.claiming = claiming
         self.limits = limits
         self.moves = Moves()
+        self.slow_clients = 0
         self.draining = False
         self._rotation = Rotation(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
         self._balancer = Balancer(self)
@@ -136,6 +137,11 @@ class Broker:
         """Wait for what runs beside."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
+
+    @property
+    def pressed(self) -> bool:
+        """Whether what waits for slow clients comes near to what may wait in all."""
+        return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
 
     def serves(self, topic: TopicName) -> bool:
         """Whether consumers of a topic are taken here."""

@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 WRITE_BUFFER_BYTES = 1 << 20
 """Above this a client gets no more messages until it has read some."""
 
+NARROW_BUFFER_BYTES = 64 << 10
+"""The same while so many clients are slow that their buffers together would be too much."""
+
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
@@ -60,6 +63,7 @@ class ClientConnection(asyncio.Protocol):
         self.broker = broker
         self.identity = Identity()
         self.writable = True
+        self._narrow = False
         self.peer = "?"
         self.client_version = ""
         self.address = ""
@@ -89,6 +93,11 @@ class ClientConnection(asyncio.Protocol):
         return list(self._producers.values())
 
     @property
+    def buffered(self) -> int:
+        """Bytes that wait for the client to read them."""
+        return 0 if self._transport is None or self._closed else self._transport.get_write_buffer_size()
+
+    @property
     def tls(self) -> bool:
         """Whether the client speaks TLS."""
         return self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
@@ -111,6 +120,9 @@ class ClientConnection(asyncio.Protocol):
         frames, self._out = self._out, []
         if self._transport is not None and not self._closed:
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            if self.broker.pressed and not self._narrow and self.buffered > NARROW_BUFFER_BYTES:
+                self._narrow = True
+                self._transport.set_write_buffer_limits(high=NARROW_BUFFER_BYTES)
 
     def respond(self, command: BaseCommand, request_id: int) -> None:
         """Send a response under the id of the client's request."""
@@ -167,12 +179,17 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Called by asyncio."""
         self.writable = False
+        self.broker.slow_clients += 1
         for consumer in self.consumers:
             consumer.writable_changed(writable=False)
 
     def resume_writing(self) -> None:
         """Called by asyncio."""
         self.writable = True
+        self.broker.slow_clients -= 1
+        if self._narrow and self._transport is not None:
+            self._narrow = False
+            self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         for consumer in self.consumers:
             consumer.writable_changed(writable=True)
 
@@ -181,6 +198,8 @@ class ClientConnection(asyncio.Protocol):
         self._closed = True
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
+        if not self.writable:
+            self.broker.slow_clients -= 1
         self.broker.limits.disconnect(self.address)
         self.broker.keep_alive.discard(self)
         self._login.gone()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -11,14 +13,21 @@ from prometheus_client.registry import Collector
 from readonly_engine.broker.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from prometheus_client.metrics_core import Metric
 
     from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.subscription import Counters
     from readonly_engine.topic.cache import EntryCache
 
 _LABELS = ["topic", "subscription"]
+
+MOST_LABELS = 1000
+"""With more subscriptions than this they are counted by topic, and with ten times as many all together."""
+
+_READER = re.compile(r"(reader|multiTopicsReader)-[0-9a-f]+")
+"""Clients make a name for each reader (ReaderImpl, MultiTopicsReaderImpl)."""
 
 
 class BrokerCollector(Collector):
@@ -37,15 +46,17 @@ class BrokerCollector(Collector):
         acks = CounterMetricFamily("pulsar_readonly_acks_relayed", "Acks relayed to the owner", labels=_LABELS)
         failures = CounterMetricFamily("pulsar_readonly_read_failures", "Reads that were tried again", labels=_LABELS)
         consumers = GaugeMetricFamily("pulsar_readonly_consumers", "Consumers connected", labels=_LABELS)
-        for (topic, name), counters in self._broker.topics.counters.items():
-            labels = [str(topic), name]
+        for labels, counters in self._labelled():
             dispatched.add_metric(labels, counters.messages)
             size.add_metric(labels, counters.bytes)
             acks.add_metric(labels, counters.acks)
             failures.add_metric(labels, counters.read_failures)
+        connected: Counter[tuple[str, str]] = Counter()
         for topic, served in self._broker.topics.all:
             for name, subscription in served.subscriptions.items():
-                consumers.add_metric([str(topic), name], len(subscription.consumers))
+                connected[self._label(str(topic), name)] += len(subscription.consumers)
+        for (topic_label, name), count in connected.items():
+            consumers.add_metric([topic_label, name], count)
         yield from (dispatched, size, acks, failures, consumers)
         passing = GaugeMetricFamily(
             "pulsar_readonly_passed_through", "Subscriptions left to the owner, by the reason", labels=["reason"]
@@ -57,8 +68,61 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)
         )
+        yield from self._fleet()
         yield GaugeMetricFamily("pulsar_readonly_cache_bytes", "Bytes of entries in the cache", value=self._cache.size)
         yield CounterMetricFamily("pulsar_readonly_cache_hits", "Entries found in the cache", value=self._cache.hits)
         yield CounterMetricFamily(
             "pulsar_readonly_cache_misses", "Entries not found in the cache", value=self._cache.misses
         )
+
+    def _fleet(self) -> Iterator[Metric]:
+        broker = self._broker
+        relayed = sum(consumer.passage is not None and bool(consumer.via) for consumer in broker.consumers)
+        producers = sum(len(connection.producers) for connection in broker.connections)
+        buffered = sum(connection.buffered for connection in broker.connections)
+        for name, text, value in (
+            ("members", "Brokers of the pool", len(broker.fleet.members)),
+            ("claims", "Shared and Key_Shared subscriptions that this broker has claimed", len(broker.claiming.held)),
+            (
+                "resting",
+                "1 while claimed subscriptions rest, because ZooKeeper does not answer",
+                broker.claiming.resting,
+            ),
+            ("consumers_to_peers", "Consumers that are relayed to another broker of the pool", relayed),
+            ("producers", "Producers that are relayed to their owner", producers),
+            ("slow_clients", "Clients that do not read what is sent to them", broker.slow_clients),
+            ("buffered_bytes", "Bytes that wait for clients to read them", buffered),
+        ):
+            yield GaugeMetricFamily(f"pulsar_readonly_{name}", text, value=value)
+        yield CounterMetricFamily(
+            "pulsar_readonly_moved",
+            "Producers and consumers that were sent where they belong",
+            value=broker.moves.moved,
+        )
+        yield CounterMetricFamily(
+            "pulsar_readonly_refused", "Connections and consumers refused by a limit", value=broker.limits.refused
+        )
+
+    def _labelled(self) -> Iterable[tuple[tuple[str, str], Counters]]:
+        """The counters by their labels; those of many subscriptions together where there would be too many labels."""
+        found: dict[tuple[str, str], Counters] = {}
+        for (topic, name), counters in self._broker.topics.counters.items():
+            label = self._label(str(topic), name)
+            total = found.get(label)
+            if total is None:
+                found[label] = replace(counters)
+            else:
+                total.messages += counters.messages
+                total.bytes += counters.bytes
+                total.acks += counters.acks
+                total.read_failures += counters.read_failures
+        return found.items()
+
+    def _label(self, topic: str, subscription: str) -> tuple[str, str]:
+        """The labels of a subscription: its names, while there are not too many; readers of a topic are one."""
+        known = self._broker.topics.counters
+        if len(known) > MOST_LABELS * 10:
+            return "", ""
+        if _READER.fullmatch(subscription):
+            return topic, "reader"
+        return topic, "" if len(known) > MOST_LABELS else subscription

@@ -29,6 +29,7 @@ class Statistics:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._rates: Rates[object] = Rates()
+        self._passing: dict[tuple[TopicName, str], str] = {}
 
     def document(self, only: str | None = None) -> dict[str, Any]:
         """All topics that have consumers here, the pool, and its claims of this broker.
@@ -42,6 +43,8 @@ class Statistics:
         for consumer in broker.consumers:
             if consumer.passage is not None:
                 relayed.setdefault(consumer.topic, []).append(consumer)
+        passing = broker.topics.passing.passing
+        self._passing = {(one.topic, one.subscription): one.text for one in passing}
         served = dict(broker.topics.all)
         topics = {
             str(topic): self._topic(topic, served.get(topic), relayed.get(topic, ()), counted, now)
@@ -56,10 +59,10 @@ class Statistics:
             "url": broker.fleet.url,
             "connections": len(broker.connections),
             "consumers": broker.limits.consumers,
+            "bufferedBytes": sum(connection.buffered for connection in broker.connections),
+            "producers": sum(len(connection.producers) for connection in broker.connections),
             "claims": [{"topic": str(key.topic), "subscription": key.subscription} for key in broker.claiming.held],
-            "passedThrough": [
-                found._asdict() | {"topic": str(found.topic)} for found in broker.topics.passing.passing
-            ],
+            "passedThrough": [found._asdict() | {"topic": str(found.topic)} for found in broker.topics.passing.passing],
         }
 
     def _topic(
@@ -113,10 +116,7 @@ class Statistics:
             },
         )
         if not consumer.via:
-            passing = self._broker.topics.passing.passing
-            entry["passedThrough"] = next(
-                (one.text for one in passing if (one.topic, one.subscription) == (consumer.topic, name)), ""
-            )
+            entry["passedThrough"] = self._passing.get((consumer.topic, name), "")
         document = self._consumer(consumer, counted, now)
         entry["consumers"].append(document)
         for key in (*_SUMS, "unackedMessages"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from readonly_engine.broker.dispatch.rate import DispatchRate
+from readonly_engine.broker.limits import LimitSettings
 from readonly_engine.config import KEYS, Address, ConfigError, make_config, read_config_file
 from readonly_engine.tiered.config import TieredConfig
 from readonly_engine.tls import TlsFiles
@@ -96,6 +97,11 @@ tiered-storage:
   read-size: 256KiB
 dispatch-rate-per-subscription: {messages: 1000}
 dispatch-rate-per-broker: {messages: 5000, bytes: 64MiB}
+max-connections: 1000
+max-connections-per-ip: "100"
+max-consumers-per-topic: 50
+max-consumers-per-subscription: 10
+max-buffered-bytes: 1GiB
 log-level: debug
 log-format: json
 """)
@@ -117,6 +123,13 @@ log-format: json
     assert config.admin_token_file == Path("/run/secrets/token")
     assert (config.listen, config.http) == (("127.0.0.1", 7000), ("::1", 7001))
     assert config.topics == ("orders", "persistent://a/b/.*")
+    assert config.limits == LimitSettings(
+        connections=1000,
+        connections_per_ip=100,
+        consumers_per_topic=50,
+        consumers_per_subscription=10,
+        buffered_bytes=1 << 30,
+    )
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
     assert config.locality == "/zone-a/rack-1"
     assert config.tiered_storage == TieredConfig(
@@ -213,6 +226,11 @@ WRONG = [
     ("dispatch-rate-per-broker", {"message": 5}, "would be a mapping of what a second allows"),
     ("dispatch-rate-per-subscription", {"messages": -1}, "messages: -1 would be a number of messages a second"),
     ("dispatch-rate-per-subscription", "{bytes: 5MB}", "bytes: '5MB' would be a size as 64MiB or 1GiB"),
+    ("max-connections", "many", "'many' would be a number, 0 for no limit"),
+    ("max-connections-per-ip", -1, "-1 would be a number, 0 for no limit"),
+    ("max-consumers-per-topic", True, "True would be a number, 0 for no limit"),
+    ("max-consumers-per-subscription", 1.5, "1.5 would be a number, 0 for no limit"),
+    ("max-buffered-bytes", "1GB", "'1GB' would be a size as 64MiB or 1GiB"),
     ("log-level", "loud", "'loud' would be one of debug, info, warning, error"),
     ("log-format", "xml", "'xml' would be one of text, json"),
 ]

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from readonly_engine.broker.moves import ONCE_IN_S, Moves, close_consumer, close_producer
+from readonly_engine.wire.commands import decode_command
+
+NEW, OLD = "Pulsar-Java-v4.0.8", "Pulsar-Java-v2.11.4"
+
+
+def test_a_client_that_would_not_go_is_not_moved():
+    moves = Moves()
+    assert not moves.may(OLD, "a", 0.0)
+    assert moves.moved == 0
+
+
+def test_a_client_that_comes_back_at_once_is_not_moved_again():
+    moves = Moves()
+    assert moves.may(NEW, "a", 100.0)
+    assert not moves.may(NEW, "a", 100.0 + ONCE_IN_S - 1)
+    assert moves.may(NEW, "b", 101.0)
+    assert moves.may(NEW, "a", 100.0 + ONCE_IN_S)
+    assert moves.moved == 3
+
+
+def test_a_close_names_where_to_go():
+    command, _ = decode_command(close_producer(5, "pulsar://a:1", "pulsar+ssl://a:2")[4:])
+    close = command.close_producer
+    assert (close.producer_id, close.assigned_broker_service_url) == (5, "pulsar://a:1")
+    assert close.assigned_broker_service_url_tls == "pulsar+ssl://a:2"
+    command, _ = decode_command(close_consumer(6)[4:])
+    assert command.close_consumer.consumer_id == 6
+    assert not command.close_consumer.HasField("assigned_broker_service_url")
+    assert not command.close_consumer.HasField("assigned_broker_service_url_tls")
