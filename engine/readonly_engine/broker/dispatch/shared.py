@@ -109,7 +109,8 @@ class SharedDispatcher(MultipleDispatcher):
         if self._turn >= count:
             self._turn = self._turn_used = 0
         current = receivers[self._turn]
-        if self._turn_used < self.BATCH and current.ready:
+        highest = receivers[0].priority
+        if self._turn_used < self.BATCH and current.ready and current.priority == highest:
             self._turn_used += 1
             return current
         chosen = -1
@@ -118,7 +119,7 @@ class SharedDispatcher(MultipleDispatcher):
             receiver = receivers[index]
             if receiver.ready and (chosen < 0 or receiver.priority < receivers[chosen].priority):
                 chosen = index
-                if receiver.priority == receivers[0].priority:
+                if receiver.priority == highest:
                     break
         if chosen < 0:
             return None

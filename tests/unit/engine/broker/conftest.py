@@ -19,12 +19,18 @@ class Topic:
         self.ledgers = {1: []}
         self.tell()
 
-    def write(self, messages=1, *, marker=False):
+    def write(self, messages=1, *, marker=False, key=None, deliver_at=0, chunk=None):
         ledger_id = max(self.ledgers)
         entries = self.ledgers[ledger_id]
         metadata = MessageMetadata(producer_name="p", num_messages_in_batch=messages)
         if marker:
             metadata.marker_type = MarkerType.TXN_COMMIT
+        if key is not None:
+            metadata.partition_key = key
+        if deliver_at:
+            metadata.deliver_at_time = deliver_at
+        if chunk is not None:
+            metadata.uuid, metadata.chunk_id, metadata.num_chunks_from_msg = chunk
         encoded = metadata.SerializeToString()
         payload = len(encoded).to_bytes(4, "big") + encoded
         entries.append(TopicEntry(Entry(ledger_id, len(entries), len(entries) - 1, 0, payload)))

@@ -1,0 +1,165 @@
+"""Acks of batches, message by message, as the owner takes them with acknowledgmentAtBatchIndexLevelEnabled and without."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.broker.acks import apply_ack
+from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
+from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.dispatch.shared import SharedDispatcher
+from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.wire.bit_set import bits_of, words_of
+from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe
+
+SHARED, EXCLUSIVE = CommandSubscribe.Shared, CommandSubscribe.Exclusive
+NOW = 0
+
+
+class Scene:
+    """A topic, a cursor and a consumer that has got everything."""
+
+    def __init__(self, topic, kind=SHARED, limits=DEFAULT_LIMITS, batch_acks=True):
+        self.topic, self.kind, self.batch_acks = topic, kind, batch_acks
+        self.cursor = CursorCopy(topic.chain, EARLIEST)
+        self.receiver = Receiver(permits=1000)
+        self.dispatcher = (
+            SharedDispatcher(topic.chain, self.cursor, limits)
+            if kind == SHARED
+            else SingleActiveDispatcher(topic.chain, self.cursor, elected=False)
+        )
+        self.dispatcher.add(self.receiver)
+        self.deliveries = self.pump()
+
+    def pump(self):
+        found = []
+        while (want := self.dispatcher.want(NOW)) is not None:
+            entries = self.topic.read(*want)
+            if not entries:
+                break
+            found += self.dispatcher.offer(entries, NOW)
+        return found
+
+    def ack(self, position, unacked=None, *, cumulative=False):
+        kind = CommandAck.Cumulative if cumulative else CommandAck.Individual
+        ack = CommandAck(ack_type=kind)
+        words = () if unacked is None else words_of(unacked) or [0]
+        ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id, ack_set=words)
+        return apply_ack(ack, self.kind, self.cursor, self.dispatcher, self.receiver, batch_acks=self.batch_acks)
+
+
+def test_what_is_left_of_a_batch_is_delivered_again_and_costs_its_permits(topic):
+    position = topic.write(messages=10)
+    scene = Scene(topic)
+    assert scene.receiver.permits == 990
+    scene.ack(position, 0b1111100000)
+    assert scene.receiver.pending == {position: 5}
+    assert scene.receiver.unacked == 5
+    scene.dispatcher.redeliver(scene.receiver, [position])
+    (delivery,) = scene.pump()
+    assert (delivery.redelivery_count, delivery.unacked) == (1, 0b1111100000)
+    assert scene.receiver.permits == 985
+    assert scene.receiver.pending == {position: 5}
+
+
+def test_parts_of_several_acks_add_up_to_the_whole(topic):
+    position = topic.write(messages=4)
+    scene = Scene(topic)
+    assert scene.ack(position, 0b1010).completed == []
+    assert scene.ack(position, 0b0111).completed == []
+    assert scene.cursor.unacked_of(position) == 0b0010
+    assert scene.ack(position, 0b1101).completed == [position]
+    assert scene.cursor.is_acked(position)
+    assert scene.receiver.pending == {}
+    assert scene.ack(position, 0b1111).completed == [], "acked is acked"
+
+
+def test_without_the_setting_a_batch_is_acked_whole_or_not_at_all(topic):
+    first, second = topic.write(messages=4), topic.write(messages=4)
+    scene = Scene(topic, batch_acks=False)
+    scene.ack(first, 0b1000)
+    scene.ack(first, 0b0000)
+    assert not scene.cursor.is_acked(first)
+    assert scene.receiver.pending == {first: 4, second: 4}
+    scene.ack(first)
+    assert scene.cursor.mark_delete == first
+
+
+@pytest.mark.parametrize("batch_acks", [False, True])
+def test_a_cumulative_ack_within_a_batch(topic, batch_acks):
+    first, second, third = (topic.write(messages=4) for _ in range(3))
+    scene = Scene(topic, EXCLUSIVE, batch_acks=batch_acks)
+    scene.ack(second, 0b1100, cumulative=True)
+    assert scene.cursor.mark_delete == first
+    assert scene.cursor.unacked_of(second) == (0b1100 if batch_acks else 0)
+    scene.ack(second, 0b1110, cumulative=True)
+    assert scene.cursor.unacked_of(second) == (0b1100 if batch_acks else 0), "it does not go back"
+    scene.dispatcher.redeliver(scene.receiver, [])
+    assert [(d.entry.position, d.unacked) for d in scene.pump()] == [(second, 0b1100 * batch_acks), (third, 0)]
+    scene.ack(third, cumulative=True)
+    assert scene.cursor.unacked_of(second) == 0
+
+
+def test_a_cumulative_ack_means_nothing_where_consumers_share_the_work(topic):
+    topic.write()
+    last = topic.write()
+    scene = Scene(topic)
+    scene.ack(last, cumulative=True)
+    assert scene.cursor.mark_delete == EARLIEST
+
+
+def test_acks_let_a_consumer_go_on_that_has_too_much_unacked(topic):
+    positions = [topic.write() for _ in range(8)]
+    scene = Scene(topic, limits=UnackedLimits(consumer=4, subscription=0))
+    assert [d.entry.position for d in scene.deliveries] == positions[:4]
+    assert scene.receiver.blocked
+    assert not scene.ack(positions[0]).unblocked
+    assert scene.pump() == []
+    assert scene.ack(positions[1]).unblocked, "half is acked"
+    assert [d.entry.position for d in scene.pump()] == positions[4:6]
+
+
+def test_a_subscription_with_too_much_unacked_gets_nothing_new_but_what_is_delivered_again(topic):
+    positions = [topic.write() for _ in range(8)]
+    scene = Scene(topic, limits=UnackedLimits(consumer=0, subscription=4))
+    assert len(scene.deliveries) == 4
+    other = Receiver(permits=1000)
+    scene.dispatcher.add(other)
+    assert scene.pump() == []
+    scene.dispatcher.redeliver(scene.receiver, [positions[0]])
+    assert [d.entry.position for d in scene.pump()] == [positions[0]]
+    scene.ack(positions[1])
+    scene.ack(positions[2])
+    assert scene.pump() == []
+    assert scene.ack(positions[3]).unblocked, "less than half is left"
+    assert len(scene.pump()) == 3
+
+
+def test_a_consumer_that_gives_everything_back_is_not_blocked_any_more(topic):
+    for _ in range(4):
+        topic.write()
+    scene = Scene(topic, limits=UnackedLimits(consumer=4, subscription=0))
+    assert scene.receiver.blocked
+    scene.dispatcher.redeliver(scene.receiver, [])
+    assert [d.redelivery_count for d in scene.pump()] == [1] * 4
+
+
+def test_the_owners_stored_parts_are_taken(topic):
+    first, second = topic.write(messages=3), topic.write(messages=3)
+    cursor = CursorCopy(topic.chain, first)
+    cursor.load_batches([(first, 0b1), (second, 0b110), (Position(9, 9), 0)])
+    assert cursor.unacked_of(first) == 0
+    assert cursor.unacked_of(second) == 0b110
+    cursor.load_batches([(second, 0b011)])
+    assert cursor.unacked_of(second) == 0b010
+
+
+@given(st.integers(0, (1 << 200) - 1))
+def test_bits_and_words(bits):
+    words = words_of(bits)
+    assert all(-(1 << 63) <= word < 1 << 63 for word in words)
+    assert bits_of(words) == bits
+    assert not words or words[-1]
