@@ -48,14 +48,16 @@ async def admit(
     admitted = False
     try:
         from_peer = _take_mark(subscribe)
-        if subscribe.sub_type in CLAIMED_TYPES:
+        # A consumer of another topic comes by a lookup from before, or through a proxy of the writable cluster.
+        bound = broker.bindings.covers(topic)
+        if bound and subscribe.sub_type in CLAIMED_TYPES:
             hold = await broker.claiming.hold(ClaimKey(topic, subscribe.subscription))
             if hold.url and from_peer:
                 raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
         via = hold.url if hold is not None else ""
         if via:
             subscribe.metadata.add(key=RELAYED_BY, value=broker.fleet.url)
-        pass_through = bool(via) or await broker.topics.passing.admit(topic, subscribe)
+        pass_through = not bound or bool(via) or await broker.topics.passing.admit(topic, subscribe)
         consumer = Consumer(client, topic, subscribe, pass_through=pass_through, via=via, hold=hold)
         answer = await consumer.relayed.attach()
         if not pass_through:
@@ -64,7 +66,7 @@ async def admit(
             consumer.joined(subscription)
             if hold is not None and broker.claiming.resting:
                 subscription.pause()
-        elif not via:
+        elif bound and not via:
             broker.topics.passing.enter(consumer)
         if consumer.left:
             raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.fleet import Fleet, Member
     from readonly_engine.broker.limits import Limits
     from readonly_engine.broker.topics import ServedTopics
-    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.owners import Owners
     from readonly_engine.tls import Reloaded
 
@@ -142,10 +141,6 @@ class Broker:
     def pressed(self) -> bool:
         """Whether what waits for slow clients comes near to what may wait in all."""
         return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
-
-    def serves(self, topic: TopicName) -> bool:
-        """Whether consumers of a topic are taken here."""
-        return not self.draining and self.bindings.covers(topic)
 
     def choose_broker(self, *, tls: bool) -> Member | None:
         """The broker of the pool for the next consumer; None where there is none.

@@ -308,10 +308,8 @@ class ClientConnection(asyncio.Protocol):
         except TopicNameError as error:
             self.refuse(request_id, ServerError.InvalidTopicName, str(error))
             return
-        if not self.broker.serves(topic):
-            self.refuse(
-                request_id, ServerError.ServiceNotReady, f"{topic} is not served by this broker; look it up again"
-            )
+        if self.broker.draining:
+            self.refuse(request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
             return
         task = self.spawn(self._join(topic, subscribe))
         self._subscribing[consumer_id] = task
