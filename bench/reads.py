@@ -139,6 +139,7 @@ async def _log(endpoints: Endpoints, topic: str) -> AsyncIterator[TopicLog]:
     finally:
         log.close()
         pool.close()
+        await pool.wait_closed()
         await store.close()
 
 

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate
 from readonly_engine.broker.limits import LimitSettings
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.url import hosts_in
 from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
 from readonly_engine.tls import TlsFiles
 from readonly_engine.yaml_file import YamlFileError, parse_yaml, read_yaml
@@ -17,7 +19,7 @@ from readonly_engine.yaml_file import YamlFileError, parse_yaml, read_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB)?")
+_SIZE = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB)?")
 _UNITS = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -178,7 +180,7 @@ class EngineConfig:
     @property
     def zookeeper_hosts(self) -> str:
         """The metadata store as ZooKeeper's clients write it."""
-        return self.metadata_store.removeprefix("zk:")
+        return hosts_in(self.metadata_store)
 
 
 def _text(value: object) -> str:
@@ -189,8 +191,10 @@ def _text(value: object) -> str:
 
 def _metadata_store(value: object) -> str:
     text = _text(value)
-    if not re.fullmatch(r"zk:[^/:,\s]+:\d+(,[^/:,\s]+:\d+)*(/\S*)?", text):
-        raise ConfigError(f"{text!r} would be zk:HOST:PORT[,HOST:PORT...][/chroot]")
+    try:
+        hosts_in(text)
+    except MetadataError as error:
+        raise ConfigError(str(error)) from error
     return text
 
 
@@ -238,7 +242,7 @@ def _url(scheme: str) -> Callable[[object], str]:
 def _address(value: object) -> Address:
     text = _text(value)
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
         raise ConfigError(f"{text!r} would be HOST:PORT")
     return Address(host.strip("[]"), int(port))
 
@@ -258,7 +262,7 @@ def _size(value: object) -> int:
 
 def _count(value: object) -> int:
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-    if not text.isdecimal():
+    if not re.fullmatch("[0-9]{1,18}", text):
         raise ConfigError(f"{value!r} would be a number, 0 for no limit")
     return int(text)
 

@@ -246,6 +246,7 @@ async def serve(config: EngineConfig) -> None:
         await http.close()
         await admin.close()
         bookies.close()
+        await bookies.wait_closed()
         tiered.close()
         await store.close()
 

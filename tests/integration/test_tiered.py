@@ -160,10 +160,8 @@ async def topic_log(
     finally:
         log.close()
         await store.close()
-        for kind in (pool._reads, pool._polls, pool._batches):
-            if kind._opening:  # a connection that is cancelled amid its opening is left to the garbage collector
-                await asyncio.wait(kind._opening.values(), timeout=DEADLINE_S)
         pool.close()
+        await pool.wait_closed()
 
 
 def read_all(stack: PulsarCluster, topic: str, tiered: TieredStorage | None = None) -> list[tuple[Position, bytes]]:

@@ -60,6 +60,7 @@ async def logs_of(pulsar: Endpoints, topic: str, count: int = 1, locality: str =
         for log in logs:
             log.close()
         pool.close()
+        await pool.wait_closed()
         await store.close()
 
 

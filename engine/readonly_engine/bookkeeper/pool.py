@@ -130,6 +130,12 @@ class BookiePool:
         for connections in (self._reads, self._polls, self._batches):
             connections.close()
 
+    async def wait_closed(self) -> None:
+        """After `close`: wait until what was being opened then is closed too, before the event loop ends."""
+        for connections in (self._reads, self._polls, self._batches):
+            await connections.wait_closed()
+        await asyncio.sleep(0)  # transports tell of their end in the next turn
+
 
 class _Connections(Generic[Connection]):
     """One connection a bookie, of one kind; opened once, whoever asks meanwhile."""
@@ -172,6 +178,9 @@ class _Connections(Generic[Connection]):
             task.cancel()
         for connection in self._open.values():
             connection.close()
+
+    async def wait_closed(self) -> None:
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
 
     async def _keep(self, bookie_id: str) -> Connection:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
@@ -12,7 +11,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
-from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
+from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.store import SessionEvent, Versioned, check_own, is_own
 from readonly_engine.metadata.watches import NodeWatch, Seen
 
@@ -31,21 +30,6 @@ ZooKeeper's leader takes (a few seconds) and than a busy machine may keep heartb
 """
 REGISTER_RETRY_S = 1.0
 _PRUNE_WATCHES = 100
-
-
-_URL = re.compile(r"zk:([^/:,\s]+:\d+(?:,[^/:,\s]+:\d+)*(?:/\S*)?)")
-
-
-def hosts_in(url: str) -> str:
-    """The hosts in a metadata store's URL, as ZooKeeper's clients write them.
-
-    Raises:
-        MetadataError: another kind of store, or no URL.
-    """
-    match = _URL.fullmatch(url)
-    if match is None:
-        raise MetadataError(f"{url!r} would be zk:HOST:PORT[,HOST:PORT...][/chroot]")
-    return match[1]
 
 
 class ZooKeeperStore:

@@ -13,10 +13,10 @@ from readonly_engine.topic.reading import position_at
 if TYPE_CHECKING:
     from readonly_engine.topic.log import TopicLog
 
-_POSITION = re.compile(r"(\d+):(\d+)")
-_AGO = re.compile(r"(\d+)(s|m|h|d)")
+_POSITION = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
+_AGO = re.compile(r"([0-9]{1,12})(s|m|h|d)")
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_EPOCH_MS = re.compile(r"\d{12,14}")
+_EPOCH_MS = re.compile(r"[0-9]{12,14}")
 
 Start = str | Position | int
 """`earliest`, `latest`, a position, or a time in ms since the epoch."""

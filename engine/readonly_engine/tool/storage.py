@@ -11,7 +11,8 @@ from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.zookeeper import ZooKeeperStore, hosts_in
+from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.topic.cache import EntryCache
@@ -124,4 +125,5 @@ async def storage_at(url: str | None) -> AsyncIterator[Storage]:
     finally:
         tiered.close()
         pool.close()
+        await pool.wait_closed()
         await store.close()

@@ -212,6 +212,8 @@ WRONG = [
     ("pool", "", "must be a text"),
     ("locality", "rack-1", "'rack-1' would be /RACK or /ZONE/RACK"),
     ("locality", "/a//b", "'/a//b' would be /RACK or /ZONE/RACK"),
+    ("cache-size", "9" * 5000, "would be a size as 64MiB or 1GiB"),
+    ("listen", "host:" + "9" * 5000, "would be HOST:PORT"),
     ("cache-size", "lots", "'lots' would be a size as 64MiB or 1GiB"),
     ("cache-size", "64MB", "would be a size"),
     ("cache-size", -1, "would be a size"),

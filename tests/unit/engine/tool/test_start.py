@@ -35,7 +35,23 @@ def test_a_time_without_a_zone_is_local():
     assert parse_start("2023-11-14T22:13:20", NOW) == int(datetime(2023, 11, 14, 22, 13, 20).timestamp() * 1000)  # noqa: DTZ001
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "12:", ":1", "-1:0", "10", "10w", "2023-13-01", "1:2:3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "12:",
+        ":1",
+        "-1:0",
+        "10",
+        "10w",
+        "2023-13-01",
+        "1:2:3",
+        "9" * 5000,
+        "9" * 5000 + ":0",
+        "9" * 5000 + "d",
+    ],
+)
 def test_anything_else_is_refused_with_what_would_be_right(text):
     with pytest.raises(ToolError, match="must be earliest, latest, LEDGER:ENTRY"):
         parse_start(text, NOW)
