@@ -1,0 +1,119 @@
+"""From which copy a ledger is read. Both copies are functions here: which one is asked, and what follows when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.tiered.config import BOOKKEEPER_FIRST, TieredConfig
+from readonly_engine.tiered.errors import TieredStorageError
+from readonly_engine.topic.sources import LedgerSources
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+
+TOPIC = parse_topic_name("persistent://public/default/orders")
+PRIORITIES = {"tiered": TieredConfig(), "bookies": TieredConfig(read_priority=BOOKKEEPER_FIRST)}
+
+
+def topic(*, complete=True, deleted=False):
+    info = ManagedLedgerInfo()
+    made = info.ledger_info.add(ledger_id=3, entries=5, size=1, timestamp=1)
+    made.offload_context.complete = complete
+    made.offload_context.bookkeeper_deleted = deleted
+    return info
+
+
+class Copies:
+    def __init__(self, first="tiered"):
+        self.asked = []
+        self.failing = set()
+        self.config = PRIORITIES[first]
+
+    async def bookies(self, _ledger_id, _first, _last):
+        self.asked.append("bookies")
+        if "bookies" in self.failing:
+            raise BookKeeperError("no bookie")
+        return ["entries of the bookies"]
+
+    async def open(self, path, ledger_id, _context):
+        assert (path, ledger_id) == ("public/default/persistent/orders", 3)
+        return SimpleNamespace(read=self.read)
+
+    async def read(self, _first, _last):
+        self.asked.append("tiered")
+        if "tiered" in self.failing:
+            raise TieredStorageError("no object")
+        return ["entries of the store"]
+
+
+def play(info, copies, scene, *, with_tiered=True):
+    async def run():
+        sources = LedgerSources(TOPIC, copies.bookies, copies if with_tiered else None)
+        sources.topic_changed(info)
+        await scene(sources)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("first", "info", "asked"),
+    [
+        ("tiered", topic(), ["tiered"]),
+        ("bookies", topic(), ["bookies"]),
+        ("bookies", topic(deleted=True), ["tiered"]),
+        ("tiered", topic(complete=False), ["bookies"]),
+        ("tiered", None, ["bookies"]),
+    ],
+)
+def test_the_copy_is_the_owners_choice(first, info, asked):
+    copies = Copies(first)
+
+    async def scene(sources):
+        assert await sources.read(3, 0, 4) == [f"entries of the {'store' if asked == ['tiered'] else 'bookies'}"]
+
+    play(info, copies, scene)
+    assert copies.asked == asked
+
+
+@pytest.mark.parametrize("first", ["tiered", "bookies"])
+def test_where_one_copy_fails_the_other_is_read_and_stays_the_first_choice_for_a_while(first, caplog):
+    copies = Copies(first)
+    other = {"tiered": "bookies", "bookies": "tiered"}[first]
+
+    async def scene(sources):
+        copies.failing = {first}
+        await sources.read(3, 0, 4)
+        await sources.read(3, 0, 4)
+        assert copies.asked == [first, other, other]
+        copies.failing = {other}
+        await sources.read(3, 0, 4)
+        assert copies.asked[3:] == [other, first]
+
+    play(topic(), copies, scene)
+    assert caplog.text.count("ledger 3 cannot be read from") == 2, "each copy's failure is said once"
+
+
+def test_where_both_fail_the_error_names_both_reasons():
+    copies = Copies()
+    copies.failing = {"tiered", "bookies"}
+
+    async def scene(sources):
+        with pytest.raises(ReadFailedError, match="offloaded ledger 3: no object; no bookie"):
+            await sources.read(3, 0, 4)
+
+    play(topic(), copies, scene)
+
+
+def test_without_tiered_storage_the_bookies_are_read_as_long_as_they_have_the_ledger():
+    copies = Copies()
+
+    async def scene(sources):
+        assert await sources.read(3, 0, 4) == ["entries of the bookies"]
+        sources.topic_changed(topic(deleted=True))
+        with pytest.raises(ReadFailedError, match="it is in tiered storage only, which is not read here"):
+            await sources.read(3, 0, 4)
+
+    play(topic(), copies, scene, with_tiered=False)
+    assert copies.asked == ["bookies"]
