@@ -213,6 +213,10 @@ class OwnerConnection(asyncio.Protocol):
         self._consumers[self._last_consumer] = resident
         return self._last_consumer
 
+    def has_consumer(self, consumer_id: int) -> bool:
+        """Whether the id is in use: neither removed, nor lost with the connection."""
+        return consumer_id in self._consumers
+
     def remove_consumer(self, consumer_id: int) -> None:
         """The id is used no more."""
         self._consumers.pop(consumer_id, None)

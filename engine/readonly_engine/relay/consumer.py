@@ -108,6 +108,7 @@ class RelayedConsumer:
         self._events = events
         self._mute = mute
         self._connection: OwnerConnection | None = None
+        self._attaching: OwnerConnection | None = None
         self._consumer_id = 0
         self._closed = False
         self._closing_requests = 0
@@ -142,6 +143,7 @@ class RelayedConsumer:
         else:
             connection = await self._owners.owner_of(self._subscribe.topic, self._identity)
         consumer_id = connection.add_consumer(self)
+        self._attaching = connection
         subscribe = CommandSubscribe()
         subscribe.CopyFrom(self._subscribe)
         subscribe.consumer_id = consumer_id
@@ -153,9 +155,15 @@ class RelayedConsumer:
             close = CommandCloseConsumer(consumer_id=consumer_id)
             connection.ask(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close), lambda _: None)
             raise
+        finally:
+            self._attaching = None
         if answer.type == BaseCommand.ERROR:
             connection.remove_consumer(consumer_id)
             raise OwnerRefusedError(answer.error.error, answer.error.message)
+        if not connection.has_consumer(consumer_id):
+            raise OwnerUnavailableError(
+                f"the owner of {self._subscribe.topic} closed the consumer as soon as it was there"
+            )
         self._connection, self._consumer_id = connection, consumer_id
         if self._closed:
             await self.close()
@@ -253,15 +261,17 @@ class RelayedConsumer:
     def owner_said(self, command: BaseCommand, payload: bytes) -> None:
         """Called by the connection."""
         if command.type == BaseCommand.CLOSE_CONSUMER:
-            if self._connection is not None:
-                self._connection.remove_consumer(self._consumer_id)
-            self._detached()
+            connection = self._connection or self._attaching
+            if connection is not None:
+                connection.remove_consumer(command.close_consumer.consumer_id)
+            self.owner_gone()
         else:
             self._events.owner_command(command, payload)
 
     def owner_gone(self) -> None:
         """Called by the connection."""
-        self._detached()
+        if self._connection is not None:  # else it is on its way, and `attach` finds out
+            self._detached()
 
     # Coming back
 

@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 from readonly_engine.relay.connection import OwnerConnection
-from readonly_engine.relay.consumer import OwnerState, RelayedConsumer
+from readonly_engine.relay.consumer import BACKOFF_S, OwnerState, RelayedConsumer
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.identity import Identity
 from readonly_engine.relay.login import Place
@@ -247,6 +247,53 @@ def test_an_owner_that_unloads_the_topic_closes_the_consumer_and_it_comes_back(g
         assert (len(events.back), events.ended) == (1, [])
 
     play(golden, scene)
+
+
+def test_a_close_right_behind_the_owners_success_is_not_overlooked(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        close, _ = decode_command(golden("broker_close_consumer")[4:])
+        close.close_consumer.consumer_id = 1
+        owner.say(close)
+        await settle()
+        (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
+        owner.answer("broker_lookup_response", lookup.request_id)
+        await settle()
+        (again,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
+        success, _ = decode_command(golden("broker_success")[4:])
+        success.success.request_id = again.request_id
+        close.close_consumer.consumer_id = again.consumer_id
+        owner.connection.data_received(encode_command(success) + encode_command(close))
+        await settle()
+        assert not consumer.attached
+        consumer.ack(ack(3))
+        await asyncio.sleep(BACKOFF_S[0])
+        asked = [name for name, _ in await answered(owner)]
+        assert asked == ["LOOKUP", "SUBSCRIBE", "ACK", "GET_LAST_MESSAGE_ID"]
+        assert (len(events.back), events.ended, events.away) == (1, [], 1)
+
+    play(golden, scene)
+
+
+def test_a_client_is_told_when_its_consumer_was_closed_as_soon_as_it_was_there(golden):
+    async def run():
+        owners = Owners(owner_url(golden))
+        owner, events = Owner(owners, golden), Events()
+        owner.next()
+        consumer = RelayedConsumer(owners, Identity(), subscribe(), events, mute=True)
+        task = asyncio.create_task(consumer.attach())
+        await settle()
+        (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
+        owner.answer("broker_lookup_response", lookup.request_id)
+        await settle()
+        (asked,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
+        owner.answer("broker_success", asked.request_id)
+        owner.lose()
+        with pytest.raises(OwnerUnavailableError, match="as soon as it was there"):
+            await task
+        assert not consumer.attached
+        assert (events.away, events.ended) == (0, [])
+
+    asyncio.run(run())
 
 
 def test_a_seek_closes_the_consumer_for_good(golden):
