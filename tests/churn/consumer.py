@@ -169,8 +169,8 @@ class Consumer:
         )
         try:
             await link.request(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
-        except LinkError:
-            link.close()
+        except BaseException:
+            link.abort()
             raise
         if self._closing or link.closed:
             link.close()

@@ -61,14 +61,17 @@ class Link(asyncio.Protocol):
             LinkError: nobody is there, or they do not want us.
         """
         parts = urlsplit(url)
+        link = cls(received, lost)
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: cls(received, lost), parts.hostname, parts.port
-                )
+                await asyncio.get_running_loop().create_connection(lambda: link, parts.hostname, parts.port)
                 await link._connected
         except (OSError, TimeoutError) as error:
+            link.abort()
             raise LinkError(f"{url}: {error or 'no answer in time'}") from error
+        except BaseException:
+            link.abort()
+            raise
         return link
 
     async def request(self, command: BaseCommand) -> BaseCommand:
