@@ -98,7 +98,7 @@ func (h *held) json(message pulsar.Message) map[string]any {
 	if encrypted {
 		read = values{kind: "bytes"}
 	}
-	return map[string]any{
+	told := map[string]any{
 		"id":               idText(message.ID()),
 		"topic":            message.Topic(),
 		"value":            read.value(message),
@@ -109,9 +109,12 @@ func (h *held) json(message pulsar.Message) map[string]any {
 		"publish_time":     milliseconds(message.PublishTime()),
 		"producer":         message.ProducerName(),
 		"redelivery_count": message.RedeliveryCount(),
-		"schema_version":   orNull(base64.StdEncoding.EncodeToString(message.SchemaVersion())),
 		"encrypted":        encrypted,
 	}
+	if read.schema == nil || len(message.SchemaVersion()) > 0 { // else it is not told
+		told["schema_version"] = orNull(base64.StdEncoding.EncodeToString(message.SchemaVersion()))
+	}
+	return told
 }
 
 func properties(message pulsar.Message) map[string]string {

@@ -11,8 +11,11 @@ import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.ConsumerEventListener;
 import org.apache.pulsar.client.api.Message;
@@ -31,6 +34,9 @@ final class Held implements ConsumerEventListener {
     final transient Values values;
     /** What a listener was given; null without a listener. */
     final transient BlockingQueue<Message<?>> heard;
+    /** Whether a consumer has a queue. */
+    transient boolean queue = true;
+    private transient Future<? extends Message<?>> asked;
     private final transient Map<String, Message<?>> received = new ConcurrentHashMap<>();
     private final transient List<List<String>> events = new CopyOnWriteArrayList<>();
 
@@ -59,13 +65,32 @@ final class Held implements ConsumerEventListener {
             message = heard.poll(timeoutMs, TimeUnit.MILLISECONDS);
         } else if (thing instanceof Reader<?> reader) {
             message = reader.readNext(timeoutMs, TimeUnit.MILLISECONDS);
-        } else {
+        } else if (queue) {
             message = ((Consumer<?>) thing).receive(timeoutMs, TimeUnit.MILLISECONDS);
+        } else {
+            message = receiveOne((Consumer<?>) thing, timeoutMs);
         }
         if (message == null) {
             throw new Errors.NoMessage();
         }
         return keep(message);
+    }
+
+    /** A consumer without a queue waits without end only: what comes after the timeout is for the next call. */
+    private synchronized Message<?> receiveOne(Consumer<?> consumer, int timeoutMs) throws Exception {
+        if (asked == null) {
+            asked = consumer.receiveAsync();
+        }
+        try {
+            Message<?> message = asked.get(timeoutMs, TimeUnit.MILLISECONDS);
+            asked = null;
+            return message;
+        } catch (TimeoutException nothing) {
+            return null;
+        } catch (ExecutionException failed) {
+            asked = null;
+            throw failed;
+        }
     }
 
     Message<?> keep(Message<?> message) {

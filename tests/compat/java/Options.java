@@ -146,6 +146,8 @@ final class Options {
         } else {
             builder.topic(fields.needText("topic"));
         }
+        int queue = fields.integer("queue", 1000);
+        held.queue = queue > 0;
         int discovery = (int) Math.max(1, fields.number("discovery_ms", 60_000) / 1000);
         builder.subscriptionName(fields.needText("subscription"))
                 .subscriptionType(switch (fields.text("type", "exclusive")) {
@@ -158,7 +160,7 @@ final class Options {
                         ? SubscriptionInitialPosition.Earliest
                         : SubscriptionInitialPosition.Latest)
                 .subscriptionMode(fields.flag("durable", true) ? SubscriptionMode.Durable : SubscriptionMode.NonDurable)
-                .receiverQueueSize(fields.integer("queue", 1000))
+                .receiverQueueSize(queue)
                 .priorityLevel(fields.integer("priority", 0))
                 .enableRetry(fields.flag("retry", false))
                 .negativeAckRedeliveryDelay(fields.number("nack_delay_ms", 200), TimeUnit.MILLISECONDS)
@@ -198,7 +200,7 @@ final class Options {
         if (decrypt != null) {
             builder.cryptoFailureAction(failure(decrypt));
             if (decrypt.has("private")) {
-                builder.defaultCryptoKeyReader(privateKey(decrypt));
+                builder.defaultCryptoKeyReader("file://" + decrypt.needText("private")); // of keys of every name
             }
         }
         if (held.heard != null) {
@@ -269,7 +271,7 @@ final class Options {
         if (decrypt != null) {
             builder.cryptoFailureAction(failure(decrypt));
             if (decrypt.has("private")) {
-                builder.defaultCryptoKeyReader(privateKey(decrypt));
+                builder.defaultCryptoKeyReader("file://" + decrypt.needText("private")); // of keys of every name
             }
         }
         if (held.heard != null) {
@@ -281,10 +283,6 @@ final class Options {
 
     private static ConsumerCryptoFailureAction failure(Fields decrypt) {
         return ConsumerCryptoFailureAction.valueOf(decrypt.text("failure", "fail").toUpperCase());
-    }
-
-    private static Map<String, String> privateKey(Fields decrypt) {
-        return Map.of(decrypt.needText("key"), "file://" + decrypt.needText("private"));
     }
 
     private static List<Range> ranges(JsonElement pairs) {
