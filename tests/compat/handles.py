@@ -19,6 +19,7 @@ COMES_MS: Final = 30_000
 NOTHING_MS: Final = 1_200
 """After so long nothing more is believed to come."""
 
+_ALL: Final = 100_000
 _NAMES = itertools.count(1)
 
 
@@ -109,9 +110,10 @@ class Consumer(Handle):
         """Their values."""
         return [message.value for message in self.take(count, ack=ack, timeout_ms=timeout_ms)]
 
-    def rest(self, *, ack: bool = False, timeout_ms: int = NOTHING_MS) -> list[Any]:
-        """The values of all that still comes."""
-        return self.values(100_000, ack=ack, timeout_ms=timeout_ms)
+    def rest(self, at_least: int = 0, *, ack: bool = False, timeout_ms: int = NOTHING_MS) -> list[Any]:
+        """The values of all that still comes; so many are waited for longer than nothing is."""
+        values = self.values(at_least, ack=ack) if at_least else []
+        return values + self.values(_ALL, ack=ack, timeout_ms=timeout_ms)
 
     def ack(self, message: Message | str, **fields: Any) -> None:
         """Acknowledge a message."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.compat.handles import COMES_MS, NOTHING_MS
+from tests.compat.handles import COMES_MS
 from tests.compat.registry import Theme
 from tests.compat.scenarios.common import numbers
 
@@ -20,9 +20,9 @@ flow = Theme("Flow")
 _BATCH = {"max_messages": 10, "max_delay_ms": 10_000}
 
 
-def _come_back(s: Session, client: Client, topic: str, **options: Any) -> list[str]:
+def _come_back(client: Client, topic: str, at_least: int, **options: Any) -> list[str]:
     """What a consumer that comes now gets; sorted, for Shared promises no order."""
-    return sorted(client.consumer(topic, **options).rest(timeout_ms=2 * NOTHING_MS), key=int)
+    return sorted(client.consumer(topic, type="shared", **options).rest(at_least), key=int)
 
 
 @acks
@@ -36,7 +36,7 @@ def individual_holes(s: Session) -> Any:
             consumer.ack(message)
     consumer.close()
     s.wait_backlog(topic, 6)
-    left = _come_back(s, client, topic, type="shared")
+    left = _come_back(client, topic, 6)
     s.equal(left, ["1", "2", "4", "5", "7", "8"], "what is left")
     return left
 
@@ -52,7 +52,7 @@ def individual_exclusive(s: Session) -> Any:
             consumer.ack(message)
     consumer.close()
     s.wait_backlog(topic, 7)
-    left = client.consumer(topic).rest()
+    left = client.consumer(topic).rest(7)
     s.equal(left, ["2", "3", "4", "6", "7", "8", "9"], "what is left")
     return left
 
@@ -66,7 +66,7 @@ def cumulative(s: Session) -> Any:
     consumer.ack_cumulative(consumer.take(10)[5])
     s.wait_backlog(topic, 4)
     consumer.close()
-    left = client.consumer(topic, type="failover").rest()
+    left = client.consumer(topic, type="failover").rest(4)
     s.equal(left, numbers(4, 6), "what is left")
     return left
 
@@ -109,7 +109,7 @@ def batch_index(s: Session) -> Any:
             consumer.ack(message)
     time.sleep(0.5)
     consumer.close()
-    left = _come_back(s, client, topic, type="shared", batch_index_ack=True)
+    left = _come_back(client, topic, 7, batch_index_ack=True)
     s.equal(left, ["0", "2", "3", "6", "7", "8", "9"], "what is left")
     return left
 
@@ -123,7 +123,7 @@ def batch_index_cumulative(s: Session) -> Any:
     consumer.ack_cumulative(consumer.take(20)[13])
     time.sleep(0.5)
     consumer.close()
-    left = client.consumer(topic, batch_index_ack=True).rest()
+    left = client.consumer(topic, batch_index_ack=True).rest(6)
     s.equal(left, numbers(6, 14), "what is left")
     return left
 
@@ -138,7 +138,7 @@ def batch_without_index(s: Session) -> Any:
         consumer.ack(message)
     time.sleep(0.5)
     consumer.close()
-    left = _come_back(s, client, topic, type="shared")
+    left = _come_back(client, topic, 10)
     s.equal(left, numbers(10), "what is left")
     return left
 
@@ -165,7 +165,7 @@ def ack_list(s: Session) -> Any:
     consumer.call("ack_list", ids=[message.id for message in consumer.take(6)[1:5]])
     s.wait_backlog(topic, 2)
     consumer.close()
-    left = _come_back(s, client, topic, type="shared")
+    left = _come_back(client, topic, 2)
     s.equal(left, ["0", "5"], "what is left")
     return left
 
@@ -401,7 +401,7 @@ def small_queue(s: Session) -> Any:
     slow = client.consumer(topic, type="shared", queue=1)
     first = slow.values(1)
     other = client.consumer(topic, type="shared", queue=100)
-    others = other.rest()
+    others = other.rest(20)
     got = sorted(first + others + slow.rest(), key=int)
     s.equal(got, numbers(30), "all together")
     s.check(len(others) >= 27, f"the other gets what the slow one did not ask for: {len(others)}")
@@ -416,7 +416,7 @@ def zero_queue(s: Session) -> Any:
     first = client.consumer(topic, type="shared", queue=0)
     mine = [first.receive().value]
     other = client.consumer(topic, type="shared", queue=100)
-    others = sorted(other.rest(), key=int)
+    others = sorted(other.rest(9), key=int)
     s.equal(others, [n for n in numbers(10) if n not in mine], "the other gets all the rest")
     return [len(mine), len(others)]
 

@@ -209,7 +209,7 @@ def encrypted(s: Session) -> Any:
     encrypt = _keys(s, key="compat")
     client.producer(topic, encrypt=encrypt).send_all(numbers(3))
     client.producer(topic, encrypt=encrypt, compression="lz4", batching=_BATCH).send_all(numbers(5, 3))
-    values = client.consumer(topic, decrypt=_keys(s)).values(8, ack=True)
+    values = client.consumer(topic, decrypt=_keys(s, key="compat")).values(8, ack=True)
     s.equal(values, numbers(8), "what is received")
     s.wait_backlog(topic, 0)
     return values

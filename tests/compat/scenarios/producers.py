@@ -78,7 +78,7 @@ def access_fencing(s: Session) -> Any:
     second = client.producer(topic, access="fencing")
     second.send("b")
     kind = s.refused(lambda: first.send("c"), "ProducerFenced", "AlreadyClosed", "Other", "NotConnected", "Timeout")
-    values = client.consumer(topic).rest()
+    values = client.consumer(topic).rest(2)
     s.equal(values, ["a", "b"], "what is received")
     return [kind, values]
 
@@ -92,7 +92,7 @@ def deduplication(s: Session) -> Any:
         producer.send(str(sequence_id), sequence_id=sequence_id)
     producer.close()
     last = client.producer(topic, name="me").told["last_sequence_id"]
-    values = client.consumer(topic).rest()
+    values = client.consumer(topic).rest(3)
     s.equal([last, values], [3, ["1", "2", "3"]], "the last sequence id, and what is received")
     return [last, values]
 
@@ -143,7 +143,7 @@ def commit(s: Session) -> Any:
     for value in ("a", "b"):
         producer.send(value, txn=txn.name)
     producer.send("plain")
-    open_ = consumer.rest(timeout_ms=2 * NOTHING_MS)
+    open_ = consumer.rest(1, timeout_ms=2 * NOTHING_MS)
     txn.call("commit")
     rest = consumer.values(3)
     s.equal([open_, rest], [["before"], ["a", "b", "plain"]], "while it is open, and then")
@@ -194,7 +194,7 @@ def transaction_backlog(s: Session) -> Any:
         producer.send(end, txn=txn.name)
         txn.call(end)
     producer.send("last")
-    seen = [client.reader(topic).values(3), client.consumer(topic).values(3), client.consumer(topic, "two").rest()]
+    seen = [client.reader(topic).values(3), client.consumer(topic).values(3), client.consumer(topic, "two").rest(3)]
     s.equal(seen, [["commit", "commit", "last"]] * 3, "what each gets")
     return seen
 
@@ -213,7 +213,7 @@ def ack_committed(s: Session) -> Any:
     txn.call("commit")
     s.wait_backlog(topic, 1)
     consumer.close()
-    left = client.consumer(topic, type="shared").rest()
+    left = client.consumer(topic, type="shared").rest(1)
     s.equal(left, ["3"], "what is left")
     return left
 
@@ -232,7 +232,7 @@ def ack_aborted(s: Session) -> Any:
     txn.call("abort")
     s.wait_backlog(topic, 3)
     consumer.close()
-    left = sorted(client.consumer(topic, type="shared").rest())
+    left = sorted(client.consumer(topic, type="shared").rest(3))
     s.equal(left, ["0", "1", "2"], "what is left")
     return left
 

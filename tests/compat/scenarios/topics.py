@@ -61,7 +61,7 @@ def one_partition(s: Session) -> Any:
     """One partition of a topic, by its name."""
     client, topic = s.client(), s.topic(partitions=3)
     client.producer(topic).send_all(numbers(30), lambda value: {"key": value})
-    per_partition = [client.consumer(f"{topic}-partition-{n}").rest(ack=True) for n in range(3)]
+    per_partition = [client.consumer(f"{topic}-partition-{n}").rest(1, ack=True) for n in range(3)]
     s.equal(sorted(together(per_partition), key=int), numbers(30), "all together")
     return per_partition
 
