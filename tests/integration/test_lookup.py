@@ -180,7 +180,7 @@ def test_a_client_that_is_not_told_where_to_go_is_relayed_between_brokers(own_po
     for broker in pool.brokers:
         client = RawClient(broker.url)
         consumers.append((broker, client))
-        client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+        client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared, initial_position=CommandSubscribe.Earliest)
     serving = [bool(claims_of(broker, topic)) for broker, _ in consumers]
     assert sorted(serving) == [False, True]
     broker, client = consumers[serving.index(False)]

@@ -12,6 +12,7 @@ import aiohttp
 
 from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.relay.errors import OwnerUnavailableError
+from readonly_engine.relay.shared_asking import SharedAsking
 from readonly_engine.tls import Reloaded
 from readonly_engine.topic.position import Position
 
@@ -55,16 +56,19 @@ class AdminClient:
         self._tls = tls
         self._token = None if token_file is None else Reloaded([token_file], partial(_read_token, token_file))
         self._session: aiohttp.ClientSession | None = None
+        self._asking: SharedAsking[dict[str, Any]] = SharedAsking()
 
     async def holes(self, topic: TopicName, subscription: str) -> list[tuple[Position, Position]]:
         """What of a subscription is acked behind its mark-delete position: ranges (lower, upper].
 
-        The admin API is the only place that has the owner's present state of these; it costs the owner one internalStats.
+        The admin API is the only place that has the owner's present state of these; it costs the owner one internalStats, which
+        tells of all subscriptions, so that those who ask together share it.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
-        stats = await self._get(f"/admin/v2/{topic.rest_path}/internalStats")
+        path = f"/admin/v2/{topic.rest_path}/internalStats"
+        stats = await self._asking.ask(path, partial(self._get, path))
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
         return parse_holes(cursor.get("individuallyDeletedMessages", ""))
 
