@@ -420,7 +420,7 @@ def test_a_polled_bookie_that_stalls_holds_the_tail_up_for_a_moment_only(
                 await follower.until(count - 1)
             assert follower.numbers == [0, *range(count)]
             late = [took - receipt for took, receipt in zip(follower.times[1:], sent, strict=True)]
-            assert max(late) < 1.0, late
+            assert max(late) < 2.5, late  # 0.2 s on a machine at rest; a poll that nobody takes over lasts 10 s
             follower.task.cancel()
 
     asyncio.run(run())

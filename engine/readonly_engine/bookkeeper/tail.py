@@ -96,6 +96,7 @@ class LacTail:
     def _end_polls(self) -> None:
         for task in self._polls:
             task.cancel()
+        self._polls = []
 
     # Long polls
 
@@ -172,7 +173,7 @@ class LacTail:
     def _heard(self) -> None:
         self._rest.heard(self._loop.time())
         self._at_rest.clear()
-        if self._timer is None:
+        if self._timer is None and self._polls:  # else it was stopped
             self._timer = self._loop.call_later(REST_S, self._tick)
 
     def _tick(self) -> None:
