@@ -15,3 +15,12 @@ REASONS: Final[dict[str, str]] = {
     ),
 }
 """By scenario's name."""
+
+QUIRKS: Final[dict[tuple[str, str], str]] = {}
+"""By scenario and client (`go` or `go-0.14.0`): what a client does not do right at the owner either, by a fault of its own.
+The scenario must then fail through the pool with the same words."""
+
+
+def quirk(scenario: str, client: str) -> str:
+    """Why a scenario fails with this client wherever it connects; empty when it should not."""
+    return QUIRKS.get((scenario, client)) or QUIRKS.get((scenario, client.partition("-")[0]), "")

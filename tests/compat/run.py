@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError
+from tests.compat.differences import quirk
 from tests.compat.process import Driver, DriverError, OperationError, UnsupportedError
 from tests.compat.session import OWNER, CheckError, Session
 from tests.compat.stack import OwnerTarget, PoolTarget
@@ -35,6 +36,7 @@ class Verdict(Enum):
 
     EQUAL = "equal"
     DIFFERENT = "different"
+    QUIRK = "the same at both, but not right: the client's own fault"
     NOT_OFFERED = "not offered by this client"
     BROKEN = "fails at the owner"
 
@@ -119,7 +121,7 @@ def observe(scenario: Scenario, driver: Driver, target: Target, place: Place) ->
         session.close()
 
 
-def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place: Place) -> Cell:
+def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place: Place, known: str = "") -> Cell:
     """Run a scenario at the owner and through the pool.
 
     Args:
@@ -127,13 +129,16 @@ def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place
         driver: the column.
         targets: owner and pool, in this order.
         place: what all share.
+        known: why it fails with this client wherever it connects.
     """
     begin = time.monotonic()
     seen: list[Any] = []
+    right = True
     try:
         for target in targets:
             observation, passed = observe(scenario, driver, target, place)
-            if target.name == OWNER and not passed:
+            right &= passed
+            if target.name == OWNER and not passed and not known:
                 return Cell(Verdict.BROKEN, f"at the owner: {observation}", time.monotonic() - begin)
             seen.append(observation)
     except UnsupportedError as error:
@@ -142,7 +147,7 @@ def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place
         return Cell(Verdict.BROKEN, f"driver: {error}", time.monotonic() - begin)
     seconds = time.monotonic() - begin
     if seen[0] == seen[1]:
-        return Cell(Verdict.EQUAL, "", seconds)
+        return Cell(Verdict.EQUAL, "", seconds) if right else Cell(Verdict.QUIRK, str(seen[0]), seconds)
     return Cell(Verdict.DIFFERENT, f"owner {_short(seen[0])}; pool {_short(seen[1])}", seconds)
 
 
@@ -182,7 +187,7 @@ class Run:
                     breakable.put(self._new_pool(open_))
 
             def fill(job: tuple[Scenario, str]) -> None:
-                cell = self._cell(job[0], drivers[job[1]], pool, breakable)
+                cell = self._cell(job[0], drivers[job[1]], pool, breakable, quirk(job[0].name, job[1]))
                 with self._lock:
                     first = matrix.cells.get((job[0].name, job[1]))
                     matrix.cells[job[0].name, job[1]] = (
@@ -201,14 +206,16 @@ class Run:
         matrix.seconds = time.monotonic() - begin
         return matrix
 
-    def _cell(self, scenario: Scenario, driver: Driver, pool: PoolTarget, breakable: queue.Queue[PoolTarget]) -> Cell:
+    def _cell(
+        self, scenario: Scenario, driver: Driver, pool: PoolTarget, breakable: queue.Queue[PoolTarget], known: str
+    ) -> Cell:
         owner = OwnerTarget(self._stack.endpoints, self._place.admin)
         if not scenario.own_pool:
-            return compare(scenario, driver, (owner, pool), self._place)
+            return compare(scenario, driver, (owner, pool), self._place, known)
         own = breakable.get()
         try:
             own.renew()
-            return compare(scenario, driver, (owner, own), self._place)
+            return compare(scenario, driver, (owner, own), self._place, known)
         finally:
             breakable.put(own)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.compat.differences import REASONS
+from tests.compat.differences import REASONS, quirk
 from tests.compat.run import Verdict
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ END: Final = "<!-- made by make compat: end -->"
 _SIGNS: Final = {
     Verdict.EQUAL: "=",
     Verdict.DIFFERENT: "**≠**",
+    Verdict.QUIRK: "(=)",
     Verdict.NOT_OFFERED: "not offered",
     Verdict.BROKEN: "**!**",
 }
@@ -33,6 +34,8 @@ def unexplained(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[st
             explained = cell.verdict is Verdict.DIFFERENT and scenario.name in reasons
             if cell.verdict in {Verdict.DIFFERENT, Verdict.BROKEN} and not explained:
                 wrong.append(f"{scenario.name}, {client}: {cell.verdict.value}: {cell.detail}")
+            if cell.verdict is Verdict.EQUAL and quirk(scenario.name, client):
+                wrong.append(f"{scenario.name}, {client}: it is right, although a fault of the client's own is given")
         ran = [cell for cell in cells.values() if cell.verdict is not Verdict.NOT_OFFERED]
         if scenario.name in reasons and ran and all(cell.verdict is Verdict.EQUAL for cell in ran):
             wrong.append(f"{scenario.name}: a reason is given for a difference that is not there (any more)")
@@ -46,7 +49,8 @@ def table(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
     lines = [
         (
             f"{len(matrix.scenarios)} features, {len(matrix.clients)} clients: {total[Verdict.EQUAL]} cells equal"
-            f" ({twice} of them at the second try), {total[Verdict.DIFFERENT]} different,"
+            f" ({twice} of them at the second try), {total[Verdict.QUIRK]} the same, but not right by the client's own fault,"
+            f" {total[Verdict.DIFFERENT]} different,"
             f" {total[Verdict.NOT_OFFERED]} not offered by the client, {total[Verdict.BROKEN]} failed at the owner;"
             f" {matrix.seconds / 60:.0f} minutes."
         ),
@@ -61,8 +65,12 @@ def table(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
             lines += ["", f"### {theme}", "", f"| feature | {header} |", f"|---|{'---|' * len(matrix.clients)}"]
         cells = [matrix.cells[scenario.name, client] for client in matrix.clients]
         mark = ""
+        why = [quirk(scenario.name, client) for client in matrix.clients]
+        faults = {text for text, cell in zip(why, cells, strict=True) if cell.verdict is Verdict.QUIRK}
         if any(cell.verdict in {Verdict.DIFFERENT, Verdict.BROKEN} for cell in cells):
-            notes.append(reasons.get(scenario.name, "No reason is known: a defect."))
+            faults.add(reasons.get(scenario.name, "No reason is known: a defect."))
+        if faults:
+            notes.append(" ".join(sorted(faults)))
             mark = f" [{len(notes)}]"
         lines.append(f"| {scenario.title}{mark} | {' | '.join(_cell(cell) for cell in cells)} |")
     if notes:
