@@ -100,7 +100,7 @@ class Credentials:
         return _signed(self.authority, folder / f"{name}.pem", name, host)
 
     def settings(self, spec: PulsarSpec) -> tuple[Setting, ...]:
-        """What a stack of this size needs, so that its brokers ask for tokens or passwords, authorize, and speak TLS too."""
+        """What a stack of this size needs: brokers ask for tokens or passwords, authorize, and speak TLS too, as bookies do."""
         provider = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
         every = {
             "authenticationEnabled": "true",
@@ -120,7 +120,18 @@ class Credentials:
             for index in range(spec.brokers)
             for key, first in (("brokerServicePortTls", TLS_PORT), ("webServicePortTls", HTTPS_PORT))
         ]
-        return (*(Setting("broker", key, value) for key, value in every.items()), *own)
+        bookies = {
+            "tlsProvider": "JDK",
+            "tlsProviderFactoryClass": "org.apache.bookkeeper.tls.TLSContextFactory",
+            "tlsClientAuthentication": "true",
+            "tlsKeyStoreType": "PEM",
+            "tlsKeyStore": str(self.folder / "broker.key"),
+            "tlsCertificatePath": str(self.folder / "broker.pem"),
+            "tlsTrustStoreType": "PEM",
+            "tlsTrustStore": str(self.authority),
+        }
+        every_bookie = [Setting("bookie", key, value) for key, value in bookies.items()]
+        return (*(Setting("broker", key, value) for key, value in every.items()), *own, *every_bookie)
 
 
 def tls_url(spec: PulsarSpec, broker: int = 0) -> str:

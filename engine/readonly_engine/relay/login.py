@@ -103,8 +103,17 @@ class Login:
         opening = self._opening.get(place)
         if opening is None:
             opening = self._opening[place] = asyncio.create_task(self._connect(place))
-            opening.add_done_callback(lambda _: self._opening.pop(place, None))
-        return await asyncio.shield(opening)
+            opening.add_done_callback(lambda task: self._opened(place, task))
+        await asyncio.wait([opening])
+        if opening.cancelled():
+            raise OwnerUnavailableError(f"the connections of these credentials were closed before {place.url} answered")
+        return opening.result()
+
+    def _opened(self, place: Place, task: asyncio.Task[OwnerConnection]) -> None:
+        if self._opening.get(place) is task:
+            del self._opening[place]
+        if not task.cancelled():
+            task.exception()  # whoever asked may be gone: then nobody else looks at it
 
     def adopt(self, place: Place, connection: OwnerConnection) -> None:
         """Take up a connection that was opened with these credentials; close it where there is one already."""
