@@ -16,9 +16,21 @@ REASONS: Final[dict[str, str]] = {
 }
 """By scenario's name."""
 
-QUIRKS: Final[dict[tuple[str, str], str]] = {}
+_NO_TXN: Final = "Go's client does not write a transaction's id into the metadata of its messages: nobody can tell those that were aborted."
+_EMPTY: Final = "Go's client drops a single message with an empty payload when it reads it."
+
+QUIRKS: Final[dict[tuple[str, str], str]] = {
+    ("abort", "go"): _NO_TXN,
+    ("abort_shared", "go"): _NO_TXN,
+    ("transaction_backlog", "go"): _NO_TXN,
+    ("empty_payload", "go"): _EMPTY,
+    ("schema_string", "go"): _EMPTY,
+    ("deduplication", "go"): "Go's client does not say what the broker tells a new producer of its last sequence id.",
+    ("seek_id", "go-0.14.0"): "Go's older client hands over the message too that it seeks to.",
+    ("zero_queue", "go-0.14.0"): "Go's older client without a queue asks for a message before the application does.",
+}
 """By scenario and client (`go` or `go-0.14.0`): what a client does not do right at the owner either, by a fault of its own.
-The scenario must then fail through the pool with the same words."""
+The scenario must then fail in the same check through the pool."""
 
 
 def quirk(scenario: str, client: str) -> str:
