@@ -42,6 +42,11 @@ class CursorCopy:
             if unacked and not self.is_acked(position):
                 self._unacked[position] = unacked & self._unacked.get(position, unacked)
 
+    @property
+    def batches(self) -> list[tuple[Position, int]]:
+        """The batches that are acked in part, with the bits of the messages that are not."""
+        return list(self._unacked.items())
+
     def unacked_of(self, position: Position) -> int:
         """Of a batch that is acked in part, the messages that are not, as bits; 0 for one that is not acked at all."""
         return self._unacked.get(position, 0) if self._unacked else 0

@@ -84,6 +84,7 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
             client.drop_consumer(consumer)
         if subscription is not None:
             # The cursor is elsewhere now, or is no more: every consumer of the subscription starts over.
+            subscription.reset()
             for other in subscription.consumers:
                 other.dismiss("seek" if command.type == BaseCommand.SEEK else "unsubscribe by force")
     client.respond(answer, request_id)

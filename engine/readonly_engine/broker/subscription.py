@@ -77,6 +77,7 @@ class Subscription:
         state: where the owner says that the subscription stands, and how far it lets consumers read.
         holes: the owner's individually deleted messages: ranges (lower, upper].
         holes_now: asks the owner for them.
+        batches: batches that are acked in part, with the bits of the messages that are not.
         counters: where it counts what it does.
         cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
     """
@@ -91,6 +92,7 @@ class Subscription:
         state: OwnerState,
         holes: Iterable[tuple[Position, Position]],
         holes_now: Callable[[], Awaitable[list[tuple[Position, Position]]]],
+        batches: Iterable[tuple[Position, int]],
         counters: Counters,
         cannot_read: Callable[[Subscription, Position, str], None],
     ) -> None:
@@ -101,6 +103,7 @@ class Subscription:
         self._log = log_
         self._cursor = CursorCopy(log_.chain, state.mark_delete or state.last)
         self._cursor.load_holes(holes)
+        self._cursor.load_batches(batches)
         self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
         self._batch_acks = settings.batch_acks
         self._rates = rates
@@ -108,6 +111,7 @@ class Subscription:
         self._holes = holes_now
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
         self._moving = 0
+        self._reset = False
         self._compared_at = 0.0
         self._comparing = asyncio.Lock()
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
@@ -138,6 +142,11 @@ class Subscription:
         """How many readable entries are not acked; Pulsar's msgBacklog counts entries too."""
         limit = self._log.limit
         return 0 if limit is None else self._cursor.unacked_up_to(limit)
+
+    @property
+    def batches(self) -> list[tuple[Position, int]]:
+        """The batches that are acked in part, for consumers that come later; none while the cursor is being moved."""
+        return [] if self._moving or self._reset else self._cursor.batches
 
     def add(self, consumer: Consumer) -> None:
         """A consumer has subscribed."""
@@ -190,6 +199,10 @@ class Subscription:
             finally:
                 self._moving -= 1
         self.pump()
+
+    def reset(self) -> None:
+        """The cursor was moved, or is no more: what is known of it here counts no longer."""
+        self._reset = True
 
     def active_changed(self, consumer: Consumer, *, active: bool) -> None:
         """The owner says who is the active consumer of a Failover subscription."""
@@ -288,7 +301,10 @@ class Subscription:
             if begun < self._compared_at:
                 return True  # through another consumer that is back at the owner, later than this one
             self._compared_at = time.monotonic()
-            return await self._compare(consumer, state, newest_ledger)
+            goes_on = await self._compare(consumer, state, newest_ledger)
+            if not goes_on:
+                self.reset()
+            return goes_on
 
     async def _compare(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
         self._log.confirm(state.last)

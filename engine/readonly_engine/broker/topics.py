@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.broker.batch_memory import BatchMemory
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.owner_settings import OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
@@ -90,6 +91,7 @@ class ServedTopics:
         self._admin = admin
         self._tiered = tiered
         self._owner_settings = OwnerSettings(admin)
+        self._batches = BatchMemory(admin)
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
@@ -135,6 +137,7 @@ class ServedTopics:
                         state,
                         holes,
                         partial(self._holes, topic, subscribe),
+                        await self._batches.recall(topic, subscribe.subscription),
                         self._counters_of(topic, subscribe.subscription),
                         self.passing.cannot_read,
                     )
@@ -153,6 +156,8 @@ class ServedTopics:
     def leave(self, subscription: Subscription, consumer: Consumer) -> None:
         """Take a consumer out of its subscription."""
         subscription.remove(consumer)
+        if not subscription.consumers and consumer.subscribe.durable:
+            self._batches.keep(subscription.topic, subscription.name, subscription.batches)
         served = self._topics.get(subscription.topic)
         if served is None or subscription.consumers:
             return

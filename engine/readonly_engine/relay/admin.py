@@ -67,10 +67,23 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
+        cursor = await self._cursor(topic, subscription)
+        return parse_holes(cursor.get("individuallyDeletedMessages", ""))
+
+    async def cursor_version(self, topic: TopicName, subscription: str) -> str:
+        """Changes whenever the owner stores where a subscription stands.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+        """
+        cursor = await self._cursor(topic, subscription)
+        return f"{cursor.get('cursorLedger')}:{cursor.get('cursorLedgerLastEntry')}"
+
+    async def _cursor(self, topic: TopicName, subscription: str) -> dict[str, Any]:
         path = f"/admin/v2/{topic.rest_path}/internalStats"
         stats = await self._asking.ask(path, partial(self._get, path))
-        cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
-        return parse_holes(cursor.get("individuallyDeletedMessages", ""))
+        cursor: dict[str, Any] = stats.get("cursors", {}).get(encode_name(subscription), {})
+        return cursor
 
     async def configuration(self) -> dict[str, Any]:
         """The configuration that a broker of the writable cluster runs with, as texts by key.
