@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.make import make_receiver
+from readonly_engine.broker.dispatch.make import MULTIPLE, make_receiver
 from readonly_engine.broker.moves import close_consumer
 from readonly_engine.broker.passage import Passage
 from readonly_engine.relay.consumer import RelayedConsumer
@@ -114,8 +114,8 @@ class Consumer:
             self.passage.returned([_position(m) for m in request.message_id] or list(self.passage.pending))
             self.relayed.send(command)
             return
-        if request.HasField("consumer_epoch"):
-            self.receiver.epoch = request.consumer_epoch
+        if request.HasField("consumer_epoch") and self.subscribe.sub_type not in MULTIPLE:
+            self.receiver.epoch = max(self.receiver.epoch, request.consumer_epoch)
         if self.subscription is not None:
             self.subscription.redeliver(self, request.message_id)
 
