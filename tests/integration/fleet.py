@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulsar
 
@@ -51,9 +51,9 @@ def claims_of(broker: BrokerProcess, topic: str) -> list[str]:
 class Feed:
     """Publishes numbers until it is stopped."""
 
-    def __init__(self, client: pulsar.Client, topic: str, pause: float = 0.002) -> None:
+    def __init__(self, client: pulsar.Client, topic: str, pause: float = 0.002, **options: Any) -> None:
         self.sent = 0
-        self._producer = client.create_producer(topic, batching_enabled=False)
+        self._producer = client.create_producer(topic, batching_enabled=False, **options)
         self._pause = pause
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)

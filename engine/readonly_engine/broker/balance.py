@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.drain import await_acks
 from readonly_engine.broker.spread import excess
 
 if TYPE_CHECKING:
@@ -62,8 +63,18 @@ class Balancer:
         if not chosen:
             return
         log.info("%d consumers are sent on: other brokers of the pool have fewer", len(chosen))
-        for consumer in chosen:
-            consumer.dismiss("other brokers have fewer consumers")
+        self._broker.spawn(self._move(chosen))
+
+    async def _move(self, consumers: list[Consumer]) -> None:
+        """Let them ack what they have first, so that little is delivered twice."""
+        subscriptions = {consumer.subscription for consumer in consumers}
+        await await_acks(consumers)
+        for consumer in consumers:
+            if not consumer.left:
+                consumer.dismiss("other brokers have fewer consumers")
+        for subscription in subscriptions:
+            if subscription is not None and subscription.consumers and not self._broker.draining:
+                subscription.resume()
 
 
 def _units(consumers: list[Consumer]) -> list[list[Consumer]]:

@@ -20,20 +20,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+DRAIN_TIMEOUT_S = 20.0
+"""For all of it: a pod has 30 s (terminationGracePeriodSeconds)."""
+
 ACK_TIMEOUT_S = 5.0
-"""How long a broker that leaves waits for acks; a pod has 30 s in all (terminationGracePeriodSeconds)."""
+"""How long the acks of what was delivered are waited for."""
 
 CLOSE_TIMEOUT_S = 5.0
 LOOK_S = 0.02
 
 
 async def drain(broker: Broker) -> None:
-    """Leave the pool in order; takes no longer than 20 s, whatever others do."""
+    """Leave the pool in order, as far as that is done in DRAIN_TIMEOUT_S."""
+    try:
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
+            await _leave(broker)
+    except TimeoutError:
+        log.warning(
+            "not all clients have gone to other brokers after %g s; their connections are closed", DRAIN_TIMEOUT_S
+        )
+
+
+async def _leave(broker: Broker) -> None:
     await broker.fleet.leave()
     consumers = broker.consumers
     producers = [producer for connection in broker.connections for producer in connection.producers]
     log.info("leaving: %d consumers and %d producers go to other brokers", len(consumers), len(producers))
-    await _await_acks(consumers)
+    await await_acks(consumers)
     await _all((consumer.withdraw() for consumer in consumers), CLOSE_TIMEOUT_S)
     await broker.claiming.settled()
     for consumer in consumers:
@@ -45,7 +58,7 @@ async def drain(broker: Broker) -> None:
     await broker.finished(CLOSE_TIMEOUT_S)
 
 
-async def _await_acks(consumers: list[Consumer]) -> None:
+async def await_acks(consumers: list[Consumer]) -> None:
     """Deliver nothing new, and wait for the acks of what was delivered: what is not acked is delivered again elsewhere."""
     durable = set()
     passages = []
