@@ -111,18 +111,31 @@ def test_a_message_frame_of_a_partition_is_the_stock_brokers_to_the_byte(golden)
 UINT63 = st.integers(0, (1 << 63) - 1)
 
 
-@given(UINT63, UINT63, UINT63, st.integers(-1, 5000), st.binary(max_size=40), st.integers(0, 300), st.integers(-1, 300))
-def test_a_message_frame_is_what_protobuf_would_write(consumer, ledger, entry, partition, payload, redeliveries, epoch):
+@given(
+    UINT63,
+    UINT63,
+    UINT63,
+    st.integers(-1, 5000),
+    st.binary(max_size=40),
+    st.integers(0, 300),
+    st.integers(-1, 300),
+    st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=3),
+)
+def test_a_message_frame_is_what_protobuf_would_write(
+    consumer, ledger, entry, partition, payload, redeliveries, epoch, ack_set
+):
     message = CommandMessage(consumer_id=consumer)
     message.message_id.ledger_id = ledger
     message.message_id.entry_id = entry
     message.message_id.partition = partition
+    message.ack_set.extend(ack_set)
     if redeliveries:
         message.redelivery_count = redeliveries
     if epoch != NO_EPOCH:
         message.consumer_epoch = epoch
     expected = encode_command(BaseCommand(type=BaseCommand.MESSAGE, message=message), payload)
-    assert encode_message_frame(consumer, ledger, entry, partition, payload, redeliveries, epoch) == expected
+    made = encode_message_frame(consumer, ledger, entry, partition, payload, redeliveries, epoch, ack_set)
+    assert made == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
+from readonly_engine.broker.dispatch.make import DispatchSettings, make_dispatcher, make_receiver
+from readonly_engine.broker.dispatch.multiple import UnackedLimits
+from readonly_engine.broker.dispatch.shared import SharedDispatcher
+from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.broker.owner_settings import batch_acks_of, settings_of
+from readonly_engine.topic.position import EARLIEST
+from readonly_engine.wire.commands import NO_EPOCH
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
+
+
+def test_policies_in_force_are_taken():
+    shown = {"tickTime": 1000, "active": False, "maxDeliveryDelayInMillis": 0}
+    assert settings_of(7, 0, shown, batch_acks=True) == DispatchSettings(
+        UnackedLimits(7, 0), delayed=False, batch_acks=True
+    )
+
+
+@pytest.mark.parametrize("unknown", [None, "7", True, {}])
+def test_what_is_not_known_is_as_in_a_stock_broker(unknown):
+    assert settings_of(unknown, unknown, unknown, batch_acks=False) == DispatchSettings()
+    assert DispatchSettings() == DispatchSettings(UnackedLimits(50_000, 200_000), delayed=True, batch_acks=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "on"), [("true", True), ("True", True), (True, True), ("false", False), (None, False)]
+)
+def test_batch_acks_are_on_only_where_the_brokers_say_so(value, on):
+    assert batch_acks_of({"acknowledgmentAtBatchIndexLevelEnabled": value}) == on
+    assert not batch_acks_of({})
+
+
+@pytest.mark.parametrize(
+    ("kind", "dispatcher"),
+    [
+        (CommandSubscribe.Exclusive, SingleActiveDispatcher),
+        (CommandSubscribe.Failover, SingleActiveDispatcher),
+        (CommandSubscribe.Shared, SharedDispatcher),
+        (CommandSubscribe.Key_Shared, KeySharedDispatcher),
+    ],
+)
+def test_each_type_has_its_dispatcher(topic, kind, dispatcher):
+    made = make_dispatcher(
+        CommandSubscribe(sub_type=kind), topic.chain, CursorCopy(topic.chain, EARLIEST), DispatchSettings()
+    )
+    assert type(made) is dispatcher
+
+
+def test_consumers_of_a_subscription_that_is_not_durable_are_not_blocked(topic):
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    for durable, blocked in [(True, True), (False, False)]:
+        subscribe = CommandSubscribe(sub_type=CommandSubscribe.Shared, durable=durable)
+        dispatcher = make_dispatcher(subscribe, topic.chain, cursor, DispatchSettings(UnackedLimits(1, 0)))
+        receiver = make_receiver(subscribe, writable=True)
+        receiver.permits = 5
+        dispatcher.add(receiver)
+        topic.write()
+        dispatcher.offer(topic.read(*dispatcher.want(0)), 0)
+        assert receiver.blocked == blocked
+
+
+def test_a_reader_of_some_keys_gets_only_these_and_acks_none_of_the_others(topic):
+    subscribe = CommandSubscribe(sub_type=CommandSubscribe.Exclusive, consumer_name="reader", consumer_epoch=3)
+    subscribe.key_shared_meta.key_shared_mode = KeySharedMode.STICKY
+    subscribe.key_shared_meta.hash_ranges.add(start=0, end=32767)
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    dispatcher = make_dispatcher(subscribe, topic.chain, cursor, DispatchSettings())
+    receiver = make_receiver(subscribe, writable=True)
+    receiver.permits = 100
+    dispatcher.add(receiver)
+    for number in range(40):
+        topic.write(key=f"key-{number}")
+    got = dispatcher.offer(topic.read(*dispatcher.want(0)), 0)
+    assert {d.entry.position for d in got} == {e.position for e in topic.entries if e.sticky_hash % 65536 < 32768}
+    assert 0 < len(got) < 40
+    assert cursor.mark_delete == EARLIEST
+    assert receiver.epoch == 3
+
+
+def test_epochs_are_of_exclusive_and_failover_only():
+    subscribe = CommandSubscribe(sub_type=CommandSubscribe.Shared, consumer_epoch=3, priority_level=2)
+    receiver = make_receiver(subscribe, writable=False)
+    assert (receiver.epoch, receiver.priority, receiver.ready) == (NO_EPOCH, 2, False)
