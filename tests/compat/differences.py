@@ -16,7 +16,9 @@ REASONS: Final[dict[str, str]] = {
 }
 """By scenario's name."""
 
-_NO_TXN: Final = "Go's client does not write a transaction's id into its messages' metadata: aborted ones are as any other."
+_NO_TXN: Final = (
+    "Go's client does not write a transaction's id into its messages' metadata: aborted ones are as any other."
+)
 _EMPTY: Final = "Go's client drops a single message with an empty payload when it reads it."
 
 QUIRKS: Final[dict[tuple[str, str], str]] = {

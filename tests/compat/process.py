@@ -9,6 +9,7 @@ import subprocess
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -89,8 +90,11 @@ class Driver:
                 raise DriverError(self._ended)
             self._waiting[number] = future
             assert self._process.stdin is not None
-            self._process.stdin.write(line.encode() + b"\n")
-            self._process.stdin.flush()
+            try:
+                self._process.stdin.write(line.encode() + b"\n")
+                self._process.stdin.flush()
+            except OSError as error:
+                raise DriverError(f"the driver takes no requests any more: {error}") from error
         return future
 
     @staticmethod
@@ -106,10 +110,16 @@ class Driver:
         raised = UnsupportedError if error["kind"] == "Unsupported" else OperationError
         raise raised(error["kind"], error.get("raw", ""), f"{op}: {error.get('message', '')}")
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is of no use any more: a client can end its whole process."""
+        return self._ended is not None
+
     def close(self) -> None:
         """End it."""
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(OSError):  # it ended by itself
+                self._process.stdin.close()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:

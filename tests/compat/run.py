@@ -179,10 +179,16 @@ class Run:
         matrix = Matrix(scenarios, [client.name for client in clients])
         jobs = [(scenario, client.name) for scenario in scenarios for client in clients]
         with ExitStack() as open_:
-            drivers = {}
-            for client in clients:
-                drivers[client.name] = Driver(client.command, self._folder / f"{client.name}.log")
-                open_.callback(drivers[client.name].close)
+            commands = {client.name: client.command for client in clients}
+            drivers: dict[str, Driver] = {}
+
+            def driver_of(client: str) -> Driver:
+                with self._lock:
+                    if client not in drivers or drivers[client].ended:
+                        drivers[client] = Driver(commands[client], self._folder / f"{client}.log")
+                        open_.callback(drivers[client].close)
+                    return drivers[client]
+
             pool = self._new_pool(open_)
             breakable: queue.Queue[PoolTarget] = queue.Queue()
             if any(scenario.own_pool for scenario in scenarios):
@@ -190,7 +196,7 @@ class Run:
                     breakable.put(self._new_pool(open_))
 
             def fill(job: tuple[Scenario, str]) -> None:
-                cell = self._cell(job[0], drivers[job[1]], pool, breakable, quirk(job[0].name, job[1]))
+                cell = self._cell(job[0], driver_of(job[1]), pool, breakable, quirk(job[0].name, job[1]))
                 with self._lock:
                     first = matrix.cells.get((job[0].name, job[1]))
                     matrix.cells[job[0].name, job[1]] = (
