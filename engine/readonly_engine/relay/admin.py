@@ -172,7 +172,8 @@ class AdminClient:
                     return None
                 if response.status != HTTPStatus.OK:
                     raise OwnerUnavailableError(
-                        f"the admin API answered {response.status} to {response.url.path}{_hint(response)}"
+                        f"the admin API answered {response.status} to {response.url.path}"
+                        + _hint(response.status, token=self._token is not None)
                     )
                 return await response.json()
         raise OwnerUnavailableError(f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}")
@@ -185,9 +186,10 @@ def _read_token(path: Path) -> str:
     return token
 
 
-def _hint(response: aiohttp.ClientResponse) -> str:
-    if response.status == HTTPStatus.UNAUTHORIZED:
-        return ": it wants to know who asks; give admin-token-file"
-    if response.status == HTTPStatus.FORBIDDEN:
-        return ": the role of admin-token-file is not permitted to"
-    return ""
+def _hint(status: int, *, token: bool) -> str:
+    """What to do about a refusal. Brokers answer 401 to a known role too, where it may not do what it asks (AdminResource)."""
+    if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return ""
+    if token:
+        return ": the role of admin-token-file is not permitted to, or the token is not valid"
+    return ": it wants to know who asks; give admin-token-file"

@@ -106,6 +106,13 @@ def test_one_bookie_means_one_copy(home: Path) -> None:
     assert {values[f"managedLedgerDefault{what}"] for what in ("EnsembleSize", "WriteQuorum", "AckQuorum")} == {"1"}
 
 
+def test_a_setting_can_be_for_one_broker(home: Path) -> None:
+    settings = (Setting.parse("broker-1.brokerServicePortTls=20022"), Setting("broker", "brokerServicePortTls", "1"))
+    spec = PulsarSpec(base_port=20000, settings=settings)
+    ports = [parsed(broker_conf(home, spec, index))["brokerServicePortTls"] for index in range(2)]
+    assert ports == ["1", "20022"]
+
+
 def test_settings_win_and_reach_only_their_role(home: Path, tmp_path: Path) -> None:
     spec = PulsarSpec(
         settings=(
