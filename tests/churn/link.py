@@ -81,7 +81,8 @@ class Link(asyncio.Protocol):
             LinkError: the answer is an error, or there is none in time.
         """
         try:
-            answer = await asyncio.wait_for(self.ask(command), TIMEOUT_S)
+            async with asyncio.timeout(TIMEOUT_S):
+                answer = await self.ask(command)
         except TimeoutError as error:
             raise LinkError(f"{command_name(command)} was not answered in {TIMEOUT_S:g} s") from error
         if answer.type == BaseCommand.ERROR:

@@ -91,7 +91,8 @@ class Claiming:
         held = False
         try:
             self._do(self._claims.want(key, number))
-            hold = Hold(key, number, await asyncio.wait_for(answer, CLAIM_TIMEOUT_S))
+            async with asyncio.timeout(CLAIM_TIMEOUT_S):
+                hold = Hold(key, number, await answer)
             held = True
         except TimeoutError:
             raise _unclaimed(key, "the metadata store does not say who has it") from None

@@ -324,6 +324,9 @@ class ClientConnection(asyncio.Protocol):
         except MetadataError as error:
             self.refuse(request_id, ServerError.MetadataError, str(error))
         else:
+            if self._closed:
+                self.drop_consumer(consumer)
+                return
             self._consumers[consumer.consumer_id] = consumer
             self.respond(answer, request_id)
             move_on(consumer)

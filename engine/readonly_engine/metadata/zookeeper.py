@@ -234,7 +234,8 @@ class ZooKeeperStore:
 
         try:
             function(*args).rawlink(lambda result: loop.call_soon_threadsafe(finish, result))
-            return await asyncio.wait_for(future, REQUEST_TIMEOUT_S)
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                return await future
         except (NoNodeError, NodeExistsError, BadVersionError):
             raise
         except TimeoutError as error:

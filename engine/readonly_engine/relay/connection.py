@@ -151,7 +151,9 @@ class OwnerConnection(asyncio.Protocol):
 
         request_id = self.ask(command, settle)
         try:
-            return await asyncio.wait_for(answer, REQUEST_TIMEOUT_S)
+            # Not wait_for: before Python 3.12 it forgets that the task was cancelled when the answer comes just then.
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                return await answer
         except TimeoutError as error:
             raise OwnerUnavailableError(
                 f"{self.url} did not answer {command_name(command)} in {REQUEST_TIMEOUT_S:g} s"
@@ -201,7 +203,8 @@ class OwnerConnection(asyncio.Protocol):
         else:
             pong.set_exception(OwnerUnavailableError(f"the connection to {self.url} broke"))
         try:
-            await asyncio.wait_for(pong, REQUEST_TIMEOUT_S)
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                await pong
         except TimeoutError as error:
             raise OwnerUnavailableError(f"{self.url} did not answer PING in {REQUEST_TIMEOUT_S:g} s") from error
 

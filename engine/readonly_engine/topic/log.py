@@ -87,7 +87,8 @@ class TopicLog:
             MetadataError: the metadata store did not tell in time.
         """
         try:
-            await asyncio.wait_for(asyncio.shield(self._opened), OPEN_TIMEOUT_S)
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await asyncio.shield(self._opened)
         except TimeoutError as error:
             raise MetadataError(f"the ledgers of {self.topic} are not known after {OPEN_TIMEOUT_S:g} s") from error
 

@@ -410,6 +410,27 @@ def test_closing_while_subscribing_leaves_nothing_at_the_owner(golden):
     asyncio.run(run())
 
 
+def test_a_client_that_goes_as_the_owner_answers_leaves_nothing_at_the_owner(golden):
+    async def run():
+        owners = Owners(owner_url(golden))
+        owner = Owner(owners, golden)
+        owner.next()
+        consumer = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
+        task = asyncio.create_task(consumer.attach())
+        await settle()
+        (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
+        owner.answer("broker_lookup_response", lookup.request_id)
+        await settle()
+        (asked,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
+        owner.answer("broker_success", asked.request_id)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [(name, body.consumer_id) for name, body in owner.next()] == [("CLOSE_CONSUMER", asked.consumer_id)]
+
+    asyncio.run(run())
+
+
 def test_a_late_answer_reaches_nobody(golden):
     async def scene(owners, owner, consumer, events, asked):
         task = asyncio.create_task(consumer.state())
