@@ -4,7 +4,8 @@ What is held to be a stock broker's promise, for each subscription:
 
 - at least once: every message is delivered and acked in the end;
 - an ack that is confirmed counts: the message is not delivered again, whatever dies meanwhile. An ack that was on its way
-  when its session ended may be lost; such messages are counted;
+  when its session ended may be lost; such messages are counted. So are those that a Failover consumer gets while it takes over,
+  if the ack of the one before it was confirmed less than a second ago: the delivery was on its way;
 - Exclusive and Failover: messages are delivered for the first time in the topic's order, whichever consumer gets them, and
   within a session (and consumer epoch) each message is behind the one before;
 - Key_Shared: the messages of a key are delivered for the first time in the topic's order; and a key is with one consumer at
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 ORDERED: Final = frozenset({"Exclusive", "Failover"})
 START: Final = Id(-1, -1)
+HANDOVER_S: Final = 1.0
+"""How long a stock broker lets acks of the former Failover consumer come (activeConsumerFailoverDelayTimeMillis)."""
 
 
 class Stored(NamedTuple):
@@ -98,11 +101,13 @@ class Verdict:
     Attributes:
         violations: every one.
         in_flight: messages that came again because the ack was on its way when its session ended, by subscription.
+        handed_over: messages that a Failover consumer got while the ack of the one before it was being confirmed.
         counts: by subscription: first and repeated deliveries, sessions, seeks, acks.
     """
 
     violations: list[Violation] = field(default_factory=list)
     in_flight: dict[str, list[Id]] = field(default_factory=dict)
+    handed_over: dict[str, list[Id]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
 
 
@@ -183,7 +188,7 @@ class _Judge:
     def _begin(self, start: Id) -> None:
         """Everything from here on must come; nothing before."""
         self._start = start
-        self._confirmed: set[Id] = set()
+        self._confirmed: dict[Id, Event] = {}
         self._up_to = START
         self._seen: set[Id] = set()
         self._acking: dict[Id, str] = {}
@@ -201,7 +206,10 @@ class _Judge:
         if id_ < self._start:
             self._violated(Fault.BEFORE_SEEK, id_, event)
         elif self._is_acked(id_):
-            self._violated(Fault.AFTER_ACK, id_, event)
+            if self._is_handed_over(event, id_):
+                self._verdict.handed_over.setdefault(self._name, []).append(id_)
+            else:
+                self._violated(Fault.AFTER_ACK, id_, event)
         elif self._watched.receipts and self._acking.get(id_) in self._ended:
             self._verdict.in_flight.setdefault(self._name, []).append(id_)
         if id_ not in self._seen:
@@ -237,12 +245,22 @@ class _Judge:
     def _acked(self, event: Event) -> None:
         if event.number:
             self._up_to = max(self._up_to, *event.ids)
-        self._confirmed.update(event.ids)
+        self._confirmed.update(dict.fromkeys(event.ids, event))
         for id_ in event.ids:
             self._acking.pop(id_, None)
 
     def _is_acked(self, id_: Id) -> bool:
         return id_ in self._confirmed or id_ <= self._up_to
+
+    def _is_handed_over(self, event: Event, id_: Id) -> bool:
+        """Whether the delivery was on its way to another Failover consumer when the ack came."""
+        acked = self._confirmed.get(id_)
+        return (
+            self._watched.type == "Failover"
+            and acked is not None
+            and acked.session != event.session
+            and event.at - acked.at < HANDOVER_S
+        )
 
     def _violated(self, fault: Fault, id_: Id, event: Event | None = None, text: str = "") -> None:
         where = "" if event is None else event.session

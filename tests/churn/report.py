@@ -27,6 +27,9 @@ def lines(outcome: Outcome) -> list[str]:
         # Their session ended before the receipt came, and the message was delivered again.
         f"acks lost in flight    {sum(map(len, verdict.in_flight.values())):,}",
     ]
+    rows += [
+        f"handed over            {name}: {len(ids):,} messages" for name, ids in sorted(verdict.handed_over.items())
+    ]
     rows += [f"passed through         {name}: {reason}" for name, reason in sorted(outcome.excused.items())]
     rows += [f"sent by the owner      {name}: {count:,}" for name, count in sorted(outcome.unexcused.items())]
     rows += [f"backlog left           {name}: {count:,}" for name, count in sorted(outcome.backlogs.items())]

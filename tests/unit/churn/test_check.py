@@ -68,6 +68,21 @@ def test_a_cumulative_ack_covers_all_before():
     assert faults("Failover", *steps) == [(Fault.AFTER_ACK, 1)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "late", "found"), [("Failover", 0.9, []), ("Failover", 1.1, [2]), ("Exclusive", 0.9, [2])]
+)
+def test_a_failover_consumer_may_get_what_is_acked_while_it_takes_over(kind, late, found):
+    events = history(*handled("one", 0, 1, 2), *handled("two", 3, 4))
+    ack = next(event for event in events if event.kind is Kind.ACKED)
+    events.append(Event(ack.at + late, Kind.DELIVERED, S, "two", (IDS[2],)))
+    events = [
+        event._replace(at=event.at + 2) if event.at > ack.at and event is not events[-1] else event for event in events
+    ]
+    verdict = check(events, {S: Watched("t", kind)}, STORED)
+    assert [violation.id.entry for violation in verdict.violations if violation.fault is Fault.AFTER_ACK] == found
+    assert verdict.handed_over == ({} if found else {S: [IDS[2]]})
+
+
 def test_an_ack_in_flight_when_its_session_ended_is_counted_and_no_violation():
     steps = [delivered("one", 0, 1), acking("one", 0, 1), (Kind.ENDED, "one", ()), *handled("two", 0, 1, 2, 3, 4)]
     verdict = check(history(*steps), {S: Watched("t", "Shared")}, STORED)

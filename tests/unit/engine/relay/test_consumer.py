@@ -229,6 +229,11 @@ def test_acks_wait_while_the_owner_is_away_and_are_sent_again_when_it_is_back(go
     play(golden, scene)
 
 
+async def moved(consumer, seek):
+    with consumer.closing():
+        return await consumer.request(seek)
+
+
 async def consumer_closed(owner, consumer):
     task = asyncio.create_task(consumer.close())
     asked = await answered(owner, task)
@@ -299,7 +304,7 @@ def test_a_client_is_told_when_its_consumer_was_closed_as_soon_as_it_was_there(g
 def test_a_seek_closes_the_consumer_for_good(golden):
     async def scene(owners, owner, consumer, events, asked):
         seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())
-        task = asyncio.create_task(consumer.request(seek))
+        task = asyncio.create_task(moved(consumer, seek))
         await settle()
         ((name, body),) = owner.next()
         assert (name, body.consumer_id) == ("SEEK", 1)
@@ -316,7 +321,7 @@ def test_a_seek_closes_the_consumer_for_good(golden):
 
 def test_a_request_beside_a_seek_does_not_hide_that_the_close_belongs_to_the_seek(golden):
     async def scene(owners, owner, consumer, events, asked):
-        seek = asyncio.create_task(consumer.request(BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())))
+        seek = asyncio.create_task(moved(consumer, BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek())))
         state = asyncio.create_task(consumer.state())
         await settle()
         (_, seeking), (_, asking) = owner.next()
