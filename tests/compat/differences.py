@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+_BATCH_ACKS: Final = (
+    "As long as a consumer is connected, what is acked of a batch counts in the pool as at the owner. When the last one "
+    "has gone, the pool knows only what the owner has stored of it, which can take the owner a minute; the owner tells "
+    "it nowhere else. Until then the whole batch comes again, as it does without batch-index acks."
+)
+
 REASONS: Final[dict[str, str]] = {
+    "batch_index": _BATCH_ACKS,
+    "batch_index_cumulative": _BATCH_ACKS,
+    "commit": (
+        "Go's client does not write a transaction's id into its messages' metadata, where the pool looks for it: to the "
+        "pool its messages are as any other, and do not wait for the end of the transaction."
+    ),
     "consumer_metadata": (
         "What the client gave is there; beside it the pool notes its own name (`pulsar-readonly.pool`), by which it "
         "tells its consumers from those that are connected straight to the owner."
