@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.compat.differences import REASONS, quirk
+from tests.compat.differences import REASONS, SOMETIMES, quirk
 from tests.compat.run import Verdict
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def unexplained(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[st
             explained = cell.verdict is Verdict.DIFFERENT and scenario.name in reasons
             if cell.verdict in {Verdict.DIFFERENT, Verdict.BROKEN} and not explained:
                 wrong.append(f"{scenario.name}, {client}: {cell.verdict.value}: {cell.detail}")
-            if cell.verdict is Verdict.EQUAL and quirk(scenario.name, client):
+            fault = quirk(scenario.name, client)
+            if cell.verdict is Verdict.EQUAL and fault and fault not in SOMETIMES:
                 wrong.append(f"{scenario.name}, {client}: it is right, although a fault of the client's own is given")
         ran = [cell for cell in cells.values() if cell.verdict is not Verdict.NOT_OFFERED]
         if scenario.name in reasons and ran and all(cell.verdict is Verdict.EQUAL for cell in ran):
