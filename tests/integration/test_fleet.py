@@ -97,6 +97,24 @@ def test_another_broker_takes_over(own_pool, pulsar_client, admin: PulsarAdmin, 
     client.close()
 
 
+def test_a_producer_that_is_relayed_loses_nothing_when_its_broker_leaves(own_pool, pulsar_client, topic: str) -> None:
+    """Exclusive producers are never moved to the owner."""
+    pool = own_pool(2, "--topics", TESTS)
+    consumer = pulsar_client.subscribe(topic, "s", initial_position=EARLIEST)
+    client = quiet_client(pool.url)
+    feed = Feed(client, topic, access_mode=pulsar.ProducerAccessMode.Exclusive)
+    wait_for(lambda: feed.sent > 50)
+    through = next(broker for broker in pool.brokers if broker.stats()["producers"])
+    assert through.stop() == 0
+    mark = feed.sent
+    wait_for(lambda: feed.sent > mark + 50, what="it goes on through the other broker")
+    sent = feed.stop()
+    assert [int(consumer.receive(10_000).data()) for _ in range(sent)] == list(range(sent))
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(500)
+    client.close()
+
+
 def test_a_broker_that_joins_takes_topics_over(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
     pool = own_pool(1, "--topics", TESTS)
     admin.create_partitioned_topic(topic, 6)

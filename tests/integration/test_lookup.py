@@ -89,9 +89,7 @@ def test_topics_that_are_not_bound_are_the_owners(own_pool, pulsar_client, admin
     client.close()
 
 
-def test_partitions_are_spread_and_new_partitions_are_found(
-    own_pool, pulsar_client, admin: PulsarAdmin, topic: str
-) -> None:
+def test_partitions_are_spread_and_new_ones_are_found(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
     pool = own_pool(2, "--topics", TESTS)
     admin.create_partitioned_topic(topic, 4)
     client = quiet_client(pool.url)
@@ -104,6 +102,11 @@ def test_partitions_are_spread_and_new_partitions_are_found(
     wait_for(lambda: len(sink.got) >= sent)
     assert sorted(sink.stop()) == list(range(sent))
     client.close()
+    admin.update_partitions(topic, 6)
+    with RawClient(pool.brokers[0].url) as raw:
+        assert raw.partitions(topic) == 6
+        urls = {raw.lookup(f"{topic}-partition-{index}") for index in range(6)}
+    assert urls == {broker.url for broker in pool.brokers}
 
 
 def test_a_producer_on_the_pools_url_publishes_at_the_owner(
@@ -217,3 +220,29 @@ def test_limits_are_refused_in_words_that_clients_understand(own_pool, topic: st
         RawClient(url)
     for client in (first, *others):
         client.close()
+
+
+def test_slow_clients_hold_little_and_nobody_up(own_pool, pulsar_client, topic: str) -> None:
+    """Eight clients that do not read want 24 MB each, served here or passed through; a ninth gets all of it meanwhile."""
+    pool = own_pool(1, "--topics", TESTS, "--max-buffered-bytes", "2MiB")
+    producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    for _ in range(200):
+        producer.send_async(bytes(120_000), lambda *_: None)
+    producer.flush()
+    url = pool.brokers[0].url
+    slow = [RawClient(url) for _ in range(8)]
+    for number, client in enumerate(slow):
+        compacted = {"read_compacted": True} if number % 2 else {}  # such reads pass through
+        earliest = {"initial_position": CommandSubscribe.Earliest}
+        client.subscribe(topic, f"slow-{number}", **earliest, **compacted)
+        client.flow(1000)
+    client = quiet_client(pool.url)
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    for _ in range(200):
+        assert len(reader.read_next(20_000).data()) == 120_000
+    # 1 MiB, what one read of entries may add to it, and what the kernel of this machine takes is not counted.
+    assert pool.brokers[0].stats()["bufferedBytes"] < len(slow) * (3 << 20)
+    for raw in slow:
+        raw.close()
+    wait_for(lambda: pool.brokers[0].stats()["bufferedBytes"] == 0)
+    client.close()

@@ -16,7 +16,7 @@ from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
-from readonly_engine.relay.identity import Identity
+from readonly_engine.relay.identity import NOBODY
 from readonly_engine.wire.commands import (
     body_of,
     command_name,
@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 WRITE_BUFFER_BYTES = 1 << 20
 """Above this a client gets no more messages until it has read some."""
 
+AT_ONCE_BYTES = 256 << 10
+"""More than this is not held back until the event loop's turn is over."""
+
 NARROW_BUFFER_BYTES = 64 << 10
 """The same while so many clients are slow that their buffers together would be too much."""
 
@@ -61,7 +64,8 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.identity = Identity()
+        self.identity = NOBODY
+        self.connected = False
         self.writable = True
         self._narrow = False
         self.peer = "?"
@@ -75,6 +79,7 @@ class ClientConnection(asyncio.Protocol):
         self._heard = True
         self._pinged = False
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._producers: dict[int, RelayedProducer] = {}
@@ -115,9 +120,15 @@ class ClientConnection(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(frame)
+        self._out_bytes += len(frame)
+        if self._out_bytes > AT_ONCE_BYTES:
+            self._flush()  # so that the client is found to be slow before it gets more
 
     def _flush(self) -> None:
         frames, self._out = self._out, []
+        self._out_bytes = 0
+        if not frames:
+            return
         if self._transport is not None and not self._closed:
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
             if self.broker.pressed and not self._narrow and self.buffered > NARROW_BUFFER_BYTES:
@@ -160,12 +171,7 @@ class ClientConnection(asyncio.Protocol):
         """Called by asyncio."""
         self._heard = True
         # Most of what quiet clients ever send, and there may be ten thousand of them.
-        if (
-            data == _PING
-            and self._login.connected
-            and not self._splitter.buffered_bytes
-            and self._transport is not None
-        ):
+        if data == _PING and self.connected and not self._splitter.buffered_bytes and self._transport is not None:
             self._transport.write(_PONG)
             return
         try:
@@ -236,7 +242,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _handle(self, command: BaseCommand, frame: bytes, end: int) -> None:
         kind = command.type
-        if not self._login.connected and kind not in _ANY_TIME:
+        if not self.connected and kind not in _ANY_TIME:
             if kind == BaseCommand.CONNECT:
                 self.client_version = sys.intern(command.connect.client_version)
             self._login.received(command)

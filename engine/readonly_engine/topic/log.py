@@ -38,6 +38,9 @@ PREFETCH_ENTRIES = 100
 
 OPEN_TIMEOUT_S = 10.0
 
+MOST_CACHED_BYTES = 1 << 20
+"""Entries handed out together are sent together: a client whose connection is full must not get many large ones at once."""
+
 
 class TopicLog:
     """Reads a topic from its first entry to its tail, and tells when the tail moves.
@@ -231,14 +234,15 @@ class TopicLog:
         return TopicReader(self, position).entries(follow=follow)
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
-        """The entries from `first` on that may be read and are in the cache: at most `count`, without a gap."""
+        """The entries from `first` on that may be read and are in the cache, without a gap: at most `count`, about 1 MiB."""
         found: list[TopicEntry] = []
-        position = first
-        while len(found) < count and self.chain.readable(position):
+        position, size = first, 0
+        while len(found) < count and size < MOST_CACHED_BYTES and self.chain.readable(position):
             entry = self._cache.get(position)
             if entry is None:
                 break
             found.append(entry)
+            size += len(entry.payload)
             position = self.chain.after(position)
         return found
 

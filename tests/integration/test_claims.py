@@ -1,0 +1,127 @@
+"""Claims on a real ZooKeeper: two brokers, each with a session of its own, that end, hang and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from readonly_engine.broker.claiming import Claiming
+from readonly_engine.broker.claims import Act, ClaimKey
+from readonly_engine.broker.fleet import Fleet
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.relay.errors import OwnerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from devstack.pulsar.cluster import PulsarCluster
+    from devstack.pulsar.status import Endpoints
+
+KEY = ClaimKey(parse_topic_name("orders"), "a subscription/of=some name")
+
+
+class Member:
+    """What of a broker has to do with claims."""
+
+    def __init__(self, store: ZooKeeperStore, pool: str, url: str) -> None:
+        self.store = store
+        self.fleet = Fleet(store, pool, url)
+        self.claiming = Claiming(store, self.fleet)
+        self.told: list[Act] = []
+
+
+@asynccontextmanager
+async def member(pulsar: Endpoints, pool: str, url: str) -> AsyncIterator[Member]:
+    store = ZooKeeperStore(hosts_in(pulsar.metadata_store))
+    await store.start()
+    made = Member(store, pool, url)
+    made.claiming.start(lambda act, _: made.told.append(act))
+    await made.fleet.join()
+    try:
+        yield made
+    finally:
+        made.claiming.close()
+        made.fleet.close()
+        await store.close()
+
+
+async def until(check: Callable[[], bool], seconds: float = 30) -> None:
+    async with asyncio.timeout(seconds):
+        while not check():
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def pool() -> str:
+    return uuid.uuid4().hex
+
+
+def test_one_has_it_until_it_lets_go(pulsar: Endpoints, pool: str) -> None:
+    async def scenario() -> None:
+        async with member(pulsar, pool, "pulsar://a:6650") as a, member(pulsar, pool, "pulsar://b:6650") as b:
+            await until(lambda: len(a.fleet.members) == len(b.fleet.members) == 2)
+            holds = await asyncio.gather(*(a.claiming.hold(KEY) for _ in range(3)))
+            assert [hold.url for hold in holds] == ["", "", ""]
+            assert (await b.claiming.hold(KEY)).url == "pulsar://a:6650"
+            for hold in holds:
+                a.claiming.leave(hold)
+            await a.claiming.settled()
+            assert (await b.claiming.hold(KEY)).url == ""
+            assert (await a.claiming.hold(KEY)).url == "pulsar://b:6650"
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_has_left_the_pool_is_waited_for_and_its_end_frees_the_claim(
+    pulsar: Endpoints, pool: str
+) -> None:
+    async def scenario() -> None:
+        async with member(pulsar, pool, "pulsar://b:6650") as b:
+            async with member(pulsar, pool, "pulsar://a:6650") as a:
+                await a.claiming.hold(KEY)
+                await a.fleet.leave()
+                await until(lambda: len(b.fleet.members) == 1)
+                with pytest.raises(OwnerUnavailableError, match="try again"):
+                    await b.claiming.hold(KEY)
+            assert (await b.claiming.hold(KEY)).url == ""
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_starts_again_takes_over_what_its_last_life_had(pulsar: Endpoints, pool: str) -> None:
+    async def scenario() -> None:
+        async with member(pulsar, pool, "pulsar://a:6650") as before, member(pulsar, pool, "pulsar://a:6650") as after:
+            await before.claiming.hold(KEY)
+            assert (await after.claiming.hold(KEY)).url == ""
+
+    asyncio.run(scenario())
+
+
+def test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session(
+    breakable_pulsar: PulsarCluster, pool: str
+) -> None:
+    zookeeper = next(server.pid for server in breakable_pulsar.status().servers if server.name == "zookeeper")
+
+    async def scenario() -> None:
+        async with member(breakable_pulsar.endpoints, pool, "pulsar://a:6650") as a:
+            await a.claiming.hold(KEY)
+            os.kill(zookeeper, signal.SIGSTOP)
+            try:
+                await until(lambda: a.claiming.resting, 60)
+                assert a.told == [Act.REST]
+                with pytest.raises(OwnerUnavailableError):
+                    await a.claiming.hold(KEY)
+            finally:
+                os.kill(zookeeper, signal.SIGCONT)
+            await until(lambda: Act.GO_ON in a.told, 60)
+            assert a.claiming.held == [KEY]
+            assert (await a.claiming.hold(KEY)).url == ""
+
+    asyncio.run(scenario())
