@@ -323,6 +323,7 @@ def unsubscribe_busy(s: Session) -> Any:
     client, topic = s.client(), s.topic()
     client.producer(topic).send("a")
     first, second = (client.consumer(topic, type="shared") for _ in range(2))
+    s.until(lambda: len(s.admin.stats(topic)["subscriptions"]["sub"]["consumers"]) == 2, "both are connected")
     kind = s.refused(lambda: first.call("unsubscribe"), "Metadata", "ConsumerBusy", "Other", "NotAllowed")
     s.equal(s.admin.subscriptions(topic), ["sub"], "subscriptions")
     second.close()
