@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -103,6 +104,12 @@ class RawClient:
                 else:
                     self.seen.append(command_name(command))
                     self._received.append((command, frame[end:]))
+
+    def pending(self, name: str) -> int:
+        """How many commands of a name have come and were not waited for."""
+        with suppress(TimeoutError):
+            self.wait(lambda _: False, 0.05)
+        return sum(command_name(command) == name for command, _ in self._received)
 
     def wait_closed(self, seconds: float = TIMEOUT_S) -> None:
         """Wait until the server closes the connection."""

@@ -453,6 +453,37 @@ def test_the_stock_client_reads_and_acks(pool, stack, admin, credentials, topic,
     client.close()
 
 
+def test_two_brokers_of_a_pool_share_a_subscription_in_the_clients_name(pool, stack, credentials, topic) -> None:
+    """One serves it, the other brings its consumer there, and what expires is renewed through both."""
+    tokens = [credentials.token("reader", seconds).encode() for seconds in (2, 3)]
+    with (
+        RawClient(pool.brokers[0].url, "token", tokens[0]) as one,
+        RawClient(pool.brokers[1].url, "token", tokens[1]) as two,
+    ):
+        for client in (one, two):
+            client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+        for client in (one, two):
+            client.answer_challenge("token", credentials.token("reader").encode())
+        for client in (one, two):
+            with pytest.raises(TimeoutError):
+                client.wait(lambda command: command.type == BaseCommand.AUTH_CHALLENGE, 2 * REFRESH_S)
+            client.flow(10)
+        publish(stack, credentials, topic, 10)
+        wait_for(lambda: sum(client.pending("MESSAGE") for client in (one, two)) == 10, "all messages have come")
+        assert all(client.pending("MESSAGE") for client in (one, two))
+
+
+def test_the_pools_own_role_must_be_able_to_consume_and_no_more(own_pool, stack, credentials, topic, tmp_path) -> None:
+    publish(stack, credentials, topic, 3)
+    file = tmp_path / "token"
+    file.write_text(credentials.token("reader"))
+    with RawClient(
+        own_pool("--admin-token-file", str(file)).url, "token", credentials.token("reader").encode()
+    ) as client:
+        client.subscribe(topic, "s", initial_position=CommandSubscribe.Earliest)
+        reading(client, 3)
+
+
 # Secrets
 
 

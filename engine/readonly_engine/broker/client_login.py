@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.handshake import Arrival, Handshake
@@ -27,13 +26,8 @@ class ClientLogin:
     def __init__(self, client: ClientConnection) -> None:
         self._client = client
         self._handshake = Handshake()
-        self._answers: deque[Callable[[bytes], None]] = deque()
+        self._answers: list[Callable[[bytes], None]] = []
         self._identity: Identity | None = None
-
-    @property
-    def connected(self) -> bool:
-        """Whether the client has been let in."""
-        return self._handshake.connected
 
     def received(self, command: BaseCommand) -> None:
         """Take a command that came before the client was let in, or an AUTH_RESPONSE.
@@ -45,7 +39,7 @@ class ClientLogin:
         if isinstance(event, Arrival):
             self._client.spawn(self._arrive(event.identity))
         elif event is not None:
-            self._answers.popleft()(event.credentials)
+            self._answers.pop(0)(event.credentials)
 
     def gone(self) -> None:
         """The client's connection is closed."""
@@ -62,6 +56,7 @@ class ClientLogin:
             self._client.close()
             return
         self._client.identity = self._identity
+        self._client.connected = True
         self._client.send(self._handshake.accept(owner))
 
     # Bearer

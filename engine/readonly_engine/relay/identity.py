@@ -82,3 +82,7 @@ class Identity:
         for name in ("original_principal", "original_auth_method", "original_auth_data", "proxy_version"):
             if value := getattr(self, name):
                 setattr(connect, name, value)
+
+
+NOBODY = Identity()
+"""Who shows no credentials."""

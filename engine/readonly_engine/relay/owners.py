@@ -89,8 +89,9 @@ class Owners:
         """
         if identity.anonymous:
             connection = await self.entrance(identity)
-            self.login(identity).join(bearer)
-            return identity, connection.handshake
+            login = self.login(identity)
+            login.join(bearer)
+            return login.identity, connection.handshake
         proof = self._proofs.get(identity)
         mine = proof is None
         if proof is None:
@@ -99,8 +100,9 @@ class Owners:
         admitted, handshake = await asyncio.shield(proof)
         if admitted.alone and not mine:
             admitted, handshake = await self._prove(identity, bearer)
-        self.login(admitted).join(bearer)
-        return admitted, handshake
+        login = self.login(admitted)
+        login.join(bearer)
+        return login.identity, handshake
 
     def leave(self, identity: Identity, bearer: Bearer) -> None:
         """A client that was admitted is gone."""
