@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.batch_memory import BatchMemory
@@ -52,7 +53,11 @@ class ServedTopic:
         self.transactions = TopicTransactions(log)
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
-        self.lock = asyncio.Lock()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def lock(self, subscription: str) -> asyncio.Lock:
+        """Held while a subscription is made, so that it is made once; it goes with the last who holds or awaits it."""
+        return self._locks.setdefault(subscription, asyncio.Lock())
 
     def close(self) -> None:
         """Follow the topic no more."""
@@ -123,11 +128,13 @@ class ServedTopics:
             await served.log.opened()
             served.log.confirm(state.last)
             subscribe = consumer.subscribe
-            async with served.lock:
+            async with served.lock(subscribe.subscription):
                 subscription = served.subscriptions.get(subscribe.subscription)
                 if subscription is None:
                     settings = await self._owner_settings.of(topic, subscribe)
-                    holes = await self._holes(topic, subscribe)
+                    # Nothing can be acked behind a cursor that stands at the end.
+                    behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
+                    holes = await self._holes(topic, subscribe) if behind else []
                     subscription = Subscription(
                         served.log,
                         subscribe,
