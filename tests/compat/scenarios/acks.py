@@ -404,8 +404,8 @@ def small_queue(s: Session) -> Any:
     others = other.rest(20)
     got = sorted(first + others + slow.rest(), key=int)
     s.equal(got, numbers(30), "all together")
-    # Go's client has a few on the way to its reader.
-    s.check(len(others) >= 20, f"the other gets what the slow one did not ask for: {len(others)}")
+    # Go's client has up to a dozen on the way to its reader.
+    s.check(len(others) >= 15, f"the other gets what the slow one did not ask for: {len(others)}")
     return got
 
 
