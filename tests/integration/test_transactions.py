@@ -159,3 +159,77 @@ def test_a_transaction_through_the_pool_from_its_begin_to_its_end(txn_stack, txn
     assert served(txn_pool, source) == 3
     for name in ("source", "target"):
         reader.do("close", name)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_what_a_transaction_has_acked_is_not_delivered_while_it_is_open_and_again_after_its_abort(
+    txn_stack, txn_pool, owner, reader, topic, kind
+) -> None:
+    for value in range(3):
+        owner.do("send", topic, "-", value)
+    ack = "ack" if kind == "Shared" else "ack-up-to"
+    seen = {}
+    for client in (owner, reader):
+        name = "at-the-owner" if client is owner else "through"
+        client.do("subscribe", "c", topic, name, kind, "Earliest")
+        client.do("begin", "a", 300)
+        told = []
+        told.append(client.values("c", 1))
+        client.do(ack, "c", "a")
+        told.append(client.values("c", 2))
+        client.do("close", "c")
+        client.do("subscribe", "c", topic, name, kind, "Earliest")
+        told.append(client.values("c", 3, 3000))
+        client.do("abort", "a")
+        if kind != "Shared":
+            client.do("redeliver", "c")
+        told.append(client.values("c", 3, 3000))
+        client.do("close", "c")
+        seen[name] = told
+    assert seen["through"] == seen["at-the-owner"]
+    assert served(txn_pool, topic) == 0, "it has no consumer any more"
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_what_a_committed_transaction_has_acked_never_comes_again(
+    txn_stack, txn_pool, owner, reader, topic, kind
+) -> None:
+    for value in range(4):
+        owner.do("send", topic, "-", value)
+    reader.do("subscribe", "c", topic, "s", kind, "Earliest")
+    if kind != "Exclusive":
+        reader.do("subscribe", "other", topic, "s", kind, "Earliest")  # the subscription stays when the first one goes
+    reader.do("begin", "a", 300)
+    name = next(name for name in ("c", "other") if kind == "Exclusive" or reader.do("receive", name, 2000) != "none")
+    if kind == "Exclusive":
+        assert reader.values("c", 1) == ["0"]
+    reader.do("ack" if kind == "Shared" else "ack-up-to", name, "a")
+    reader.do("commit", "a")
+    assert eventually(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 3)
+    reader.do("close", name)
+    if kind == "Exclusive":
+        reader.do("subscribe", "c", topic, "s", kind, "Earliest")
+    left = "c" if kind == "Exclusive" or name == "other" else "other"
+    assert sorted(reader.values(left, 4, 4000)) == ["1", "2", "3"]
+    reader.do("close", left)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_end_of_a_terminated_topic_is_told_when_all_is_acked(
+    txn_stack, txn_pool, owner, reader, topic, kind
+) -> None:
+    for value in range(2):
+        owner.do("send", topic, "-", value)
+    owner.do("forget", topic)
+    reader.do("subscribe", "c", topic, "s", kind, "Earliest")
+    txn_stack.admin().terminate(topic)
+    assert reader.values("c", 1) == ["0"]
+    reader.do("ack", "c", "-")
+    assert reader.values("c", 2, QUIET_MS) == ["1"]
+    assert reader.do("ended", "c") == "false", "the last message is not acked"
+    reader.do("ack", "c", "-")
+    assert eventually(lambda: reader.do("ended", "c") == "true")
+    reader.do("close", "c")
+    reader.do("subscribe", "c", topic, "s", kind, "Earliest")
+    assert eventually(lambda: reader.do("ended", "c") == "true"), "all was acked before the consumer came"
+    reader.do("close", "c")

@@ -32,7 +32,7 @@ def apply_ack(
     kind: CommandSubscribe.SubType,
     cursor: CursorCopy,
     dispatcher: Dispatcher,
-    by: Receiver,
+    by: Receiver | None,
     *,
     batch_acks: bool,
 ) -> AckEffect:
@@ -43,7 +43,7 @@ def apply_ack(
         kind: the subscription's type; cumulative acks mean nothing where consumers share the work.
         cursor: the copy of the cursor.
         dispatcher: who has what pending.
-        by: the consumer that acks.
+        by: the consumer that acks, where it is known.
         batch_acks: whether the owner counts acks of single messages of a batch. Where it does not, the entry stays unacked until
             it is acked whole; clients wait for that.
     """

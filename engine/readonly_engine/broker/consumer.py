@@ -17,6 +17,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
     CommandFlow,
+    CommandReachedEndOfTopic,
     CommandSubscribe,
     MessageIdData,
 )
@@ -75,6 +76,7 @@ class Consumer:
         self.messages = 0
         self.bytes = 0
         self._active: bool | None = None
+        self._told_end = False
         self._newest_ledger = -1
         self.relayed = RelayedConsumer(
             connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=via
@@ -166,6 +168,14 @@ class Consumer:
         self.connection.drop_consumer(self)
         self.connection.send(close_consumer(self.consumer_id))
 
+    def reached_end(self) -> None:
+        """Tell the client, once, that it has acked all of a terminated topic."""
+        if not self._told_end:
+            self._told_end = True
+            reached = CommandReachedEndOfTopic(consumer_id=self.consumer_id)
+            command = BaseCommand(type=BaseCommand.REACHED_END_OF_TOPIC, reached_end_of_topic=reached)
+            self.connection.send(encode_command(command))
+
     def _grant(self) -> None:
         """Pass on permits of the client, as long as it reads what comes."""
         assert self.passage is not None
@@ -189,6 +199,9 @@ class Consumer:
                 return
             self.messages += messages
             self.bytes += len(payload)
+        if command.type == BaseCommand.REACHED_END_OF_TOPIC and self.passage is None:
+            self.reached_end()
+            return
         if command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE:
             self._active = command.active_consumer_change.is_active
             if self.subscription is not None:

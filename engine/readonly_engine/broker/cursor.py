@@ -28,6 +28,7 @@ class CursorCopy:
         self._chain = chain
         self._acked = PositionRanges()
         self._unacked: dict[Position, int] = {}
+        self._withheld: set[Position] = set()
         self.mark_delete = mark_delete
 
     def load_holes(self, ranges: Iterable[tuple[Position, Position]]) -> None:
@@ -52,8 +53,16 @@ class CursorCopy:
         return self._unacked.get(position, 0) if self._unacked else 0
 
     def is_acked(self, position: Position) -> bool:
-        """Whether the entry must not be delivered any more."""
-        return position <= self.mark_delete or position in self._acked
+        """Whether the entry must not be delivered any more, or not now."""
+        return position <= self.mark_delete or position in self._acked or position in self._withheld
+
+    def withhold(self, position: Position) -> None:
+        """An entry is acked in a transaction, which may be aborted: until it ends the entry is not delivered."""
+        self._withheld.add(position)
+
+    def release(self, position: Position) -> None:
+        """The transaction has ended."""
+        self._withheld.discard(position)
 
     def ack(self, position: Position) -> None:
         """One entry is acked."""
@@ -109,17 +118,17 @@ class CursorCopy:
             if position <= self.mark_delete:
                 position = self._chain.after(self.mark_delete)
                 continue
-            upper = self._acked.upper_of(position)
+            upper = position if position in self._withheld else self._acked.upper_of(position)
             if upper is None:
                 return position
             position = self._chain.after(upper)
 
     def acked_after(self, position: Position, most: int) -> list[Position]:
-        """The entries behind a position that are acked, in order; at most so many."""
+        """The entries behind a position that are acked, not only in a transaction, in order; at most so many."""
         found: list[Position] = []
         position = self._chain.after(position)
         while len(found) < most and self._chain.readable(position):
-            if self.is_acked(position):
+            if position <= self.mark_delete or position in self._acked:
                 found.append(position)
             elif position > self.mark_delete and not self._acked.any_after(position):
                 break

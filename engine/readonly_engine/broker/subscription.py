@@ -14,9 +14,11 @@ from readonly_engine.broker.acks import apply_ack
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
+from readonly_engine.wire.pending_ack_pb2 import Operation
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.dispatch.receiver import Delivery
+    from readonly_engine.broker.txn_acks import TxnAckSource
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.entries import TopicEntry
-    from readonly_engine.topic.log import TopicLog
     from readonly_engine.topic.transactions import TopicTransactions
+    from readonly_engine.topic.view import TopicView
+    from readonly_engine.wire.pending_ack import TxnAckRecord
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, MessageIdData
 
 log = logging.getLogger(__name__)
@@ -46,6 +50,8 @@ ACKS_A_COMMAND = 1000
 
 SETTLE_S = 5.0
 """How long acks that are under way are waited for before another consumer of a Failover subscription gets its first message."""
+
+NO_ENTRY = -1
 
 UNREADABLE_S = 15.0
 """An entry that cannot be read for so long is left to the owner."""
@@ -78,13 +84,14 @@ class Subscription:
         holes: the owner's individually deleted messages: ranges (lower, upper].
         holes_now: asks the owner for them.
         batches: batches that are acked in part, with the bits of the messages that are not.
+        txn_ack_source: the owner's log of acks in transactions.
         counters: where it counts what it does.
         cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
     """
 
     def __init__(
         self,
-        log_: TopicLog,
+        log_: TopicView,
         subscribe: CommandSubscribe,
         settings: DispatchSettings,
         rates: tuple[RateLimit, ...],
@@ -93,15 +100,17 @@ class Subscription:
         holes: Iterable[tuple[Position, Position]],
         holes_now: Callable[[], Awaitable[list[tuple[Position, Position]]]],
         batches: Iterable[tuple[Position, int]],
+        txn_ack_source: TxnAckSource,
         counters: Counters,
         cannot_read: Callable[[Subscription, Position, str], None],
     ) -> None:
         self.topic = log_.topic
         self.name = subscribe.subscription
         self.kind = subscribe.sub_type
+        self.durable = subscribe.durable
         self.counters = counters
         self._log = log_
-        self._cursor = CursorCopy(log_.chain, state.mark_delete or state.last)
+        self._cursor = CursorCopy(log_.chain, _start(subscribe, state))
         self._cursor.load_holes(holes)
         self._cursor.load_batches(batches)
         self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
@@ -119,6 +128,9 @@ class Subscription:
         self._cannot_read = cannot_read
         self._closed = False
         self._paused = False
+        self._txn_acks = TxnAcks(self._cursor)
+        self._txn_ack_log: TxnAckLog | None = None
+        self._txn_ack_source = txn_ack_source
         self._transactions = transactions
         self._txn_start: Position | None = None  # where transactions with messages from here on began to matter
         self._look_back(state.last)
@@ -140,13 +152,19 @@ class Subscription:
     @property
     def backlog(self) -> int:
         """How many readable entries are not acked; Pulsar's msgBacklog counts entries too."""
-        limit = self._log.limit
+        limit = self._log.chain.limit
         return 0 if limit is None else self._cursor.unacked_up_to(limit)
 
     @property
     def batches(self) -> list[tuple[Position, int]]:
         """The batches that are acked in part, for consumers that come later; none while the cursor is being moved."""
         return [] if self._moving or self._reset else self._cursor.batches
+
+    @property
+    def behind(self) -> bool:
+        """Whether something can be read that is not acked."""
+        limit = self._log.chain.limit
+        return limit is not None and self._cursor.mark_delete < limit
 
     def add(self, consumer: Consumer) -> None:
         """A consumer has subscribed."""
@@ -167,6 +185,8 @@ class Subscription:
         self._closed = True
         self._log.unlisten(self.pump)
         self._transactions.unlisten(self.pump)
+        if self._txn_ack_log is not None:
+            self._txn_ack_log.close()
         if self._reading is not None:
             self._reading.cancel()
         if self._timer is not None:
@@ -257,12 +277,17 @@ class Subscription:
     def acked(self, consumer: Consumer, ack: CommandAck) -> None:
         """Take over an ack that was relayed."""
         self.counters.acks += 1
-        if ack.txnid_most_bits or ack.txnid_least_bits:
-            return  # decided when the transaction ends, by the owner
-        effect = apply_ack(
-            ack, self.kind, self._cursor, self._dispatcher, consumer.receiver, batch_acks=self._batch_acks
-        )
-        if effect.completed:
+        if ack.HasField("txnid_most_bits"):
+            self._withhold(self._txn_acks.acked((ack.txnid_most_bits, ack.txnid_least_bits), ack), consumer)
+            self._follow_txn_acks().follow()
+            return
+        self._apply(ack, consumer)
+
+    def _apply(self, ack: CommandAck, consumer: Consumer | None) -> None:
+        """Take an ack over into the copy."""
+        by = None if consumer is None else consumer.receiver
+        effect = apply_ack(ack, self.kind, self._cursor, self._dispatcher, by, batch_acks=self._batch_acks)
+        if effect.completed and consumer is not None:
             # The owner knows it from the parts, unless it was restarted meanwhile.
             self._ack_at_owner(consumer, effect.completed)
         if effect.unblocked:
@@ -306,18 +331,24 @@ class Subscription:
                 self.reset()
             return goes_on
 
+    def caught_up_with(self, state: OwnerState) -> bool:
+        """Follow the owner's cursor where it is ahead. Returns whether it is ahead, or as far."""
+        # The owner may name the start of a ledger for the end of the one before: compare what comes next.
+        after = self._log.chain.after
+        if state.mark_delete is None or after(state.mark_delete) < after(self._cursor.mark_delete):
+            return False
+        self._cursor.ack_up_to(state.mark_delete)
+        self._dispatcher.cursor_moved()
+        self._look_back(state.last)
+        self.pump()
+        return True
+
     async def _compare(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
         self._log.confirm(state.last)
         if state.mark_delete is None:
             return True
-        # The owner may name the start of a ledger for the end of the one before: compare what comes next.
-        if self._log.chain.after(state.mark_delete) >= self._log.chain.after(self._cursor.mark_delete):
-            self._cursor.ack_up_to(state.mark_delete)
-            self._dispatcher.cursor_moved()
-            self._look_back(state.last)
-            self.pump()
-            if not self._cursor.has_holes:
-                return True
+        if self.caught_up_with(state) and not self._cursor.has_holes:
+            return True
         again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
         known = PositionRanges()
         try:
@@ -374,7 +405,15 @@ class Subscription:
                 self._reading = asyncio.create_task(self._read(position, count))
                 self._reading.add_done_callback(self._read_ended)
             else:
+                self._tell_end()
                 return
+
+    def _tell_end(self) -> None:
+        """The owner says so when an ack is the last one; here to consumers that come later and ask for messages."""
+        chain = self._log.chain
+        if chain.ended and (chain.limit is None or self._cursor.mark_delete >= chain.limit):
+            for consumer in self.consumers:
+                consumer.reached_end()
 
     def _held_back(self) -> float:
         """Seconds for which the limits on what is delivered allow nothing more."""
@@ -427,6 +466,39 @@ class Subscription:
         consumer.relayed.ack(ack)
 
     # Transactions
+
+    async def replay_txn_acks(self) -> None:
+        """Find out what is acked in transactions that have not ended.
+
+        Raises:
+            MetadataError: it cannot be found out.
+            BookKeeperError: it cannot be found out.
+            TimeoutError: not in time.
+        """
+        await self._follow_txn_acks().replay()
+
+    def _follow_txn_acks(self) -> TxnAckLog:
+        if self._txn_ack_log is None:
+            self._txn_ack_log = TxnAckLog(self._txn_ack_source, self._txn_ack_noted)
+        return self._txn_ack_log
+
+    def _txn_ack_noted(self, record: TxnAckRecord) -> None:
+        """The owner has noted an ack in a transaction, or the end of one."""
+        if record.operation == Operation.ACK:
+            self._withhold(self._txn_acks.acked(record.txn, ack_of(record)))
+            return
+        ended = self._txn_acks.ended(record.txn, committed=record.operation == Operation.COMMIT)
+        by = next(iter(self._consumers.values()), None)
+        for ack in ended.acks:
+            self._apply(ack, by)
+        if ended.released and not self._dispatcher.restore(ended.released):
+            for consumer in self.consumers:
+                consumer.dismiss("a transaction was aborted that had acked before this broker served the subscription")
+        self.pump()
+
+    def _withhold(self, positions: list[Position], by: Consumer | None = None) -> None:
+        for position in positions:
+            self._dispatcher.withhold(position, None if by is None else by.receiver)
 
     def _look_back(self, last: Position) -> None:
         """Find transactions that are open when the subscription starts, with messages before it that it will never read.
@@ -495,6 +567,18 @@ class Subscription:
             self._fail(error)
             return
         self.pump()
+
+
+def _start(subscribe: CommandSubscribe, state: OwnerState) -> Position:
+    """Up to where all is acked when a subscription begins here."""
+    start = state.mark_delete or state.last
+    if not subscribe.read_compacted or (subscribe.durable and start.entry_id != NO_ENTRY):
+        return start
+    # The ledgers of the first compacted entries may be gone, and the owner's cursor stands before those that are left
+    # (PersistentDispatcherSingleActiveConsumer.readMoreEntries, Consumer).
+    first = subscribe.start_message_id
+    earliest = not subscribe.HasField("start_message_id") or (first.ledger_id, first.entry_id) == EARLIEST
+    return EARLIEST if earliest else start
 
 
 def _add_acked(known: PositionRanges, ack: CommandAck) -> None:

@@ -12,17 +12,21 @@ from weakref import WeakValueDictionary
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.batch_memory import BatchMemory
+from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.owner_settings import OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
+from readonly_engine.broker.txn_acks import TxnAckSource, log_of
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.errors import RelayError
+from readonly_engine.topic.compacted import CompactedLog, find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.transactions import TopicTransactions
+from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.consumer import Consumer
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
+    from readonly_engine.topic.compacted import Compaction
     from readonly_engine.topic.position import Position
+    from readonly_engine.topic.view import TopicView
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 
@@ -51,6 +57,7 @@ class ServedTopic:
     def __init__(self, log: TopicLog) -> None:
         self.log = log
         self.transactions = TopicTransactions(log)
+        self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -59,8 +66,26 @@ class ServedTopic:
         """Held while a subscription is made, so that it is made once; it goes with the last who holds or awaits it."""
         return self._locks.setdefault(subscription, asyncio.Lock())
 
+    async def view(self, subscribe: CommandSubscribe, find: Callable[[], Awaitable[Compaction | None]]) -> TopicView:
+        """What a subscription reads: the topic, or what compaction has left of it.
+
+        Raises:
+            MetadataError: the compaction cannot be found.
+        """
+        if not subscribe.read_compacted:
+            return self.log
+        if self._compacted is None:
+            self._compacted = CompactedLog(self.log, find)
+        try:
+            await self._compacted.opened()
+        except BookKeeperError as error:
+            raise MetadataError(f"the compaction of {self.log.topic} cannot be read: {error}") from error
+        return self._compacted
+
     def close(self) -> None:
         """Follow the topic no more."""
+        if self._compacted is not None:
+            self._compacted.close()
         self.transactions.close()
         self.log.close()
 
@@ -100,6 +125,7 @@ class ServedTopics:
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
+        self._cursor_watch = CursorWatch(self._subscriptions)
         self.passing = PassThrough(admin, pool_name, self._subscriptions, self._readable)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
@@ -135,8 +161,9 @@ class ServedTopics:
                     # Nothing can be acked behind a cursor that stands at the end.
                     behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
                     holes = await self._holes(topic, subscribe) if behind else []
+                    view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
                     subscription = Subscription(
-                        served.log,
+                        view,
                         subscribe,
                         settings,
                         self._rate_limits(),
@@ -145,11 +172,15 @@ class ServedTopics:
                         holes,
                         partial(self._holes, topic, subscribe),
                         await self._batches.recall(topic, subscribe.subscription),
+                        self._txn_ack_source(topic, subscribe.subscription),
                         self._counters_of(topic, subscribe.subscription),
                         self.passing.cannot_read,
                     )
+                    if subscribe.durable:
+                        await self._replay_txn_acks(subscription)
                     served.subscriptions[subscribe.subscription] = subscription
                 subscription.add(consumer)
+            self._cursor_watch.start()
             return subscription
         finally:
             served.joining -= 1
@@ -176,6 +207,7 @@ class ServedTopics:
     def close(self) -> None:
         """Close everything."""
         self.passing.close()
+        self._cursor_watch.close()
         for _, served in self.all:
             for subscription in served.subscriptions.values():
                 subscription.close()
@@ -186,6 +218,34 @@ class ServedTopics:
         return TopicLog(
             topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic), self._tiered
         )
+
+    def _txn_ack_source(self, topic: TopicName, subscription: str) -> TxnAckSource:
+        last = partial(self._last_txn_ack, topic, subscription)
+        name = log_of(topic, subscription)
+        return TxnAckSource(partial(TopicLog, name, self._cluster, self._pool, self._cache, last, self._tiered), last)
+
+    async def _last_txn_ack(self, topic: TopicName, subscription: str) -> Position | None:
+        try:
+            return await self._admin.last_txn_ack(topic, subscription)
+        except RelayError as error:
+            log.info(
+                "%s, %s: the owner does not say how far its acks in transactions go: %s", topic, subscription, error
+            )
+            return None
+
+    async def _replay_txn_acks(self, subscription: Subscription) -> None:
+        """Find out what is acked in open transactions, where a subscription has ever had such acks.
+
+        Raises:
+            MetadataError: it cannot be found out.
+        """
+        name = log_of(subscription.topic, subscription.name)
+        try:
+            if await self._cluster.topic(name) is not None:
+                await subscription.replay_txn_acks()
+        except (BookKeeperError, MetadataError, WireError, TimeoutError) as error:
+            subscription.close()
+            raise MetadataError(f"{name}: acks in transactions cannot be read: {error or 'not in time'}") from error
 
     def _subscriptions(self) -> Iterable[Subscription]:
         return [subscription for _, served in self.all for subscription in served.subscriptions.values()]

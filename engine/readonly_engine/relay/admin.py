@@ -7,6 +7,7 @@ import re
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, overload
+from urllib.parse import quote
 
 import aiohttp
 
@@ -120,9 +121,19 @@ class AdminClient:
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
-        stats = await self._get(f"/admin/v2/{topic.rest_path}/internalStats")
-        ledger_id, found, entry_id = str(stats.get("lastConfirmedEntry", "")).partition(":")
-        return Position(int(ledger_id), int(entry_id)) if found else None
+        return _last_confirmed(await self._get(f"/admin/v2/{topic.rest_path}/internalStats"))
+
+    async def last_txn_ack(self, topic: TopicName, subscription: str) -> Position | None:
+        """The last entry of the log of a subscription's acks in transactions; None where its owner does not say.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with such statistics.
+        """
+        where = topic.rest_path.removeprefix(f"{topic.domain}/")
+        stats = await self._get(
+            f"/admin/v3/transactions/pendingAckInternalStats/{where}/{quote(subscription, safe='')}"
+        )
+        return _last_confirmed((stats.get("pendingAckLogStats") or {}).get("managedLedgerInternalStats") or {})
 
     async def close(self) -> None:
         """End the connections."""
@@ -177,6 +188,11 @@ class AdminClient:
                     )
                 return await response.json()
         raise OwnerUnavailableError(f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}")
+
+
+def _last_confirmed(stats: dict[str, Any]) -> Position | None:
+    ledger_id, found, entry_id = str(stats.get("lastConfirmedEntry", "")).partition(":")
+    return Position(int(ledger_id), int(entry_id)) if found else None
 
 
 def _read_token(path: Path) -> str:

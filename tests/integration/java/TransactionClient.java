@@ -98,6 +98,9 @@ public final class TransactionClient {
                 return "";
             case "ended":
                 return String.valueOf(consumers.get(words[1]).hasReachedEndOfTopic());
+            case "forget":  // TOPIC: its producer
+                producers.remove(words[1]).close();
+                return "";
             case "close":
                 consumers.remove(words[1]).close();
                 return "";

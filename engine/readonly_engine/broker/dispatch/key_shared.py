@@ -171,6 +171,9 @@ class KeySharedDispatcher(MultipleDispatcher):
         holder = self._pending_at.get(slot)
         return holder is None or holder[0] is receiver
 
+    def _slot_unseen(self) -> int | None:
+        return None
+
     def _slot_of(self, position: Position) -> int:
         return self._slots[position]
 

@@ -53,6 +53,7 @@ class MultipleDispatcher:
         self._delayed = DelayedEntries()
         self._next = cursor.first_unacked()
         self._redeliveries: dict[Position, int] = {}
+        self._withheld: dict[Position, int] = {}  # with the slots of their keys
         self._unacked = 0
         self._blocked = False
 
@@ -69,6 +70,10 @@ class MultipleDispatcher:
     def _slot_of(self, position: Position) -> int:
         """The slot of a pending entry's key, where keys matter."""
         del position
+        return 0
+
+    def _slot_unseen(self) -> int | None:
+        """The slot of an entry that was not looked into; None where nothing but its key tells."""
         return 0
 
     def _freed(self, position: Position) -> bool:
@@ -111,9 +116,32 @@ class MultipleDispatcher:
         holder.pending[position] = left
         return self._unblock(holder)
 
+    def withhold(self, position: Position, by: Receiver | None = None) -> bool:
+        """An entry was acked in a transaction: nobody has it pending, and it may come back."""
+        holder = self._holder(position, by)
+        if holder is None:
+            return False
+        self._withheld[position] = self._slot_of(position)
+        return self._take(holder, position)
+
+    def restore(self, positions: list[Position]) -> bool:
+        """Deliver again what was withheld; what was withheld before it was ever delivered here only where keys do not matter."""
+        known = True
+        for position in positions:
+            slot = self._withheld.pop(position, None)
+            if slot is None and position < self._next:
+                slot = self._slot_unseen()
+                known = known and slot is not None
+            if slot is not None:
+                self._redeliveries[position] = self._redeliveries.get(position, 0) + 1
+                self._replay(position, slot)
+        return known
+
     def cursor_moved(self) -> None:
         """Forget what the cursor has passed."""
         is_acked = self._cursor.is_acked
+        for position in [position for position in self._withheld if position <= self._cursor.mark_delete]:
+            del self._withheld[position]
         for receiver in self.receivers:
             for position in [position for position in receiver.pending if is_acked(position)]:
                 self._take(receiver, position)

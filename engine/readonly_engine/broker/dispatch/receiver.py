@@ -101,6 +101,12 @@ class Dispatcher(Protocol):
     def acked_in_part(self, position: Position, left: int, by: Receiver | None = None) -> bool:
         """Of a batch only so many messages are left to be acked; as `acked`."""
 
+    def withhold(self, position: Position, by: Receiver | None = None) -> bool:
+        """An entry was acked in a transaction: nobody has it pending, and it may come back."""
+
+    def restore(self, positions: list[Position]) -> bool:
+        """Deliver again what was withheld; returns whether this can be done right: else the consumers must come again."""
+
     def cursor_moved(self) -> None:
         """The cursor went on without acks of these consumers: what it has passed is not theirs any more."""
 

@@ -105,6 +105,17 @@ class SingleActiveDispatcher:
         del position, left, by
         return False
 
+    def withhold(self, position: Position, by: Receiver | None = None) -> bool:
+        """Nothing is kept for an entry."""
+        del position, by
+        return False
+
+    def restore(self, positions: list[Position]) -> bool:
+        """Start over, as the owner does."""
+        del positions
+        self.rewind()
+        return True
+
     def cursor_moved(self) -> None:
         """Nothing is kept for an entry; what the cursor has passed is left out when it comes."""
 

@@ -1,0 +1,51 @@
+"""What a subscription needs of the topic that it reads, be it the topic itself or what compaction has left of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
+
+
+class TopicView(Protocol):
+    """See TopicLog."""
+
+    @property
+    def topic(self) -> TopicName:
+        """The topic."""
+
+    @property
+    def chain(self) -> LedgerChain:
+        """What may be read, and in which order."""
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call when there may be more to read."""
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Call no more."""
+
+    def confirm(self, position: Position) -> None:
+        """Take the owner's word that an entry is confirmed."""
+
+    async def reload(self) -> None:
+        """Read the topic's list of ledgers now.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+        """
+
+    def cached(self, first: Position, count: int) -> list[TopicEntry]:
+        """The entries from a position on that are at hand: at most `count`, without a gap."""
+
+    async def read(self, first: Position, count: int) -> list[TopicEntry]:
+        """Entries from a position on, in order: at least one where there is one to read, at most `count`.
+
+        Raises:
+            BookKeeperError: they cannot be read now.
+        """
