@@ -467,10 +467,9 @@ def test_two_brokers_of_a_pool_share_a_subscription_in_the_clients_name(pool, st
         for client in (one, two):
             with pytest.raises(TimeoutError):
                 client.wait(lambda command: command.type == BaseCommand.AUTH_CHALLENGE, 2 * REFRESH_S)
-            client.flow(10)
-        publish(stack, credentials, topic, 10)
-        wait_for(lambda: sum(client.pending("MESSAGE") for client in (one, two)) == 10, "all messages have come")
-        assert all(client.pending("MESSAGE") for client in (one, two))
+            client.flow(30)
+        publish(stack, credentials, topic, 60)
+        wait_for(lambda: [client.pending("MESSAGE") for client in (one, two)] == [30, 30], "all messages have come")
 
 
 def test_the_pools_own_role_must_be_able_to_consume_and_no_more(own_pool, stack, credentials, topic, tmp_path) -> None:
