@@ -91,12 +91,13 @@ class BrokerProcess:
         return json.loads(self.get("/stats"))
 
     def dispatched(self, topic: str | None = None) -> int:
-        """Messages sent to the consumers that it has now, of one topic or of all."""
+        """Messages that it has served to the consumers that it has now, of one topic or of all; relayed ones are not counted."""
         return sum(
             subscription["msgOutCounter"]
             for name, stats in self.stats()["topics"].items()
             if topic in {None, name}
             for subscription in stats["subscriptions"].values()
+            if "servedBy" not in subscription
         )
 
     def stop(self) -> int:
