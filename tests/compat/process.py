@@ -76,8 +76,8 @@ class Driver:
             OperationError: the client refused or failed.
             DriverError: the driver itself failed.
         """
-        longest = max(deadline_s, int(fields.get("timeout_ms") or 0) / 1000 + DEADLINE_S / 2)
-        return self.result(op, self.begin(op, **fields), longest)
+        # A client that waits for a message has its own deadline for that.
+        return self.result(op, self.begin(op, **fields), deadline_s + int(fields.get("timeout_ms") or 0) / 1000)
 
     def begin(self, op: str, **fields: Any) -> Future[dict[str, Any]]:
         """Ask; the answer comes later."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.compat.differences import REASONS, SOMETIMES, quirk
+from tests.compat.differences import SOMETIMES, quirk, reason
 from tests.compat.run import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.compat.run import Cell, Matrix
@@ -25,25 +24,25 @@ _SIGNS: Final = {
 }
 
 
-def unexplained(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
+def unexplained(matrix: Matrix) -> list[str]:
     """What is wrong: cells that are not equal without a reason, rows that fail, reasons that are not true."""
     wrong: list[str] = []
     for scenario in matrix.scenarios:
-        cells = {client: matrix.cells[scenario.name, client] for client in matrix.clients}
-        for client, cell in cells.items():
-            explained = cell.verdict is Verdict.DIFFERENT and scenario.name in reasons
-            if cell.verdict in {Verdict.DIFFERENT, Verdict.BROKEN} and not explained:
+        for client in matrix.clients:
+            cell = matrix.cells[scenario.name, client]
+            why, fault = reason(scenario.name, client), quirk(scenario.name, client)
+            if cell.verdict is Verdict.BROKEN or (cell.verdict is Verdict.DIFFERENT and not why):
                 wrong.append(f"{scenario.name}, {client}: {cell.verdict.value}: {cell.detail}")
-            fault = quirk(scenario.name, client)
+            if cell.verdict is Verdict.EQUAL and why and why not in SOMETIMES:
+                wrong.append(
+                    f"{scenario.name}, {client}: a reason is given for a difference that is not there (any more)"
+                )
             if cell.verdict is Verdict.EQUAL and fault and fault not in SOMETIMES:
                 wrong.append(f"{scenario.name}, {client}: it is right, although a fault of the client's own is given")
-        ran = [cell for cell in cells.values() if cell.verdict is not Verdict.NOT_OFFERED]
-        if scenario.name in reasons and ran and all(cell.verdict is Verdict.EQUAL for cell in ran):
-            wrong.append(f"{scenario.name}: a reason is given for a difference that is not there (any more)")
     return wrong
 
 
-def table(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
+def table(matrix: Matrix) -> list[str]:
     """The lines between BEGIN and END."""
     total = {verdict: sum(cell.verdict is verdict for cell in matrix.cells.values()) for verdict in Verdict}
     twice = sum(cell.tries > 1 and cell.verdict is Verdict.EQUAL for cell in matrix.cells.values())
@@ -66,10 +65,7 @@ def table(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
             lines += ["", f"### {theme}", "", f"| feature | {header} |", f"|---|{'---|' * len(matrix.clients)}"]
         cells = [matrix.cells[scenario.name, client] for client in matrix.clients]
         mark = ""
-        why = [quirk(scenario.name, client) for client in matrix.clients]
-        faults = {text for text, cell in zip(why, cells, strict=True) if cell.verdict is Verdict.QUIRK}
-        if any(cell.verdict in {Verdict.DIFFERENT, Verdict.BROKEN} for cell in cells):
-            faults.add(reasons.get(scenario.name, "No reason is known: a defect."))
+        faults = {_why(scenario.name, client, cell) for client, cell in zip(matrix.clients, cells, strict=True)} - {""}
         if faults:
             notes.append(" ".join(sorted(faults)))
             mark = f" [{len(notes)}]"
@@ -77,6 +73,16 @@ def table(matrix: Matrix, reasons: Mapping[str, str] = REASONS) -> list[str]:
     if notes:
         lines += ["", "### Why rows are not equal", "", *(f"{n}. {note}" for n, note in enumerate(notes, 1))]
     return [line for line, before in zip(lines, ["x", *lines], strict=False) if line or before]
+
+
+def _why(scenario: str, client: str, cell: Cell) -> str:
+    match cell.verdict:
+        case Verdict.QUIRK:
+            return quirk(scenario, client)
+        case Verdict.DIFFERENT | Verdict.BROKEN:
+            return reason(scenario, client) or "No reason is known: a defect."
+        case _:
+            return ""
 
 
 def _cell(cell: Cell) -> str:
@@ -93,4 +99,4 @@ def write(document: Path, lines: list[str]) -> None:
     text = document.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    document.write_text("\n".join([before + BEGIN, *lines, END + after]))
+    document.write_text("\n".join([before + BEGIN, *lines, END]) + after)

@@ -1,0 +1,39 @@
+"""The catalogue of scenarios, and the differences that are known of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from devstack.clients import CLIENTS
+from tests.compat.differences import ANY, QUIRKS, REASONS, quirk, reason
+from tests.compat.scenarios.catalogue import SCENARIOS
+
+NAMES = {scenario.name for scenario in SCENARIOS}
+CLIENT_NAMES = {str(client) for client in CLIENTS} | {client.language for client in CLIENTS}
+
+
+def test_there_are_enough_rows_and_each_is_there_once() -> None:
+    assert len(SCENARIOS) >= 60
+    for what in ([s.name for s in SCENARIOS], [s.title for s in SCENARIOS]):
+        assert [name for name, count in Counter(what).items() if count > 1] == []
+
+
+def test_titles_fit_into_a_table() -> None:
+    assert [s.name for s in SCENARIOS if "|" in s.title or "\n" in s.title or not s.title[0].isupper()] == [
+        s.name for s in SCENARIOS if s.title.startswith("1,000") or s.title.startswith("20 ")
+    ]
+
+
+def test_reasons_are_of_scenarios_and_clients_that_are_there() -> None:
+    assert {scenario for scenario, _ in [*REASONS, *QUIRKS]} <= NAMES
+    assert {client for _, client in [*REASONS, *QUIRKS]} <= CLIENT_NAMES | {ANY}
+
+
+def test_a_reason_is_of_a_release_of_all_releases_or_of_all_clients() -> None:
+    assert reason("commit", "go-0.19.0")
+    assert not reason("commit", "java-4.0.0")
+    assert reason("owner_dispatch_stats", "python-3.5.0")
+    assert not reason("exclusive", "go-0.19.0")
+    assert quirk("seek_id", "go-0.14.0")
+    assert not quirk("seek_id", "go-0.19.0")
+    assert quirk("abort", "go-0.19.0")
