@@ -198,7 +198,7 @@ def _last_confirmed(stats: dict[str, Any]) -> Position | None:
 def _read_token(path: Path) -> str:
     token = path.read_text(encoding="ascii").strip()
     if not token or not token.isprintable():
-        raise ValueError(f"admin-token-file: {path} would hold one token")
+        raise ValueError(f"{path} would hold one token")
     return token
 
 

@@ -84,6 +84,7 @@ class Login:
         self._judged: list[OwnerConnection] = []
         self._judgement: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self._closed = False
 
     @property
     def _method(self) -> str:
@@ -114,6 +115,8 @@ class Login:
             del self._opening[place]
         if not task.cancelled():
             task.exception()  # whoever asked may be gone: then nobody else looks at it
+        if not self._bearers:
+            self._close_later()
 
     def adopt(self, place: Place, connection: OwnerConnection) -> None:
         """Take up a connection that was opened with these credentials; close it where there is one already."""
@@ -128,6 +131,7 @@ class Login:
 
     def close(self) -> None:
         """Close every connection."""
+        self._closed = True
         for task in [*self._opening.values(), self._judgement]:
             if task is not None:
                 task.cancel()
@@ -172,7 +176,7 @@ class Login:
             self._close_later()
 
     def _close_later(self) -> None:
-        if self._linger is None:
+        if self._linger is None and not self._closed:
             self._linger = asyncio.get_running_loop().call_later(LINGER_S, self._close_unused)
 
     def _close_unused(self) -> None:

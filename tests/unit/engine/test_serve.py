@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from readonly_engine.config import KEYS, Address, make_config
-from readonly_engine.serve import StartError, advertised_url, main, parser
+from readonly_engine.serve import StartError, advertised_tls_url, advertised_url, main, parser, serve
+
+from devstack.pulsar.security import Credentials
 
 FLAGS = [
     "--metadata-store", "zk:127.0.0.1:1", "--writer-url", "pulsar://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1",
@@ -50,3 +54,65 @@ def test_clients_cannot_be_sent_to_all_interfaces():
     assert config.listen == Address("0.0.0.0", 6650)
     with pytest.raises(StartError, match=r"--advertised-url is missing: .* give pulsar://HOST:6650"):
         advertised_url(config)
+
+
+GIVEN = {
+    "metadata-store": "zk:127.0.0.1:1",
+    "writer-url": "pulsar://a:1",
+    "admin-url": "http://a:1",
+    "topics": ["orders"],
+}
+LISTENING = {**GIVEN, "listen": "127.0.0.1:6650", "tls-certificate": "/c", "tls-key": "/k"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        (GIVEN, ""),
+        ({**LISTENING, "tls-listen": "127.0.0.1:6651"}, "pulsar+ssl://127.0.0.1:6651"),
+        ({**LISTENING, "tls-listen": "0.0.0.0:6651", "advertised-tls-url": "pulsar+ssl://me:1"}, "pulsar+ssl://me:1"),
+    ],
+)
+def test_where_clients_with_tls_are_sent(settings, url):
+    assert advertised_tls_url(make_config({}, settings)) == url
+
+
+def test_clients_with_tls_cannot_be_sent_to_all_interfaces():
+    config = make_config({}, {**LISTENING, "tls-listen": "0.0.0.0:6651"})
+    with pytest.raises(StartError, match=r"--advertised-tls-url is missing: .* give pulsar\+ssl://HOST:6651"):
+        advertised_tls_url(config)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    credentials = Credentials.make(tmp_path_factory.mktemp("serve"))
+    credentials.certificate("other")
+    return credentials.folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            {"tls-listen": "127.0.0.1:0", "tls-certificate": "broker.pem", "tls-key": "other.key"},
+            r"^--tls-certificate and tls-key: .*broker\.pem with .*other\.key cannot be used: KEY_VALUES_MISMATCH",
+        ),
+        (
+            {"writer-url": "pulsar+ssl://a:1", "writer-tls-trust-certificates": "gone.pem"},
+            r"^--writer-tls-trust-certificates: .*gone\.pem cannot be used: No such file",
+        ),
+        (
+            {"bookie-tls-trust-certificates": "broker.key"},
+            r"^--bookie-tls-trust-certificates: .*broker\.key cannot be used",
+        ),
+        ({"admin-token-file": "gone"}, r"^--admin-token-file: .*No such file or directory: '.*gone'"),
+        ({"admin-token-file": "empty"}, r"^--admin-token-file: .*empty would hold one token"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named_before_anything_is_started(made, settings, says):
+    (made / "empty").write_text("\n")
+    files = ("-certificate", "-certificates", "-key", "-file")
+    given = {key: str(made / value) if key.endswith(files) else value for key, value in settings.items()}
+    config = make_config({}, {**GIVEN, "listen": "127.0.0.1:6650", **given})
+    with pytest.raises(StartError, match=says):
+        asyncio.run(serve(config))

@@ -413,6 +413,19 @@ def test_connections_without_clients_are_closed_after_a_while(monkeypatch):
     play(scene, Server(b"old"))
 
 
+def test_nothing_is_kept_of_who_never_came_in(monkeypatch):
+    monkeypatch.setattr(login, "LINGER_S", 0.05)
+
+    async def scene(owners, server):
+        with pytest.raises(OwnerRefusedError):
+            await owners.entrance(Identity("token", b"wrong"))
+        await owners.entrance(TOKEN)
+        await until(lambda: not owners._logins)
+        await until(lambda: not server.open)
+
+    play(scene, Server(b"old"))
+
+
 # Finding the owner
 
 
