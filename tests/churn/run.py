@@ -119,9 +119,15 @@ class Run:
         Raises:
             ChurnError: the run could not be made.
         """
-        await asyncio.to_thread(self._prepare)
-        path = self._folder / "history.jsonl"
-        self._outcome.history = path
+        try:
+            await asyncio.to_thread(self._prepare)
+            return await self._observe()
+        finally:
+            if self._pool is not None:
+                self._pool.close()
+
+    async def _observe(self) -> Outcome:
+        path = self._outcome.history = self._folder / "history.jsonl"
         log = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(self._folder / "client.log"))
         # One producer goes straight to the owner, one by way of the pool.
         direct, relayed = (pulsar.Client(_service_url(urls), logger=log) for urls in (self._owners(), self._urls()))
@@ -138,8 +144,6 @@ class Run:
         finally:
             for client in (direct, relayed, self._client):
                 await asyncio.to_thread(client.close)
-            if self._pool is not None:
-                self._pool.close()
         return self._outcome
 
     # Before
