@@ -138,7 +138,7 @@ class PassThrough:
         add_mark(subscribe, self.pool)
         if self._watch is None:
             self._watch = asyncio.create_task(self._watching())
-        return case is not None or subscribe.read_compacted
+        return case is not None
 
     def enter(self, consumer: Consumer) -> None:
         """A consumer passes through."""
@@ -158,19 +158,14 @@ class PassThrough:
         self._unreadable[subscription.topic, subscription.name] = position
         self._seen(subscription.topic, subscription.name, Reason.STORAGE, text)
 
-    def why(self, topic: TopicName, subscription: str) -> str | None:
-        """Why a subscription passes through, for people; None where it does not, as far as is known."""
-        case = self._reasons.why(topic, subscription)
-        return None if case is None else case.text
-
     @property
     def passing(self) -> list[Passing]:
         """The subscriptions that pass through and have consumers here."""
         found = []
         for (topic, name), consumers in self._consumers.items():
             case = self._reasons.why(topic, name)
-            reason, text = (Reason.COMPACTED, "a compacted read") if case is None else (case.reason, case.text)
-            found.append(Passing(topic, name, reason, text, len(consumers)))
+            if case is not None:
+                found.append(Passing(topic, name, case.reason, case.text, len(consumers)))
         return found
 
     def close(self) -> None:
@@ -198,7 +193,7 @@ class PassThrough:
         log.info("%s, %s: nothing passes through any more because of %s", topic, name or "all subscriptions", reason)
         for (passing_topic, passing), consumers in list(self._consumers.items()):
             if passing_topic == topic and name in {WHOLE_TOPIC, passing} and self._reasons.why(topic, passing) is None:
-                for consumer in [one for one in consumers if not one.subscribe.read_compacted]:
+                for consumer in list(consumers):
                     consumer.dismiss("it can be served without the owner again")
 
     def _compare(self, topic: TopicName, name: str, stats: dict[str, Any] | None) -> None:

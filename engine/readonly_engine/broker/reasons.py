@@ -32,7 +32,6 @@ class Reason(StrEnum):
     DIRECT_CONSUMERS = "direct-consumers"
     ENTRY_FILTER = "entry-filter"
     STORAGE = "storage"
-    COMPACTED = "compacted"
 
 
 @dataclass(slots=True)

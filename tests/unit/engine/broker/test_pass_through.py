@@ -240,12 +240,3 @@ def test_consumers_that_come_together_share_one_question():
         passing.close()
 
     asyncio.run(run())
-
-
-def test_a_compacted_read_passes(monkeypatch):
-    async def test(passing, _admin, _served, _storage):
-        assert await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive, read_compacted=True))
-        enter(passing)
-        assert passing.passing[0].reason == Reason.COMPACTED
-
-    asyncio.run(with_pass_through(test)(monkeypatch))
