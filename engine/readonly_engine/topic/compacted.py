@@ -41,6 +41,9 @@ BLOCKS_KEPT = 16
 MOST_PLACES = 10_000
 """Of so many positions it is kept where they are in the compacted ledger."""
 
+FRESH_S = 0.2
+"""Readers that come together share one look for the compaction."""
+
 LOOK_S = 10.0
 """Between two looks for a new compaction. A ledger that goes away is a sign of one, and looked into at once."""
 
@@ -76,15 +79,26 @@ class CompactedChain(LedgerChain):
         self.horizon: Position | None = None
         self.last_kept: Position | None = None
 
-    def compacted(self, horizon: Position | None, last_kept: Position | None) -> None:
-        """Take a compaction, None for none; `last_kept` is None where it has kept nothing."""
+    def compacted(self, horizon: Position | None, last_kept: Position | None, first_ledger: int) -> None:
+        """Take a compaction.
+
+        Args:
+            horizon: the last entry that it took in; None for no compaction.
+            last_kept: the last entry that it has kept; None for none.
+            first_ledger: the topic's first ledger before the compaction was looked for.
+        """
         self.horizon, self.last_kept = horizon, last_kept
-        self._first_ledger = self._first_now()
+        self._first_ledger = first_ledger
+
+    @property
+    def first_ledger(self) -> int:
+        """The topic's first ledger, -1 for none."""
+        return next(iter(self._chain.ledger_ids), -1)
 
     @property
     def outdated(self) -> bool:
         """Whether ledgers went away since the compaction was taken: a newer one may have what was in them."""
-        return self._first_now() != self._first_ledger
+        return self.first_ledger != self._first_ledger
 
     def kept(self, position: Position) -> bool:
         """Whether the next entry, from a position on, is to be read from the compacted ledger."""
@@ -109,9 +123,6 @@ class CompactedChain(LedgerChain):
 
     def _beyond(self, position: Position) -> Position:
         return position if self.horizon is None else max(position, self.horizon)
-
-    def _first_now(self) -> int:
-        return next(iter(self._chain.ledger_ids), -1)
 
     # As in the topic itself
 
@@ -157,20 +168,20 @@ class CompactedLog:
         self._listeners: set[Callable[[], None]] = set()
         self._watch: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._opening = asyncio.Lock()
+        self._looking = asyncio.Lock()
+        self._looked: float | None = None
         log_.listen(self._topic_moved)
 
     async def opened(self) -> None:
-        """Find the compaction, the first time.
+        """Find the compaction that is in force when a reader comes.
 
         Raises:
             BookKeeperError: its ledger cannot be read.
             MetadataError: it cannot be found.
         """
-        async with self._opening:
-            if self._watch is None:
-                await self._refresh()
-                self._watch = asyncio.create_task(self._watching())
+        await self._refresh(FRESH_S)
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watching())
 
     def close(self) -> None:
         """Look for compactions no more."""
@@ -276,7 +287,16 @@ class CompactedLog:
         if self.chain.outdated:
             self._wake.set()
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, fresh_s: float = 0.0) -> None:
+        """Look for the compaction, unless that was done so shortly before."""
+        async with self._looking:
+            now = asyncio.get_running_loop().time()
+            if self._looked is None or now - self._looked > fresh_s:
+                await self._look()
+                self._looked = now
+
+    async def _look(self) -> None:
+        first_ledger = self.chain.first_ledger
         found = await self._find()
         known = self._compaction
         if known is None or found is None or found.reader.ledger_id != known.reader.ledger_id:
@@ -291,7 +311,7 @@ class CompactedLog:
                 log.info("%s: %d entries are left of those up to %s", self.topic, found.entries, found.horizon)
         else:
             last_kept = self.chain.last_kept
-        self.chain.compacted(None if found is None else found.horizon, last_kept)
+        self.chain.compacted(None if found is None else found.horizon, last_kept, first_ledger)
 
     async def _watching(self) -> None:
         while True:

@@ -164,7 +164,7 @@ def test_without_a_compaction_it_is_the_topic():
 def test_a_topic_without_entries_of_its_own_any_more_goes_to_the_last_kept_one():
     chain = LedgerChain()
     compacted = CompactedChain(chain)
-    compacted.compacted(Position(3, 9), Position(3, 4))
+    compacted.compacted(Position(3, 9), Position(3, 4), -1)
     assert compacted.limit == Position(3, 4)
     assert compacted.readable(Position(3, 4))
     assert not compacted.readable(compacted.after(Position(3, 4)))
