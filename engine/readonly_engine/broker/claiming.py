@@ -60,6 +60,7 @@ class Claiming:
         self._claims = Claims(fleet.url)
         self._waiting: dict[int, asyncio.Future[str]] = {}
         self._last = 0
+        self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -114,6 +115,7 @@ class Claiming:
 
     def close(self) -> None:
         """Do nothing more."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
@@ -160,10 +162,13 @@ class Claiming:
         return f"{self._folder}/{quote(str(key.topic), safe='')}:{quote(key.subscription, safe='')}"
 
     def _session(self, event: SessionEvent) -> None:
+        if self._closed:
+            return
         self._do(self._claims.session(event, self._loop.time()))
-        if event == SessionEvent.IN_DOUBT and self._timer is None:
+        away = event in {SessionEvent.IN_DOUBT, SessionEvent.ENDED}
+        if away and self._timer is None:
             self._timer = self._loop.call_later(TICK_S, self._tick)
-        elif event != SessionEvent.IN_DOUBT and self._timer is not None:
+        elif not away and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 

@@ -180,6 +180,9 @@ class Claims:
 
     def session(self, event: SessionEvent, now: float) -> list[Action]:
         """Something happened to the session."""
+        if event == SessionEvent.ENDED:
+            self._doubt_since = now - LEASE_S
+            return self.tick(now)
         if event == SessionEvent.IN_DOUBT:
             if self._doubt_since is None:
                 self._doubt_since = now

@@ -35,6 +35,7 @@ class SessionEvent(Enum):
     """What happened to the session that ephemeral nodes belong to."""
 
     IN_DOUBT = "the store does not answer; the session may end without this side hearing of it"
+    ENDED = "the session has ended, and its ephemeral nodes are gone"
     KEPT = "the store answers again, and the session is the same"
     REPLACED = "the store answers again; the session had ended, and its ephemeral nodes are gone"
 

@@ -255,7 +255,8 @@ class ZooKeeperStore:
             self._lost |= state == KazooState.LOST
             loop = self._running_loop()
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self._tell, SessionEvent.IN_DOUBT)
+                ended = state == KazooState.LOST
+                loop.call_soon_threadsafe(self._tell, SessionEvent.ENDED if ended else SessionEvent.IN_DOUBT)
         else:
             lost, self._lost = self._lost, False
             loop = self._running_loop()

@@ -212,6 +212,18 @@ def test_long_doubt_rests_what_is_claimed_until_the_session_proves_to_be_the_sam
     assert a.serves
 
 
+def test_a_session_that_is_known_to_have_ended_rests_its_claims_at_once(pool):
+    a, _ = pool
+    a.want()
+    a.settle()
+    a.store.expire(a)
+    a.do(a.claims.session(SessionEvent.ENDED, 100.0))
+    assert not a.serves
+    a.do(a.claims.session(SessionEvent.REPLACED, 160.0))
+    a.settle()
+    assert a.serves
+
+
 def test_after_a_new_session_the_claim_is_asked_for_again(pool):
     a, _ = pool
     a.want()
