@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
 
+KEEP_ALIVE_S = 30.0
+"""An owner that says nothing for this long is pinged, and given up when it says nothing for as long again; it pings as often."""
+
 
 class Resident(Protocol):
     """A consumer or producer that lives on a connection under an id."""
@@ -83,6 +86,8 @@ class OwnerConnection(asyncio.Protocol):
         self._last_consumer = 0
         self._last_producer = 0
         self._last_watcher = 0
+        self._heard = True
+        self._keep_alive: asyncio.TimerHandle | None = None
         self.handshake = CommandConnected()
         self.closed = False
 
@@ -251,6 +256,7 @@ class OwnerConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """End the connection."""
+        self.closed = True
         if self._transport is not None:
             self._transport.close()
 
@@ -260,10 +266,12 @@ class OwnerConnection(asyncio.Protocol):
         """Called by asyncio."""
         transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
         self._transport = transport
+        self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
         transport.write(self._session.connect(self._identity, self._behind_proxy))
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
+        self._heard = True
         try:
             received = self._session.receive_data(data)
         except WireError as error:
@@ -303,6 +311,8 @@ class OwnerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio."""
         self.closed = True
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
         if not self._connected.done():
             self._connected.set_exception(
                 OwnerUnavailableError(f"{self.url} closed the connection: {exc or 'end of stream'}")
@@ -321,6 +331,19 @@ class OwnerConnection(asyncio.Protocol):
         self._producers.clear()
         for resident in residents:
             resident.owner_gone()
+
+    def _check_alive(self) -> None:
+        """A machine that vanished closes nothing: without this, every request would wait for its deadline."""
+        if self._transport is None:
+            return
+        if not self._heard:
+            log.warning("%s says nothing; giving the connection up", self.url)
+            self._transport.abort()
+            return
+        self._heard = False
+        self._pings += 1
+        self._transport.write(self._session.ping())
+        self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
 
     def _finish_handshake(self, command: BaseCommand) -> None:
         if command.type == BaseCommand.CONNECTED:

@@ -120,6 +120,7 @@ class Owners:
     def _forget(self, login: Login) -> None:
         if self._logins.get(login.identity) is login:
             del self._logins[login.identity]
+            self._proofs.pop(login.identity, None)
 
     async def _prove(self, identity: Identity, bearer: Bearer) -> tuple[Identity, CommandConnected]:
         """Open a connection with the client's credentials; returns whose it is, and the broker's CONNECTED."""

@@ -426,6 +426,22 @@ def test_nothing_is_kept_of_who_never_came_in(monkeypatch):
     play(scene, Server(b"old"))
 
 
+def test_an_owner_that_says_nothing_any_more_is_given_up(monkeypatch):
+    monkeypatch.setattr("readonly_engine.relay.connection.KEEP_ALIVE_S", 0.1)
+
+    async def scene(owners, server):
+        await owners.admit(TOKEN, Client())
+        connection = await owners.entrance(TOKEN)
+        await until(lambda: server.asked.count("PING") >= 3)
+        assert not connection.closed
+        server.silent = True
+        await until(lambda: connection.closed)
+        server.silent = False
+        assert not (await owners.entrance(TOKEN)).closed
+
+    play(scene, Server(b"old"))
+
+
 # Finding the owner
 
 
