@@ -401,7 +401,7 @@ def small_queue(s: Session) -> Any:
     slow = client.consumer(topic, type="shared", queue=1)
     first = slow.values(1)
     other = client.consumer(topic, type="shared", queue=100)
-    others = other.rest(20)
+    others = other.rest(15)
     got = sorted(first + others + slow.rest(), key=int)
     s.equal(got, numbers(30), "all together")
     # Go's client has up to a dozen on the way to its reader.
