@@ -93,7 +93,8 @@ class PassThrough:
     """Knows which subscriptions pass through.
 
     Shared and Key_Shared subscriptions do that have consumers at the owner besides ours, since both would get every message; all
-    of a topic with an entry filter, which is a plug-in of the owner; and those that meet an entry that storage does not give.
+    of a topic with an entry filter, which is a plug-in of the owner; replicated ones, whose snapshots only the owner's dispatcher
+    takes up as it reads them; and those that meet an entry that storage does not give.
 
     Args:
         admin: the owner's statistics and policies.
@@ -130,6 +131,8 @@ class PassThrough:
             OwnerUnavailableError: the admin API does not say who else is there.
         """
         await self._look_for_filter(topic)
+        if subscribe.replicate_subscription_state:
+            await self._look_for_clusters(topic, subscribe.subscription)
         case = self._reasons.why(topic, subscribe.subscription)
         if case is None and subscribe.sub_type in MULTIPLE:
             stats = await self._stats(topic, FRESH_S)
@@ -222,6 +225,18 @@ class PassThrough:
         else:
             self._not_seen(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER)
 
+    async def _look_for_clusters(self, topic: TopicName, name: str) -> None:
+        try:
+            clusters = await self._admin.policy(topic.base, "replication")
+        except RelayError as error:
+            log.info("%s: the clusters that it is replicated to are not known: %s", topic, error)
+            return
+        if isinstance(clusters, list) and len(clusters) > 1:
+            text = f"the subscription is replicated to {', '.join(sorted(map(str, clusters)))}"
+            self._seen(topic, name, Reason.REPLICATED, text)
+        else:
+            self._not_seen(topic, name, Reason.REPLICATED)
+
     async def _look_at_storage(self, topic: TopicName, name: str) -> None:
         position = self._unreadable.get((topic, name))
         if position is None or await self._readable(topic, position):
@@ -271,6 +286,8 @@ class PassThrough:
             for name in names:
                 if self._reasons.of(topic, name, Reason.STORAGE) is not None:
                     await self._look_at_storage(topic, name)
+                if self._reasons.of(topic, name, Reason.REPLICATED) is not None:
+                    await self._look_for_clusters(topic, name)
             if not names:
                 return
             try:

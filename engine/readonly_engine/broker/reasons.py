@@ -32,6 +32,7 @@ class Reason(StrEnum):
     DIRECT_CONSUMERS = "direct-consumers"
     ENTRY_FILTER = "entry-filter"
     STORAGE = "storage"
+    REPLICATED = "replicated"
 
 
 @dataclass(slots=True)

@@ -64,6 +64,7 @@ class Admin:
     def __init__(self):
         self.consumers = stats()
         self.filters = ""
+        self.clusters = ["here"]
         self.asked = self.filter_asked = 0
 
     async def stats(self, _topic):
@@ -74,6 +75,8 @@ class Admin:
         return self.consumers
 
     async def policy(self, _topic, name):
+        if name == "replication":
+            return self.clusters
         assert name == "entryFilters"
         self.filter_asked += 1
         return {"entryFilterNames": self.filters}
@@ -240,3 +243,18 @@ def test_consumers_that_come_together_share_one_question():
         passing.close()
 
     asyncio.run(run())
+
+
+def test_a_replicated_subscription_passes_as_long_as_its_topic_is_replicated(monkeypatch):
+    async def test(passing, admin, _served, _storage):
+        replicated = subscribe(CommandSubscribe.Exclusive, replicate_subscription_state=True)
+        assert not await passing.admit(TOPIC, replicated)
+        admin.clusters = ["here", "there"]
+        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+        assert await passing.admit(TOPIC, replicated)
+        consumer = enter(passing)
+        assert passing.passing[0].reason == Reason.REPLICATED
+        admin.clusters = ["here"]
+        await until(lambda: consumer.told)
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
