@@ -12,12 +12,14 @@ import pytest
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
+from tests.integration.secured import secured_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.security import Credentials
     from devstack.pulsar.status import Endpoints
 
 BASE_PORT: Final = 26650
@@ -66,6 +68,16 @@ def pulsar(pulsar_stack: PulsarCluster) -> Endpoints:
 def admin(pulsar_stack: PulsarCluster) -> PulsarAdmin:
     """The admin API of the stack's first broker; it redirects to a topic's owner."""
     return pulsar_stack.admin()
+
+
+@pytest.fixture(scope="session")
+def secured() -> Iterator[tuple[PulsarCluster, Credentials]]:
+    """Another stack, which asks its clients who they are, and speaks TLS; and what it trusts."""
+    stack, credentials = secured_stack()
+    stack.up()
+    yield stack, credentials
+    if not _kept():
+        stack.down()
 
 
 @pytest.fixture

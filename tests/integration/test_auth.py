@@ -22,9 +22,8 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from devstack.pool import Pool
-from tests.integration.conftest import _kept
 from tests.integration.raw_client import ClosedError, RawClient, RefusedError
-from tests.integration.secured import PASSWORDS, REFRESH_S, secured_stack
+from tests.integration.secured import PASSWORDS, REFRESH_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,19 +40,6 @@ WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def secured() -> Iterator[tuple[PulsarCluster, Credentials]]:
-    stack, credentials = secured_stack()
-    stack.up()
-    admin = stack.admin()
-    admin.create_namespace(NAMESPACE)
-    admin.grant(NAMESPACE, "reader", "consume")
-    admin.grant(NAMESPACE, "writer", "produce")
-    yield stack, credentials
-    if not _kept():
-        stack.down()
-
-
-@pytest.fixture(scope="module")
 def stack(secured) -> PulsarCluster:
     return secured[0]
 
@@ -65,7 +51,11 @@ def credentials(secured) -> Credentials:
 
 @pytest.fixture(scope="module")
 def admin(stack: PulsarCluster) -> PulsarAdmin:
-    return stack.admin()
+    admin = stack.admin()
+    admin.create_namespace(NAMESPACE)
+    admin.grant(NAMESPACE, "reader", "consume")
+    admin.grant(NAMESPACE, "writer", "produce")
+    return admin
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +64,7 @@ def options(credentials: Credentials) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def pool(stack: PulsarCluster, options: list[str], tmp_path_factory) -> Iterator[Pool]:
+def pool(stack: PulsarCluster, admin: PulsarAdmin, options: list[str], tmp_path_factory) -> Iterator[Pool]:
     pool = Pool(stack.endpoints, tmp_path_factory.mktemp("pool"), uuid.uuid4().hex, [*options, "--log-level", "debug"])
     try:
         pool.start(2)

@@ -14,9 +14,7 @@ import pytest
 
 from devstack.pool import Pool, free_port
 from devstack.pulsar.security import ADMIN_ROLE, https_url, tls_url
-from tests.integration.conftest import _kept
 from tests.integration.raw_client import RawClient, RefusedError
-from tests.integration.secured import secured_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,15 +28,6 @@ EARLIEST = pulsar.InitialPosition.Earliest
 WAIT_S = 60.0
 REFUSED_S = 5
 """So long a client tries where it must not succeed."""
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[tuple[PulsarCluster, Credentials]]:
-    stack, credentials = secured_stack()
-    stack.up()
-    yield stack, credentials
-    if not _kept():
-        stack.down()
 
 
 @pytest.fixture(scope="module")
