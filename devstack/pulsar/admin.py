@@ -163,6 +163,10 @@ class PulsarAdmin:
             query={"force": str(force).lower()},
         )
 
+    def set_max_unacked_on_consumer(self, topic: str, messages: int) -> None:
+        """Limit how many messages of a topic a Shared consumer may leave unacked."""
+        self._request("POST", topic_path(topic) + "/maxUnackedMessagesOnConsumer", body=messages)
+
     def skip_all(self, topic: str, subscription: str) -> None:
         """Acknowledge everything for a subscription."""
         self._request("POST", f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}/skip_all")

@@ -1,0 +1,448 @@
+"""Subscription types on read-only brokers: each scene is played at the owner and through the pool, with the same outcome."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+from pulsar import ConsumerDeadLetterPolicy, ConsumerKeySharedPolicy, ConsumerType, KeySharedMode
+from pulsar import MessageId as BatchMessageId
+
+from devstack.pool import Pool
+from devstack.pulsar.admin import MessageId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.status import Endpoints
+
+RECEIVE_MS = 20_000
+QUIET_MS = 1_500
+"""Nothing more is expected when nothing has come for so long."""
+SHARED, KEY_SHARED, FAILOVER = ConsumerType.Shared, ConsumerType.KeyShared, ConsumerType.Failover
+KEYS = 20
+
+
+def subscribe(client: pulsar.Client, topic: str, kind: ConsumerType = SHARED, **options: Any) -> pulsar.Consumer:
+    options.setdefault("subscription_name", "s")
+    return client.subscribe(topic, consumer_type=kind, initial_position=pulsar.InitialPosition.Earliest, **options)
+
+
+def publish(client: pulsar.Client, topic: str, numbers: Iterable[int], **options: Any) -> list[pulsar.MessageId]:
+    producer = client.create_producer(topic, block_if_queue_full=True, **options)
+    sent: dict[int, pulsar.MessageId] = {}
+    for number in numbers:
+        producer.send_async(
+            b"%d" % number, lambda _, id_, n=number: sent.update({n: id_}), partition_key=f"key-{number % KEYS}"
+        )
+    producer.flush()
+    producer.close()
+    return [sent[number] for number in sorted(sent)]
+
+
+def rest(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> list[pulsar.Message]:
+    """What comes until nothing has come for a while; not acked."""
+    found = []
+    while True:
+        try:
+            found.append(consumer.receive(quiet_ms))
+        except pulsar.Timeout:
+            return found
+
+
+def take(consumer: pulsar.Consumer, count: int, *, ack: bool = False) -> list[pulsar.Message]:
+    found = [consumer.receive(RECEIVE_MS) for _ in range(count)]
+    for message in found if ack else []:
+        consumer.acknowledge(message)
+    return found
+
+
+def numbers(messages: Iterable[pulsar.Message]) -> list[int]:
+    return [int(message.data()) for message in messages]
+
+
+@pytest.fixture
+def both(pool_client, pulsar_client, admin: PulsarAdmin, pool: Pool, topic: str) -> Callable[[Any], Any]:
+    """Plays a scene at the owner and through the pool, each on a topic of its own, and returns the outcome, which is the same."""
+
+    def play(scene: Callable[[pulsar.Client, pulsar.Client, str], Any]) -> Any:
+        with ThreadPoolExecutor(2) as players:
+            at_owner = players.submit(scene, pulsar_client, pulsar_client, f"{topic}-direct")
+            in_pool = players.submit(scene, pool_client, pulsar_client, f"{topic}-through")
+        direct, through = at_owner.result(), in_pool.result()
+        assert through == direct
+        subscriptions = admin.stats(f"{topic}-through")["subscriptions"]
+        assert subscriptions["s"]["msgOutCounter"] == 0, "the owner has sent something"
+        assert sum(broker.dispatched(f"{topic}-through") for broker in pool.brokers) > 0
+        return direct
+
+    return play
+
+
+def by_consumer(consumers: dict[str, pulsar.Consumer], quiet_ms: int = QUIET_MS) -> dict[str, list[int]]:
+    return {name: numbers(rest(consumer, quiet_ms)) for name, consumer in consumers.items()}
+
+
+def test_key_shared_keeps_the_order_of_a_key_at_the_consumer_that_the_owner_would_choose(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> dict[str, list[int]]:
+        consumers = {name: subscribe(client, topic, KEY_SHARED, consumer_name=name) for name in ("a", "b", "c")}
+        assert not any(by_consumer(consumers, 500).values())  # all are at one broker of the pool then
+        publish(writer, topic, range(300), batching_enabled=False)
+        return by_consumer(consumers)
+
+    got = both(scene)
+    assert sorted(number for found in got.values() for number in found) == list(range(300))
+    assert all(found == sorted(found) for found in got.values())
+    assert len({(name, number % KEYS) for name, found in got.items() for number in found}) == KEYS
+
+
+def test_batches_of_one_key_each(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> dict[str, list[int]]:
+        consumers = {name: subscribe(client, topic, KEY_SHARED, consumer_name=name) for name in ("a", "b")}
+        assert not any(by_consumer(consumers, 500).values())
+        publish(writer, topic, range(300), batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased)
+        return {name: sorted(found) for name, found in by_consumer(consumers).items()}
+
+    got = both(scene)
+    assert len({(name, number % KEYS) for name, found in got.items() for number in found}) == KEYS
+
+
+def test_key_shared_with_ranges_and_a_range_that_is_taken(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        def policy(*ranges: tuple[int, int]) -> ConsumerKeySharedPolicy:
+            return ConsumerKeySharedPolicy(KeySharedMode.Sticky, sticky_ranges=list(ranges))
+
+        low = policy((0, 20_000), (40_000, 45_000))
+        high = policy((20_001, 39_999), (45_001, 65_535))
+        consumers = {
+            "low": subscribe(client, topic, KEY_SHARED, consumer_name="low", key_shared_policy=low),
+            "high": subscribe(client, topic, KEY_SHARED, consumer_name="high", key_shared_policy=high),
+        }
+        with pytest.raises(pulsar.PulsarException) as error:
+            subscribe(client, topic, KEY_SHARED, key_shared_policy=policy((19_000, 21_000)))
+        assert not any(by_consumer(consumers, 500).values())
+        publish(writer, topic, range(100), batching_enabled=False)
+        return by_consumer(consumers), type(error.value).__name__
+
+    got, _ = both(scene)
+    assert all(got.values())
+    assert sum(len(found) for found in got.values()) == 100
+
+
+def test_a_key_with_something_unacked_stays_where_it_is_when_a_consumer_arrives(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        first = subscribe(client, topic, KEY_SHARED, consumer_name="first")
+        publish(writer, topic, range(KEYS), batching_enabled=False)
+        held = take(first, KEYS)
+        second = subscribe(client, topic, KEY_SHARED, consumer_name="second")
+        assert rest(second) == []  # it may have to go to another broker of the pool first
+        publish(writer, topic, range(KEYS, 3 * KEYS), batching_enabled=False)
+        before = numbers(rest(second))
+        stayed = rest(first)
+        for message in [*held, *stayed]:
+            first.acknowledge(message)
+        after = numbers(rest(second))
+        assert all(after.index(number) < after.index(number + KEYS) for number in after if number < 2 * KEYS)
+        return before, numbers(stayed), sorted(after), numbers(rest(first))
+
+    before, stayed, after, _ = both(scene)
+    assert before == []
+    assert sorted(stayed + after) == list(range(KEYS, 3 * KEYS))
+
+
+def test_key_shared_in_any_order(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        policy = ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
+        first = subscribe(client, topic, KEY_SHARED, consumer_name="first", key_shared_policy=policy)
+        publish(writer, topic, range(KEYS), batching_enabled=False)
+        take(first, KEYS)
+        second = subscribe(client, topic, KEY_SHARED, consumer_name="second", key_shared_policy=policy)
+        assert rest(second) == []
+        publish(writer, topic, range(KEYS, 2 * KEYS), batching_enabled=False)
+        return numbers(rest(second)), numbers(rest(first))
+
+    to_second, to_first = both(scene)
+    assert to_second
+    assert sorted(to_second + to_first) == list(range(KEYS, 2 * KEYS))
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED, FAILOVER], ids=lambda kind: kind.name)
+def test_messages_wait_for_their_time_where_the_owner_lets_them_wait(both, kind) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> list[bytes]:
+        consumer = subscribe(client, topic, kind)
+        producer = writer.create_producer(topic, batching_enabled=False)
+        begin = time.monotonic()
+        producer.send(b"in 6 s", deliver_after=timedelta(seconds=6), partition_key="k1")
+        producer.send(b"in 2.5 s", deliver_after=timedelta(seconds=2.5), partition_key="k2")
+        producer.send(b"now", partition_key="k3")
+        got = [message.data() for message in take(consumer, 3, ack=True)]
+        if kind != FAILOVER:
+            assert time.monotonic() - begin > 4.9, "the owner may be a tick early"
+        return got
+
+    expected = [b"in 6 s", b"in 2.5 s", b"now"]
+    assert both(scene) == (expected if kind == FAILOVER else expected[::-1])
+
+
+def test_delayed_messages_outlive_the_broker(pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path) -> None:
+    pool = Pool(pulsar, tmp_path, f"delayed-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
+    try:
+        (broker,) = pool.start()
+        client = _client(pool.url)
+        consumer = subscribe(client, topic)
+        producer = pulsar_client.create_producer(topic, batching_enabled=False)
+        producer.send(b"1", deliver_after=timedelta(seconds=6))
+        begin = time.monotonic()
+        producer.send(b"2")
+        take(consumer, 1, ack=True)
+        broker.kill()
+        pool.start()
+        client.close()
+        client = _client(pool.url)
+        consumer = subscribe(client, topic)
+        assert numbers(take(consumer, 1)) == [1]
+        assert time.monotonic() - begin > 5.5
+        client.close()
+    finally:
+        pool.close()
+
+
+def _client(url: str) -> pulsar.Client:
+    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED], ids=lambda kind: kind.name)
+def test_a_consumer_with_too_much_unacked_waits_until_it_has_acked(both, admin: PulsarAdmin, kind) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        publish(writer, topic, range(100), batching_enabled=False)
+        admin.set_max_unacked_on_consumer(topic, 20)
+        consumer = subscribe(client, topic, kind)
+        first = rest(consumer)
+        for message in first[:10]:
+            consumer.acknowledge(message)
+        second = rest(consumer)
+        consumer.redeliver_unacknowledged_messages()
+        return numbers(first), len(second)
+
+    first, _ = both(scene)
+    assert first == list(range(20))
+
+
+def test_negative_acks_count_and_end_in_the_dead_letter_topic(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        dead = writer.subscribe(f"{topic}-s-DLQ", "dead", initial_position=pulsar.InitialPosition.Earliest)
+        policy = ConsumerDeadLetterPolicy(max_redeliver_count=2, initial_subscription_name="dead")
+        consumer = subscribe(client, topic, dead_letter_policy=policy, negative_ack_redelivery_delay_ms=200)
+        publish(writer, topic, range(4), batching_enabled=False)
+        seen = defaultdict(list)
+        for _ in range(2 + 2 * 3):
+            message = consumer.receive(RECEIVE_MS)
+            seen[int(message.data())].append(message.redelivery_count())
+            if int(message.data()) % 2:
+                consumer.negative_acknowledge(message)
+            else:
+                consumer.acknowledge(message)
+        return dict(seen), sorted(numbers(take(dead, 2))), numbers(rest(consumer))
+
+    seen, dead, _ = both(scene)
+    assert seen == {0: [0], 1: [0, 1, 2], 2: [0], 3: [0, 1, 2]}
+    assert dead == [1, 3]
+
+
+@pytest.mark.parametrize("indexes", [False, True], ids=["whole", "by index"])
+def test_a_batch_that_is_acked_in_part_and_given_back(both, indexes: bool) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        options = {"batch_index_ack_enabled": indexes, "negative_ack_redelivery_delay_ms": 200}
+        consumer = subscribe(client, topic, **options)
+        publish(writer, topic, range(20), batching_enabled=True, batching_max_messages=10)
+        first = take(consumer, 20)
+        for message in first:
+            if int(message.data()) % 10 < 6:
+                consumer.acknowledge(message)
+            elif int(message.data()) % 10 == 7:
+                consumer.negative_acknowledge(message)
+        again = rest(consumer)
+        for message in [*first, *again]:
+            consumer.acknowledge(message)
+        counts = {message.redelivery_count() for message in again}
+        return sorted(set(numbers(again))), counts, numbers(rest(consumer))
+
+    both(scene)
+
+
+@pytest.mark.parametrize("seek", [False, True], ids=["stays", "seeks"])
+def test_a_batch_that_is_acked_in_part_comes_back_with_the_rest_of_it(
+    pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path, seek: bool
+) -> None:
+    """To the same broker: what is acked of a batch nobody can ask the owner for."""
+
+    def scene(client: pulsar.Client, topic: str) -> list[int]:
+        consumer = subscribe(client, topic, batch_index_ack_enabled=True)
+        ids = publish(pulsar_client, topic, range(10), batching_enabled=True, batching_max_messages=10)
+        for message in take(consumer, 10)[:4]:
+            consumer.acknowledge(message)
+        assert rest(consumer, 1000) == []  # the client sends acks every 100 ms
+        if seek:
+            consumer.seek(BatchMessageId(-1, ids[0].ledger_id(), ids[0].entry_id(), -1))
+        consumer.close()
+        return numbers(rest(subscribe(client, topic, batch_index_ack_enabled=True)))
+
+    pool = Pool(pulsar, tmp_path, f"batches-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
+    try:
+        pool.start()
+        client = _client(pool.url)
+        assert scene(client, f"{topic}-through") == scene(pulsar_client, f"{topic}-direct")
+        client.close()
+    finally:
+        pool.close()
+
+
+def test_what_a_consumer_leaves_goes_to_others_without_counting(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        first = subscribe(client, topic)
+        publish(writer, topic, range(40), batching_enabled=False)
+        held = take(first, 40)
+        second = subscribe(client, topic)
+        for message in held[:20]:
+            first.acknowledge(message)
+        first.close()
+        return [(int(message.data()), message.redelivery_count()) for message in take(second, 20)]
+
+    assert both(scene) == [(number, 0) for number in range(20, 40)]
+
+
+@pytest.mark.parametrize("kind", [ConsumerType.Exclusive, FAILOVER, SHARED, KEY_SHARED], ids=lambda kind: kind.name)
+def test_a_consumer_asks_for_all_that_it_has_not_acked(both, kind) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        consumer = subscribe(client, topic, kind)
+        publish(writer, topic, range(30), batching_enabled=False)
+        for message in take(consumer, 30):
+            if int(message.data()) in {1, 2, 3, 10}:
+                consumer.acknowledge(message)
+        assert rest(consumer, 500) == []  # the client sends acks every 100 ms
+        consumer.redeliver_unacknowledged_messages()
+        again = take(consumer, 26)
+        return numbers(again), {message.redelivery_count() for message in again}, numbers(rest(consumer))
+
+    again, _, more = both(scene)
+    assert sorted(again) == [number for number in range(30) if number not in {1, 2, 3, 10}]
+    assert more == []
+
+
+@pytest.mark.parametrize("kind", [ConsumerType.Exclusive, SHARED], ids=lambda kind: kind.name)
+def test_seek_while_messages_are_on_their_way(both, kind) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        consumer = subscribe(client, topic, kind, receiver_queue_size=10)
+        ids = publish(writer, topic, range(300), batching_enabled=False)
+        for message in take(consumer, 150):
+            consumer.acknowledge(message)
+        consumer.seek(ids[100])
+        first = take(consumer, 50, ack=True)
+        consumer.seek(ids[280])
+        return numbers(first), numbers(rest(consumer))
+
+    both(scene)
+
+
+def test_a_cursor_that_is_reset_at_the_owner_delivers_again_also_what_was_acked_out_of_order(
+    both, admin: PulsarAdmin
+) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> Any:
+        consumer = subscribe(client, topic)
+        ids = publish(writer, topic, range(20), batching_enabled=False)
+        for message in take(consumer, 20):
+            if int(message.data()) in {5, 6, 12}:
+                consumer.acknowledge(message)
+        rest(consumer, 500)
+        first = MessageId(ids[0].ledger_id(), ids[0].entry_id())
+        admin.reset_cursor(topic, "s", first)
+        return sorted(numbers(take(consumer, 20))), numbers(rest(consumer))
+
+    again, more = both(scene)
+    assert again == list(range(20))
+    assert more == []
+
+
+def test_failover_goes_on_at_another_read_only_broker_where_the_first_has_acked(
+    pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path
+) -> None:
+    """Two pools with one broker each: the consumers of one subscription sit on different brokers."""
+    options = ["--topics", "persistent://public/default/test-.*"]
+    pools = [Pool(pulsar, tmp_path / name, f"{name}-{time.time_ns()}", options) for name in ("one", "two")]
+    clients = []
+    try:
+        for name, pool in zip(("one", "two"), pools, strict=True):
+            (tmp_path / name).mkdir()
+            pool.start()
+            clients.append(_client(pool.url))
+        consumers = {
+            name: subscribe(client, topic, FAILOVER, consumer_name=name)
+            for name, client in zip(("a", "b"), clients, strict=True)
+        }
+        publish(pulsar_client, topic, range(100), batching_enabled=False)
+        active = next(name for name, consumer in consumers.items() if _gets_something(consumer))
+        consumer = consumers.pop(active)
+        acked = {0, *range(2, 60)}
+        held = {int(message.data()): message for message in rest(consumer)}
+        for number in acked & set(held):
+            consumer.acknowledge(held[number])
+        acked &= set(held)
+        assert len(acked) > 50
+        consumer.close()
+        (other,) = consumers.values()
+        got = numbers(take(other, 100 - len(acked), ack=True))
+        assert got == [number for number in range(100) if number not in acked]
+        assert rest(other) == []
+    finally:
+        for client in clients:
+            client.close()
+        for pool in pools:
+            pool.close()
+
+
+def _gets_something(consumer: pulsar.Consumer) -> bool:
+    """Whether a message comes; it is given back by being left unacked."""
+    try:
+        consumer.receive(5000)
+    except pulsar.Timeout:
+        return False
+    consumer.redeliver_unacknowledged_messages()
+    return True
+
+
+def test_the_rate_of_a_subscription_is_limited(pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path) -> None:
+    options = ["--topics", "persistent://public/default/test-.*", "--dispatch-rate-per-subscription", "{messages: 50}"]
+    pool = Pool(pulsar, tmp_path, f"rate-{time.time_ns()}", options)
+    try:
+        pool.start()
+        client = _client(pool.url)
+        publish(pulsar_client, topic, range(200), batching_enabled=False)
+        consumers = [subscribe(client, topic, subscription_name=name) for name in ("one", "two")]
+        begin = time.monotonic()
+        assert numbers(take(consumers[0], 200)) == list(range(200))
+        assert time.monotonic() - begin > 2.5, "50 at once, then 50 a second"
+        assert numbers(take(consumers[1], 200)) == list(range(200))
+        assert time.monotonic() - begin < 15, "one does not wait for the other"
+        client.close()
+    finally:
+        pool.close()
+
+
+def test_large_messages_in_chunks_reach_one_consumer_each(both) -> None:
+    def scene(client: pulsar.Client, writer: pulsar.Client, topic: str) -> list[int]:
+        consumers = [subscribe(client, topic, consumer_name=name) for name in ("a", "b")]
+        producer = writer.create_producer(topic, batching_enabled=False, chunking_enabled=True)
+        sizes = [11_000_000, 6_000_000]
+        for size in sizes:
+            producer.send(bytes(size))
+            producer.send(b"small")
+        return sorted(len(message.data()) for consumer in consumers for message in rest(consumer, 4000))
+
+    assert both(scene) == [5, 5, 6_000_000, 11_000_000]
