@@ -12,6 +12,7 @@ import pytest
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
+from tests.integration.entry_filter import filters_folder
 from tests.integration.secured import secured_stack
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
 
 @pytest.fixture(scope="session")
 def txn_stack() -> Iterator[PulsarCluster]:
-    """A small stack with transactions, up and healthy."""
+    """A small stack with transactions and an entry filter that no topic uses yet, up and healthy."""
     stack = PulsarCluster(
         PulsarSpec(
             name="txn",
@@ -153,6 +154,8 @@ def txn_stack() -> Iterator[PulsarCluster]:
                 Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
                 Setting("broker", "defaultRetentionTimeInMinutes", "60"),
                 Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                Setting("broker", "entryFiltersDirectory", str(filters_folder())),
+                Setting("broker", "allowOverrideEntryFilters", "true"),
             ),
         )
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+import urllib.request
 import uuid
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -152,6 +154,36 @@ def test_exclusive_and_failover_need_no_look_at_the_owner(txn_pool, owner, throu
     consumer = subscribe(through, topic, pulsar.ConsumerType.Failover)
     assert sorted(chain(*drain(consumer, direct, count=10))) == list(range(10))
     assert reasons(txn_pool, topic) == []
+
+
+def set_filter(stack: PulsarCluster, topic: str, name: str) -> None:
+    path = topic.replace("://", "/")
+    request = urllib.request.Request(
+        f"{stack.endpoints.admin_url}/admin/v2/{path}/entryFilters",
+        data=json.dumps({"entryFilterNames": name}).encode(),
+        headers={"Content-Type": "application/json"},
+        method="POST" if name else "DELETE",
+    )
+    with urllib.request.urlopen(request, timeout=30):
+        pass
+
+
+def test_a_topic_with_an_entry_filter_is_left_to_the_owner_which_alone_can_run_it(
+    txn_stack, txn_pool, owner, through, topic
+) -> None:
+    publish(owner, topic, range(10))
+    set_filter(txn_stack, topic, "only-even")
+    path = topic.replace("://", "/")
+    applied = f"{txn_stack.endpoints.admin_url}/admin/v2/{path}/entryFilters?applied=true"
+    assert eventually(lambda: b"only-even" in urllib.request.urlopen(applied, timeout=30).read())
+    for kind in (pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared):
+        consumer = through.subscribe(
+            topic, f"s-{kind.name}", consumer_type=kind, initial_position=pulsar.InitialPosition.Earliest
+        )
+        assert drain(consumer, count=5) == [[0, 2, 4, 6, 8]]
+        with pytest.raises(pulsar.Timeout):
+            consumer.receive(300)
+    assert reasons(txn_pool, topic) == ["entry-filter"] * 2
 
 
 def test_storage_out_of_reach_leaves_a_subscription_to_the_owner_until_it_is_back(
