@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.tls import Reloaded
+
+log = logging.getLogger(__name__)
 
 POLL_S = 1.0
 """Looking at a few files costs less than watching them."""
@@ -68,16 +71,20 @@ class TlsListener:
             await asyncio.sleep(POLL_S)
             context = self._context.get()
             if context is not self._current:
-                await self._listen_with(context)
+                try:
+                    await self._listen_with(context)
+                except OSError as error:
+                    log.warning("clients are not shown the new certificate yet: %s", error)
 
     async def _listen_with(self, context: ssl.SSLContext) -> None:
         """Go on with the same sockets, so that nobody is turned away meanwhile."""
         loop = asyncio.get_running_loop()
-        previous, self._servers, self._current = self._servers, [], context
-        for listening in [one for server in previous for one in server.sockets]:
+        made = []
+        for listening in [one for server in self._servers for one in server.sockets]:
             again = socket.socket(fileno=os.dup(listening.fileno()))
-            self._servers.append(
+            made.append(
                 await loop.create_server(self._make, sock=again, ssl=context, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S)
             )
+        previous, self._servers, self._current = self._servers, made, context
         for server in previous:
             server.close()
