@@ -14,6 +14,9 @@ fuzz: $(STAMP) ## every parser against damaged input, MINUTES=10 each
 .PHONY: compat
 compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/compatibility.md (COMPAT_OPTIONS=--write)
 	@$(PY) -m tests.compat $(COMPAT_OPTIONS)
+.PHONY: compat-drivers
+compat-drivers: $(STAMP) ## the programs that make compat drives these clients by, each operation on a stock cluster
+	@$(PY) -m pytest tests/compat/test_drivers.py
 
 .PHONY: churn owner-kill
 churn: $(STAMP) ## consumers come and go at a pool whose brokers are killed (SEED= MINUTES=10 CHURN_OPTIONS=--direct)

@@ -38,10 +38,11 @@ ORDER = {"id": 1, "sum": 1 << 40, "note": "ü", "paid": True}
 
 
 @pytest.fixture(scope="session")
-def stack() -> PulsarCluster:
+def stack() -> Iterator[PulsarCluster]:
     cluster = PulsarCluster(SPEC)
     cluster.up()
-    return cluster
+    yield cluster
+    cluster.down(purge=True)
 
 
 @pytest.fixture(scope="session")
