@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+from readonly_engine.broker import cursor_watch
+from readonly_engine.broker.cursor_watch import CursorWatch
+from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.relay.errors import OwnerUnavailableError
+from readonly_engine.topic.position import Position
+
+STATE = OwnerState(Position(3, 7), Position(4, 0))
+
+
+class Relayed:
+    """A consumer at its owner."""
+
+    def __init__(self, *, attached=True, fails=False):
+        self.attached = attached
+        self.fails = fails
+        self.asked = 0
+
+    async def state(self):
+        self.asked += 1
+        if self.fails:
+            raise OwnerUnavailableError("no answer")
+        return STATE
+
+
+class Subscription:
+    """One that keeps what it is told."""
+
+    topic = "a topic"
+    name = "s"
+
+    def __init__(self, *relayed, durable=True, behind=True):
+        self.consumers = [SimpleNamespace(relayed=one) for one in relayed]
+        self.durable = durable
+        self.behind = behind
+        self.told = []
+        self.caught_up_with = self.told.append
+
+
+def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
+    monkeypatch.setattr(cursor_watch, "LOOK_S", 0.005)
+    monkeypatch.setattr(cursor_watch, "MOST_LOOKS_A_SECOND", 1000.0)
+    away, there = Relayed(attached=False), Relayed()
+    failing = Subscription(Relayed(fails=True))
+    followed = Subscription(away, there)
+    left_alone = [
+        Subscription(Relayed(), durable=False),
+        Subscription(Relayed(), behind=False),
+        Subscription(Relayed(attached=False)),
+        Subscription(),
+    ]
+
+    async def run():
+        watch = CursorWatch(lambda: [failing, *left_alone, followed])
+        watch.start()
+        watch.start()
+        async with asyncio.timeout(10):
+            while len(followed.told) < 3:
+                await asyncio.sleep(0)
+        watch.close()
+
+    asyncio.run(run())
+    assert set(followed.told) == {STATE}
+    assert away.asked == 0
+    assert failing.told == []
+    assert all(subscription.told == [] for subscription in left_alone)
