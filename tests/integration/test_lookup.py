@@ -136,10 +136,10 @@ def test_a_client_that_goes_where_it_is_told_publishes_at_the_owner_itself(
 ) -> None:
     pool = own_pool(1, "--topics", TESTS)
     client = quiet_client(pool.url)
-    producer = client.create_producer(topic)
-    producer.send(b"1")
+    for producer in [client.create_producer(topic) for _ in range(3)]:
+        producer.send(b"1")
     versions = [publisher["clientVersion"] for publisher in admin.stats(topic)["publishers"]]
-    assert versions
+    assert len(versions) == 3
     assert all(version.startswith("Pulsar-CPP") for version in versions), versions
     assert pool.brokers[0].stats()["producers"] == 0
     client.close()

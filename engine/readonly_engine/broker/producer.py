@@ -60,14 +60,16 @@ class RelayedProducer:
                 owner.remove_producer(self._owner_id)
             else:
                 response.producer_success.request_id = request_id
-                if response.producer_success.producer_ready and self._may_move(owner):
+                if response.producer_success.producer_ready and self._may_move(
+                    owner, response.producer_success.producer_name
+                ):
                     self._client.broker.spawn(self._move(owner.direct_url, response))
                     return
             self._client.send(encode_command(response))
 
         owner.ask(relayed, answered)
 
-    def _may_move(self, owner: OwnerConnection) -> bool:
+    def _may_move(self, owner: OwnerConnection, name: str) -> bool:
         """Whether the client can publish at the owner itself: it goes where it is told, and speaks the same protocol."""
         client, producer = self._client, self._command.producer
         if not owner.direct_url or client.tls != owner.direct_url.startswith("pulsar+ssl:"):
@@ -75,7 +77,7 @@ class RelayedProducer:
         # With the other modes the producer has rights at the owner that another could take while it moves.
         if producer.producer_access_mode != ProducerAccessMode.AccessShared:
             return False
-        who = (client.address, producer.topic, producer.producer_name)
+        who = (client.address, producer.topic, name)  # by the name that the owner gave it, with which it comes again
         return client.broker.moves.may(client.client_version, who, time.monotonic())
 
     async def _move(self, url: str, success: BaseCommand) -> None:
