@@ -425,6 +425,23 @@ def test_the_stock_client_renews_its_token(pool, stack, credentials, topic) -> N
     client.close()
 
 
+@pytest.mark.parametrize(
+    ("who", "what"), [("forged", "Timeout"), ("nobody", "AuthorizationError"), ("writer", "AuthorizationError")]
+)
+def test_the_stock_client_raises_what_it_raises_at_the_owner(urls, credentials, topic, who, what) -> None:
+    """It keeps trying with a token that is refused."""
+    token = credentials.token("reader")[:-6] + "AAAAAA" if who == "forged" else credentials.token(who)
+    raised = {}
+    for where, url in urls.items():
+        shown = pulsar.AuthenticationToken(token)
+        client = pulsar.Client(url, authentication=shown, logger=QUIET, operation_timeout_seconds=3)
+        with pytest.raises(pulsar.PulsarException) as error:
+            client.subscribe(topic, "s")
+        raised[where] = type(error.value).__name__
+        client.close()
+    assert raised == {"owner": what, "pool": what}
+
+
 @pytest.mark.parametrize("how", ["token", "basic"])
 def test_the_stock_client_reads_and_acks(pool, stack, admin, credentials, topic, how) -> None:
     publish(stack, credentials, topic, 20)

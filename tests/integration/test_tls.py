@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from devstack.pool import Pool, free_port
 from devstack.pulsar.security import ADMIN_ROLE, https_url, tls_url
@@ -246,7 +247,7 @@ def test_without_its_token_the_admin_api_says_what_is_missing(own_pool, credenti
         RawClient(pool.url, "token", credentials.token(ADMIN_ROLE).encode()) as client,
         pytest.raises(RefusedError, match=r"SUBSCRIBE.*the role of admin-token-file is not permitted to"),
     ):
-        client.subscribe(topic, "s")
+        client.subscribe(topic, "s", initial_position=CommandSubscribe.Earliest)
     file.write_text(credentials.token(ADMIN_ROLE))
     client = connect(pool.url, credentials)
     assert read_all(client, topic, pool) == list(range(10)), "the new token is read without a restart"

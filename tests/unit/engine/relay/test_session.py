@@ -8,7 +8,9 @@ from readonly_engine.relay.session import OwnerSession
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import (
+    AuthData,
     BaseCommand,
+    CommandAuthChallenge,
     CommandCloseConsumer,
     CommandError,
     CommandGetLastMessageId,
@@ -46,6 +48,39 @@ def test_the_first_frame_says_who_we_are_and_with_whose_credentials():
     connect = decode_command(OwnerSession().connect(Identity())[4:])[0].connect
     assert not connect.HasField("auth_method_name")
     assert not connect.HasField("auth_data")
+
+
+def test_credentials_can_be_renewed_and_the_owner_knows_it():
+    assert decode_command(OwnerSession().connect(Identity())[4:])[0].connect.feature_flags.supports_auth_refresh
+    command, _ = decode_command(OwnerSession().auth_response("token", b"newer")[4:])
+    assert command.type == BaseCommand.AUTH_RESPONSE
+    response = command.auth_response
+    # A broker takes no AUTH_RESPONSE without all of these (ServerCnx.handleAuthResponse).
+    assert (response.response.auth_method_name, response.response.auth_data) == ("token", b"newer")
+    assert (response.client_version, response.protocol_version) == ("pulsar-readonly", 21)
+
+
+def test_a_proxy_hears_which_broker_is_meant():
+    connect = decode_command(OwnerSession().connect(Identity(), "broker:6650")[4:])[0].connect
+    assert connect.proxy_to_broker_url == "broker:6650"
+    assert not decode_command(OwnerSession().connect(Identity())[4:])[0].connect.HasField("proxy_to_broker_url")
+
+
+def test_pongs_are_counted_and_nobody_hears_of_them(golden):
+    session = OwnerSession()
+    assert decode_command(session.ping()[4:])[0].type == BaseCommand.PING
+    assert session.receive_data(golden("client_pong") * 2) == []  # a PONG is the same from either side
+    assert session.pongs == 2
+    assert session.data_to_send() == b""
+
+
+def test_a_challenge_is_no_answer_of_a_request():
+    session = OwnerSession()
+    session.request(lookup())
+    challenge = CommandAuthChallenge(challenge=AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh"))
+    frame = encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=challenge))
+    received = [item for byte in frame for item in session.receive_data(bytes([byte]))]
+    assert [(r.command.auth_challenge, r.request_id) for r in received] == [(challenge, None)]
 
 
 def test_a_request_gets_an_id_of_this_connection_whatever_the_clients_was():
