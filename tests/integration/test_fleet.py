@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandSubscribe
 
 from devstack.pool import free_port
-from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, quiet_client, wait_for
+from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, quiet_client, wait_for
+from tests.integration.raw_client import RawClient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +97,50 @@ def test_another_broker_takes_over(own_pool, pulsar_client, admin: PulsarAdmin, 
     if how == signal.SIGTERM:
         assert sorted(got) == list(range(sent)), "a broker that leaves in order causes no duplicates"
     client.close()
+
+
+def test_a_consumer_that_is_relayed_gets_nothing_twice_when_its_broker_leaves(
+    own_pool, pulsar_client, admin: PulsarAdmin, topic: str
+) -> None:
+    """Its messages come through two brokers; what it has got and not acked is waited for before it is sent elsewhere."""
+    pool = own_pool(2, "--topics", TESTS)
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    for number in range(10):
+        producer.send(b"%d" % number)
+    options = {"sub_type": CommandSubscribe.Shared, "initial_position": CommandSubscribe.Earliest}
+    clients = [RawClient(broker.url) for broker in pool.brokers]
+    for client in clients:
+        client.subscribe(topic, "s", **options)
+    claimed = [bool(claims_of(broker, topic)) for broker in pool.brokers]
+    serving, relaying = clients[claimed.index(True)], clients[claimed.index(False)]
+    leaving = pool.brokers[claimed.index(False)]
+
+    relaying.flow(5)
+    first = [_message(relaying) for _ in range(5)]
+    leaving.process.terminate()
+    wait_for(
+        lambda: not any(leaving.url in broker.stats()["brokers"] for broker in pool.brokers if broker is not leaving)
+    )
+    ack = CommandAck(
+        consumer_id=0, ack_type=CommandAck.Individual, message_id=[message.message_id for message in first]
+    )
+    relaying.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
+    relaying.wait(lambda command: command.type == BaseCommand.CLOSE_CONSUMER)
+    assert leaving.process.wait(30) == 0
+
+    serving.flow(100)
+    rest = [_message(serving) for _ in range(5)]
+    entries = [(message.message_id.ledger_id, message.message_id.entry_id) for message in first + rest]
+    assert len(set(entries)) == 10
+    assert not any(message.redelivery_count for message in rest)
+    wait_for(lambda: backlog(admin, topic, "s") == 5)
+    for client in clients:
+        client.close()
+
+
+def _message(client: RawClient) -> CommandMessage:
+    command, _ = client.wait(lambda command: command.type == BaseCommand.MESSAGE)
+    return command.message
 
 
 def test_a_producer_that_is_relayed_loses_nothing_when_its_broker_leaves(own_pool, pulsar_client, topic: str) -> None:
