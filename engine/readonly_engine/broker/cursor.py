@@ -107,6 +107,11 @@ class CursorCopy:
                 self._unacked = {batch: bits for batch, bits in self._unacked.items() if batch > self.mark_delete}
 
     @property
+    def sparse(self) -> bool:
+        """Whether `is_acked` says more than a comparison with the mark-delete position."""
+        return bool(self._withheld) or bool(self._acked)
+
+    @property
     def has_holes(self) -> bool:
         """Whether entries behind the mark-delete position are acked."""
         return bool(self._acked)

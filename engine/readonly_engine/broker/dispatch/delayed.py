@@ -42,19 +42,22 @@ class DelayedEntries:
 
     Nothing of this is stored: the cursor does not pass an entry that is not acked, so a broker that starts finds all of them.
     Unlike the owner, which delivers up to a tick too early unless isDelayedDeliveryDeliverAtTimeStrict is set, it never is early.
+
+    Attributes:
+        heap: what is held, the first one due first.
     """
 
     def __init__(self) -> None:
-        self._heap: list[Held] = []
+        self.heap: list[Held] = []
         self._highest = 0
         self._in_order = True
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self.heap)
 
     def hold(self, position: Position, deliver_at: int, slot: int = 0) -> None:
         """Hold an entry."""
-        heapq.heappush(self._heap, Held(deliver_at, position.ledger_id, position.entry_id, slot))
+        heapq.heappush(self.heap, Held(deliver_at, position.ledger_id, position.entry_id, slot))
         if deliver_at < self._highest - TICK_MS:
             self._in_order = False
         self._highest = max(self._highest, deliver_at)
@@ -65,7 +68,7 @@ class DelayedEntries:
 
     def due(self, now: int) -> Iterator[tuple[Position, int]]:
         """The entries that are due, which are held no longer: positions and slots, in the order of their times."""
-        heap = self._heap
+        heap = self.heap
         while heap and heap[0].deliver_at <= now:
             _, ledger_id, entry_id, slot = heapq.heappop(heap)
             yield Position(ledger_id, entry_id), slot
@@ -74,15 +77,15 @@ class DelayedEntries:
 
     def clear(self) -> None:
         """Hold nothing."""
-        self._heap.clear()
+        self.heap.clear()
         self._highest, self._in_order = 0, True
 
     @property
     def next_due(self) -> int | None:
         """When the first one is due, in ms since the epoch; None where there is none."""
-        return self._heap[0].deliver_at if self._heap else None
+        return self.heap[0].deliver_at if self.heap else None
 
     @property
     def full(self) -> bool:
         """Whether no more may be read until one is due."""
-        return len(self._heap) >= (LOOK_AHEAD if self._in_order else MOST_HELD)
+        return len(self.heap) >= (LOOK_AHEAD if self._in_order else MOST_HELD)

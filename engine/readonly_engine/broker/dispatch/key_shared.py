@@ -101,12 +101,14 @@ class KeySharedDispatcher(MultipleDispatcher):
     def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
         """Hand out entries."""
         deliveries: list[Delivery] = []
+        cursor, begin, passed = self._cursor, self._next, None
+        mark_delete, sparse = cursor.mark_delete, cursor.sparse
         for entry in entries:
             position = entry.position
-            new = position >= self._next
+            new = position >= begin
             if not new and position not in self._waiting:
                 continue
-            if entry.marker or self._cursor.is_acked(position):
+            if entry.marker or position <= mark_delete or (sparse and cursor.is_acked(position)):
                 self._no_more_waiting(position)
             elif new:
                 if not self._offer_new(entry, now, deliveries):
@@ -114,7 +116,9 @@ class KeySharedDispatcher(MultipleDispatcher):
             else:
                 self._offer_again(entry, now, deliveries)
             if new:
-                self._next = self._chain.after(position)
+                passed = position
+        if passed is not None:
+            self._next = self._chain.after(passed)
         return deliveries
 
     def _offer_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:
@@ -123,7 +127,7 @@ class KeySharedDispatcher(MultipleDispatcher):
             return False
         position = entry.position
         slot = self._selector.slot(entry.sticky_hash)
-        if self._must_wait(entry, now):
+        if (entry.deliver_at or self._delayed.heap) and self._must_wait(entry, now):
             self._delayed.hold(position, entry.deliver_at, slot)
             return True
         receiver = self._selector.select(slot)

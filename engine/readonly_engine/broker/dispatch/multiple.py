@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import insort_right
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,6 +50,8 @@ class MultipleDispatcher:
         self._chain = chain
         self._cursor = cursor
         self._limits = limits
+        self._most_of_consumer = limits.consumer or sys.maxsize
+        self._most = limits.subscription or sys.maxsize
         self._delays = delayed
         self._delayed = DelayedEntries()
         self._next = cursor.first_unacked()
@@ -112,7 +115,9 @@ class MultipleDispatcher:
         holder = self._holder(position, by)
         if holder is None:
             return False
-        self._count(holder, left - holder.pending[position])
+        acked = holder.pending[position] - left
+        holder.unacked -= acked
+        self._unacked -= acked
         holder.pending[position] = left
         return self._unblock(holder)
 
@@ -195,14 +200,14 @@ class MultipleDispatcher:
         """Whether an entry's time has not come."""
         if self._delays and entry.deliver_at > now:
             return True
-        if self._delayed:
+        if self._delayed.heap:
             self._delayed.passed()
         return False
 
     @property
     def _reads_on(self) -> bool:
         """Whether new entries may be read."""
-        return not self._blocked and not self._delayed.full
+        return not self._blocked and not (self._delayed.heap and self._delayed.full)
 
     def _hand_out(self, receiver: Receiver, entry: TopicEntry) -> Delivery:
         position = entry.position
@@ -212,9 +217,9 @@ class MultipleDispatcher:
         receiver.pending[position] = messages
         receiver.unacked += messages
         self._unacked += messages
-        if 0 < self._limits.consumer <= receiver.unacked:
+        if receiver.unacked >= self._most_of_consumer:
             receiver.blocked = True
-        if 0 < self._limits.subscription <= self._unacked:
+        if self._unacked >= self._most:
             self._blocked = True
         return Delivery(receiver, entry, self._redeliveries.get(position, 0), unacked)
 
@@ -232,13 +237,13 @@ class MultipleDispatcher:
 
     def _take(self, receiver: Receiver, position: Position) -> bool:
         """An entry is not pending any more; returns whether something can be delivered because of that."""
-        self._count(receiver, -receiver.pending.pop(position))
+        messages = receiver.pending.pop(position)
+        receiver.unacked -= messages
+        self._unacked -= messages
         freed = self._freed(position)
-        return self._unblock(receiver) or freed
-
-    def _count(self, receiver: Receiver, messages: int) -> None:
-        receiver.unacked += messages
-        self._unacked += messages
+        if receiver.blocked or self._blocked:
+            return self._unblock(receiver) or freed
+        return freed
 
     def _unblock(self, receiver: Receiver) -> bool:
         unblocked = False

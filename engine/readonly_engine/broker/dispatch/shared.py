@@ -65,15 +65,17 @@ class SharedDispatcher(MultipleDispatcher):
     def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
         """Hand out entries."""
         deliveries: list[Delivery] = []
+        cursor, replays, begin, passed = self._cursor, self._replays, self._next, None
+        mark_delete, sparse = cursor.mark_delete, cursor.sparse
         for entry in entries:
             position = entry.position
-            new = position >= self._next
-            if not new and position not in self._replays:
+            new = position >= begin
+            if not new and position not in replays:
                 continue
-            if not entry.marker and not self._cursor.is_acked(position):
+            if not (entry.marker or position <= mark_delete or (sparse and cursor.is_acked(position))):
                 if new and not self._reads_on:
                     break
-                if self._must_wait(entry, now):
+                if (entry.deliver_at or self._delayed.heap) and self._must_wait(entry, now):
                     self._delayed.hold(position, entry.deliver_at)
                 elif entry.chunk is not None:
                     if not self._hand_out_chunk(entry, deliveries):
@@ -84,9 +86,11 @@ class SharedDispatcher(MultipleDispatcher):
                         break
                     deliveries.append(self._hand_out(receiver, entry))
             if new:
-                self._next = self._chain.after(position)
+                passed = position
             else:
-                self._replays.discard(position)
+                replays.discard(position)
+        if passed is not None:
+            self._next = self._chain.after(passed)
         return deliveries
 
     def _replay(self, position: Position, slot: int = 0) -> None:

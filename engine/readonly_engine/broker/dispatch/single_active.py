@@ -79,20 +79,23 @@ class SingleActiveDispatcher:
         del now
         deliveries: list[Delivery] = []
         active, cursor, keys = self.active, self._cursor, self._keys
-        if active is None:
+        if active is None or not active.ready:
             return deliveries
+        permits, passed, mark_delete, sparse = active.permits, None, cursor.mark_delete, cursor.sparse
         for entry in entries:
-            if not active.ready:
+            if permits <= 0:
                 break
-            position = entry.position
-            self._next = self._chain.after(position)
-            if entry.marker or cursor.is_acked(position):
+            passed = position = entry.position
+            if entry.marker or position <= mark_delete or (sparse and cursor.is_acked(position)):
                 continue
             if keys is not None and keys.select(keys.slot(entry.sticky_hash)) is None:
                 continue
             unacked = cursor.unacked_of(position)
-            active.permits -= unacked.bit_count() if unacked else entry.messages
+            permits -= unacked.bit_count() if unacked else entry.messages
             deliveries.append(Delivery(active, entry, 0, unacked))
+        active.permits = permits
+        if passed is not None:
+            self._next = self._chain.after(passed)
         return deliveries
 
     def acked(self, position: Position, by: Receiver | None = None) -> bool:
