@@ -56,6 +56,8 @@ NO_ENTRY = -1
 UNREADABLE_S = 15.0
 """An entry that cannot be read for so long is left to the owner."""
 
+ASKED_TIMES = 6
+
 MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
 
@@ -350,13 +352,8 @@ class Subscription:
         if self.caught_up_with(state) and not self._cursor.has_holes:
             return True
         again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
-        known = PositionRanges()
-        try:
-            for lower, upper in await self._holes():
-                known.add_range(lower, upper)
-            await self._log.reload()
-        except (RelayError, MetadataError) as error:
-            log.warning("%s, %s: %s", self.topic, self.name, error)
+        known = await self._acked_at_owner()
+        if known is None:
             return False
         for ack in (ack for other in self.consumers for ack in other.relayed.unanswered):
             _add_acked(known, ack)
@@ -368,6 +365,26 @@ class Subscription:
         log.info("%s, %s: %d acks that the owner has lost are sent again", self.topic, self.name, len(again))
         self._ack_at_owner(consumer, again)
         return True
+
+    async def _acked_at_owner(self) -> PositionRanges | None:
+        """What is acked at the owner behind its mark-delete position; the topic's ledgers are known anew. None if nobody tells.
+
+        An owner that has just come back may be slow to tell.
+        """
+        pause = BACKOFF_S[0]
+        for _ in range(ASKED_TIMES):
+            known = PositionRanges()
+            try:
+                for lower, upper in await self._holes():
+                    known.add_range(lower, upper)
+                await self._log.reload()
+            except (RelayError, MetadataError) as error:
+                log.warning("%s, %s: %s; trying again in %.1f s", self.topic, self.name, error, pause)
+                await asyncio.sleep(pause)
+                pause *= 2
+            else:
+                return known
+        return None
 
     def _ack_at_owner(self, consumer: Consumer, positions: list[Position]) -> None:
         """Ack entries, which are acked here, at the owner."""
