@@ -12,7 +12,7 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 REFRESH_S = 1
 """How often brokers look for expired credentials (authenticationRefreshCheckSeconds)."""
 
-BASE_PORT = 28650
+BASE_PORT = 22650
 
 PASSWORDS = {"reader": "open sesame", "nobody": "knock knock"}
 
