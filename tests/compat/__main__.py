@@ -14,7 +14,8 @@ from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.cluster import PulsarCluster
 from tests.compat import table
-from tests.compat.run import Named, Run, Verdict
+from tests.compat.cells import Verdict
+from tests.compat.run import Named, Run
 from tests.compat.scenarios.catalogue import SCENARIOS
 from tests.compat.stack import SPEC, make_place
 
@@ -35,12 +36,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="put the table into docs/compatibility.md")
     parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
     parser.add_argument("--logs", type=Path, help="a folder for logs (default: one that goes at the end)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run that has left its notes in --logs")
     args = parser.parse_args(argv)
     names = {scenario.name for scenario in SCENARIOS}
     if unknown := sorted(set(args.only) - names):
         parser.error(f"--only {' '.join(unknown)}: no such scenario")
     if args.write and (args.only or args.clients):
         parser.error("--write: the table is of all clients and all scenarios; leave out --only and --clients")
+    if args.resume and not args.logs:
+        parser.error("--resume: say with --logs where the notes are")
     logging.getLogger().addHandler(logging.NullHandler())
     scenarios = [scenario for scenario in SCENARIOS if not args.only or scenario.name in args.only]
     stack = PulsarCluster(SPEC)
@@ -50,7 +54,9 @@ def main(argv: list[str] | None = None) -> int:
         try:
             clients = [Named(str(client), tuple(command(client))) for client in select(args.clients)]
             stack.up()
-            matrix = Run(stack, make_place(stack, folder), folder, args.workers).run(scenarios, clients)
+            matrix = Run(stack, make_place(stack, folder), folder, args.workers, resume=args.resume).run(
+                scenarios, clients
+            )
         except DevstackError as error:
             say(f"compat: {error}")
             return 2

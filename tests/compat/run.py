@@ -8,13 +8,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError
+from tests.compat.cells import Cell, Matrix, Notes, Verdict
 from tests.compat.differences import quirk, reason
 from tests.compat.process import Driver, DriverError, OperationError, UnsupportedError
 from tests.compat.session import OWNER, CheckError, Session
@@ -32,16 +32,6 @@ _SAY_EVERY_S: Final = 20.0
 _BREAKABLE_POOLS: Final = 2
 
 
-class Verdict(Enum):
-    """What a cell says."""
-
-    EQUAL = "equal"
-    DIFFERENT = "different"
-    QUIRK = "the same at both, but not right: the client's own fault"
-    NOT_OFFERED = "not offered by this client"
-    BROKEN = "fails at the owner"
-
-
 _UNEQUAL: Final = frozenset({Verdict.DIFFERENT, Verdict.BROKEN})
 
 
@@ -56,42 +46,6 @@ class Named:
 
     name: str
     command: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One scenario with one client.
-
-    Attributes:
-        verdict: what came of it.
-        detail: for people: how the two differ, or what went wrong.
-        seconds: for both targets together.
-        tries: 2 when the first try was not equal.
-        first: the detail of the first try, when there was a second.
-    """
-
-    verdict: Verdict
-    detail: str = ""
-    seconds: float = 0.0
-    tries: int = 1
-    first: str = ""
-
-
-@dataclass(slots=True)
-class Matrix:
-    """All cells.
-
-    Attributes:
-        scenarios: the rows.
-        clients: the columns, by name.
-        cells: by scenario's name and client.
-        seconds: the whole run.
-    """
-
-    scenarios: Sequence[Scenario]
-    clients: Sequence[str]
-    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 def observe(scenario: Scenario, driver: Driver, target: Target, place: Place) -> tuple[Any, bool]:
@@ -162,13 +116,15 @@ class Run:
         place: its namespaces and keys.
         folder: where logs go.
         workers: so many scenarios at a time.
+        resume: whether to take over what an earlier run has left in the folder.
     """
 
-    def __init__(self, stack: PulsarCluster, place: Place, folder: Path, workers: int) -> None:
+    def __init__(self, stack: PulsarCluster, place: Place, folder: Path, workers: int, *, resume: bool = False) -> None:
         self._stack = stack
         self._place = place
         self._folder = folder
         self._workers = workers
+        self._notes = Notes(folder / "cells.jsonl", resume=resume)
         self._lock = threading.Lock()
         self._pools = 0
         self._said = 0.0
@@ -176,7 +132,8 @@ class Run:
     def run(self, scenarios: Sequence[Scenario], clients: Sequence[Named]) -> Matrix:
         """Fill the matrix; what is not as expected is tried once more, with nothing else going on beside it."""
         begin = time.monotonic()
-        matrix = Matrix(scenarios, [client.name for client in clients])
+        matrix = Matrix(scenarios, [client.name for client in clients], self._notes.cells())
+        resumed = bool(matrix.cells)
         jobs = [(scenario, client.name) for scenario in scenarios for client in clients]
         with ExitStack() as open_:
             commands = {client.name: client.command for client in clients}
@@ -199,20 +156,21 @@ class Run:
                 cell = self._cell(job[0], driver_of(job[1]), pool, breakable, quirk(job[0].name, job[1]))
                 with self._lock:
                     first = matrix.cells.get((job[0].name, job[1]))
-                    matrix.cells[job[0].name, job[1]] = (
-                        cell if first is None else replace(cell, tries=2, first=first.detail)
-                    )
+                    cell = cell if first is None else replace(cell, tries=first.tries + 1, first=first.detail)
+                    matrix.cells[job[0].name, job[1]] = cell
+                    self._notes.add(job[0].name, job[1], cell)
                 if cell.verdict in _UNEQUAL:
                     say(f"{job[0].name}, {job[1]}: {cell.verdict.value}: {cell.detail}")
                 self._progress(f"{len(matrix.cells)} of {len(jobs)} cells")
 
             with ThreadPoolExecutor(self._workers) as workers, ThreadPoolExecutor(_BREAKABLE_POOLS) as breakers:
-                filling = [(breakers if job[0].own_pool else workers).submit(fill, job) for job in jobs]
+                missing = [job for job in jobs if (job[0].name, job[1]) not in matrix.cells]
+                filling = [(breakers if job[0].own_pool else workers).submit(fill, job) for job in missing]
             for each in filling:
                 each.result()  # raises what went wrong
             for job in [job for job in jobs if self._once_more(job, matrix)]:
                 fill(job)
-        matrix.seconds = time.monotonic() - begin
+        matrix.seconds = 0.0 if resumed else time.monotonic() - begin
         return matrix
 
     @staticmethod

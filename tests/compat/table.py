@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tests.compat.cells import Verdict
 from tests.compat.differences import SOMETIMES, quirk, reason
-from tests.compat.run import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.compat.run import Cell, Matrix
+    from tests.compat.cells import Cell, Matrix
 
 BEGIN: Final = "<!-- made by make compat: begin -->"
 END: Final = "<!-- made by make compat: end -->"
@@ -49,10 +49,10 @@ def table(matrix: Matrix) -> list[str]:
     lines = [
         (
             f"{len(matrix.scenarios)} features, {len(matrix.clients)} clients: {total[Verdict.EQUAL]} cells equal"
-            f" ({twice} of them at the second try), {total[Verdict.QUIRK]} the same, but not right by the client's own fault,"
+            f" ({twice} of them at a second try), {total[Verdict.QUIRK]} the same, but not right by the client's own fault,"
             f" {total[Verdict.DIFFERENT]} different,"
-            f" {total[Verdict.NOT_OFFERED]} not offered by the client, {total[Verdict.BROKEN]} failed at the owner;"
-            f" {matrix.seconds / 60:.0f} minutes."
+            f" {total[Verdict.NOT_OFFERED]} not offered by the client, {total[Verdict.BROKEN]} failed at the owner"
+            + (f"; {matrix.seconds / 60:.0f} minutes." if matrix.seconds else ".")
         ),
         "",
     ]

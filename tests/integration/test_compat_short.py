@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.compat import table
-from tests.compat.run import Named, Run, Verdict
+from tests.compat.cells import Verdict
+from tests.compat.run import Named, Run
 from tests.compat.scenarios.catalogue import SCENARIOS
 from tests.compat.stack import make_place
 

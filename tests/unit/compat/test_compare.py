@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.compat.cells import Verdict
 from tests.compat.process import Driver, DriverError, OperationError, UnsupportedError
 from tests.compat.registry import Scenario
-from tests.compat.run import Verdict, compare
+from tests.compat.run import compare
 from tests.compat.session import Place
 
 if TYPE_CHECKING:

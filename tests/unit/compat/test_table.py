@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.compat import table
+from tests.compat.cells import Cell, Matrix, Notes, Verdict
 from tests.compat.registry import Scenario
-from tests.compat.run import Cell, Matrix, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ BROKEN = Cell(Verdict.BROKEN, "at the owner: no")
 
 def test_signs_columns_and_totals() -> None:
     lines = table.table(_matrix(a=(EQUAL, OFFERED_NOT), b=(Cell(Verdict.EQUAL, tries=2), DIFFERENT)))
-    assert lines[0].startswith("2 features, 2 clients: 2 cells equal (1 of them at the second try)")
+    assert lines[0].startswith("2 features, 2 clients: 2 cells equal (1 of them at a second try)")
     assert lines[0].endswith("2 minutes.")
     assert "| feature | Java 4.0.0 | Go 0.14.0 |" in lines
     assert "| The row a | = | not offered |" in lines
@@ -91,3 +91,17 @@ def test_the_table_is_put_between_its_marks(tmp_path: Path) -> None:
     for _ in range(2):
         table.write(document, ["new"])
         assert document.read_text() == f"before\n{table.BEGIN}\nnew\n{table.END}\nafter\n"
+
+
+def test_a_run_goes_on_from_the_notes_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "cells.jsonl"
+    notes = Notes(path, resume=False)
+    assert notes.cells() == {}
+    notes.add("a", "go-0.14.0", DIFFERENT)
+    notes.add("b", "go-0.14.0", EQUAL)
+    notes.add("a", "go-0.14.0", Cell(Verdict.EQUAL, "", 1.5, tries=2, first="owner 1; pool 2"))
+    assert Notes(path, resume=True).cells() == {
+        ("a", "go-0.14.0"): Cell(Verdict.EQUAL, "", 1.5, tries=2, first="owner 1; pool 2"),
+        ("b", "go-0.14.0"): EQUAL,
+    }
+    assert Notes(path, resume=False).cells() == {}
