@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BEGIN: Final = "<!-- idle: made by make bench-idle -->"
 END: Final = "<!-- end of idle -->"
-BASE_PORT: Final = 36700
+BASE_PORT: Final = 24750
 CONNECTIONS: Final = 10_000
 SETTLE_S: Final = 60.0
 """From the last client's arrival to the measurement: what the arrival left to do is done then."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from devstack.pulsar.spec import PulsarSpec, Setting
 
-BASE_PORT: Final = 36650
+BASE_PORT: Final = 31750
 SESSION_TIMEOUT_S: Final = 10
 """ZooKeeper believes so long in a dead broker (metadataStoreSessionTimeoutMillis, 30 s by default): its topics wait for it."""
 
