@@ -33,7 +33,7 @@ REASONS: Final[dict[tuple[str, str], str]] = {
 _NO_TXN: Final = (
     "Go's client does not write a transaction's id into its messages' metadata: aborted ones are as any other."
 )
-_EMPTY: Final = "Go's client drops a single message with an empty payload when it reads it."
+_EMPTY: Final = "Go's newer client drops a single message with an empty payload when it reads it."
 _INCLUSIVE: Final = "Go's older client hands over the message too that it seeks to."
 _EMPTIED: Final = (
     "Go's older client empties its queue when a seek is done, also of what has come since; then messages are missing."
@@ -43,8 +43,8 @@ QUIRKS: Final[dict[tuple[str, str], str]] = {
     ("abort", "go"): _NO_TXN,
     ("abort_shared", "go"): _NO_TXN,
     ("transaction_backlog", "go"): _NO_TXN,
-    ("empty_payload", "go"): _EMPTY,
-    ("schema_string", "go"): _EMPTY,
+    ("empty_payload", "go-0.19.0"): _EMPTY,
+    ("schema_string", "go-0.19.0"): _EMPTY,
     ("deduplication", "go"): "Go's client does not say what the broker tells a new producer of its last sequence id.",
     ("seek_id", "go-0.14.0"): _INCLUSIVE,
     ("unload_seek", "go-0.14.0"): _INCLUSIVE,

@@ -59,7 +59,7 @@ def unload_unacked(s: Session) -> Any:
     s.wait_backlog(topic, 10)
     s.admin.unload(topic)
     s.until(lambda: s.admin.stats(topic)["subscriptions"]["sub"]["consumers"], "the consumer is back")
-    s.check(s.backlog(topic) == 10, "ten are left")
+    s.wait_backlog(topic, 10)
     consumer.close()
     left = _at_least_once(s, [client.consumer(topic, type="shared")], set(numbers(10, 10)))
     s.check(set(left) >= set(numbers(10, 10)), "what is left")
