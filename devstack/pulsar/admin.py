@@ -208,7 +208,9 @@ class PulsarAdmin:
 
     def forbid_topic_creation(self, namespace: str) -> None:
         """Let no topic of a namespace come into being by being used."""
-        self._request("POST", f"/admin/v2/namespaces/{namespace}/autoTopicCreation", body={"allowAutoTopicCreation": False})
+        self._request(
+            "POST", f"/admin/v2/namespaces/{namespace}/autoTopicCreation", body={"allowAutoTopicCreation": False}
+        )
 
     def set_persistence(
         self, namespace: str, *, ensemble: int, write_quorum: int, ack_quorum: int, mark_delete_rate: float = 0.0
