@@ -145,7 +145,7 @@ def txn_stack() -> Iterator[PulsarCluster]:
     stack = PulsarCluster(
         PulsarSpec(
             name="txn",
-            base_port=31650,
+            base_port=23650,
             bookies=1,
             brokers=1,
             transactions=True,

@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 LOOK_S = 5.0
 """How often a broker compares itself with the others."""
 
+LASTING = 3
+"""So many looks in a row must find too many consumers here: what comes and goes evens out by itself, and moving disturbs."""
+
 MOST_AT_ONCE = 0.1
 """The part of its consumers that a broker sends on at one look: a new broker is filled in a minute, not in a storm."""
 
@@ -44,6 +47,7 @@ class Balancer:
             self._task.cancel()
 
     async def _run(self) -> None:
+        uneven = 0
         while True:
             await asyncio.sleep(LOOK_S)
             mine = self._broker.limits.consumers
@@ -52,7 +56,8 @@ class Balancer:
             heard = known is not None and abs(known.consumers - mine) <= max(1, mine // 10)
             await self._broker.fleet.publish(mine)
             surplus = excess(mine, self._broker.fleet.members.values())
-            if surplus and heard:
+            uneven = uneven + 1 if surplus else 0
+            if uneven >= LASTING and heard:
                 self._send_on(min(surplus, max(1, int(mine * MOST_AT_ONCE))))
 
     def _send_on(self, count: int) -> None:
