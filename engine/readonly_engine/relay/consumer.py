@@ -305,6 +305,8 @@ class RelayedConsumer:
             try:
                 if self._connection is None:
                     await self.attach()
+                    if self._connection is None:
+                        return  # closed meanwhile
                 for number, ack in list(self._unanswered.items()):
                     self._send_ack(number, ack)
                 state = await self.state()
