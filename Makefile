@@ -42,14 +42,16 @@ clean-demo: $(STAMP) ## end the demo's Kubernetes and all that runs in it
 
 # Checks
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
-.PHONY: test test-unit test-integration test-e2e lint types
+.PHONY: test test-unit test-integration test-slow test-e2e lint types
 test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals
 	@$(PY) -m devstack kube build
-	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/unit tests/integration tests/e2e
+	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/unit tests/integration tests/e2e
 test-unit: $(STAMP) ## the fast ones
 	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit
 test-integration: $(STAMP) ## on a real Pulsar
-	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/integration
+	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/integration
+test-slow: $(STAMP) ## tests that wait long, and are left out of the others
+	@$(PY) -m pytest -m slow $(PYTEST_OPTIONS) tests/integration
 test-e2e: $(STAMP) ## on a real Kubernetes
 	@$(PY) -m devstack kube build
 	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/e2e

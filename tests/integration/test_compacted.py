@@ -30,7 +30,8 @@ def eventually(check: Callable[[], bool], seconds: float = 90) -> bool:
 
 @pytest.fixture
 def owner(txn_stack: PulsarCluster) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(txn_stack.endpoints.writer_url, logger=QUIET)
+    # A stock broker that has just started may keep its first readers waiting for more than the usual 30 s.
+    client = pulsar.Client(txn_stack.endpoints.writer_url, operation_timeout_seconds=90, logger=QUIET)
     yield client
     client.close()
 

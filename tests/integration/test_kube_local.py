@@ -112,6 +112,7 @@ def link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
+@pytest.mark.slow
 def test_up_repairs_and_down_leaves_nothing(sandbox: Sandbox) -> None:
     before = sandbox.trace()
 

@@ -92,7 +92,7 @@ def drain(*consumers: pulsar.Consumer, count: int, seconds: float = 60) -> list[
     return got
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.slow)], ids=lambda kind: kind.name)
 def test_a_subscription_that_also_has_a_consumer_at_the_owner_is_left_to_it_and_taken_back(
     txn_pool, txn_stack, owner, through, topic, kind
 ) -> None:
@@ -186,6 +186,7 @@ def test_a_topic_with_an_entry_filter_is_left_to_the_owner_which_alone_can_run_i
     assert reasons(txn_pool, topic) == ["entry-filter"] * 2
 
 
+@pytest.mark.slow
 def test_storage_out_of_reach_leaves_a_subscription_to_the_owner_until_it_is_back(
     txn_stack, txn_pool, owner, through, topic
 ) -> None:
