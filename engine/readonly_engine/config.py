@@ -73,7 +73,7 @@ class EngineConfig:
         advertised_tls_url: where clients are sent to reach this broker with TLS, `pulsar+ssl://HOST:PORT`.
         topics: topics or regular expressions that are bound whatever the bindings file says.
         bindings: a file of bindings that is read again when it changes.
-        pool: brokers with the same pool name share the topics out among them.
+        pool: brokers with the same pool name share the consumers of their topics out among them.
         locality: where this broker is, `/RACK` or `/ZONE/RACK` as bookies are placed: near ones are read; empty for any.
         cache_size: bytes of entries kept in memory.
         tiered_storage: how offloaded ledgers are read.

@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--topics", metavar="PATTERN", nargs="+", help="topics to serve: names, or regular expressions over full names")
     add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
-    add("--pool", metavar="NAME", help="brokers of one pool share its topics out among them (default 'default')")
+    add("--pool", metavar="NAME", help="brokers of one pool share its consumers out among them (default 'default')")
     add(
         "--locality",
         metavar="/ZONE/RACK",
