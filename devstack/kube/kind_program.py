@@ -80,6 +80,8 @@ def _create(cluster: LocalCluster, args: argparse.Namespace) -> None:
     status = cluster.status()
     if status.up and args.name in status.names:
         raise DevstackError(f"a cluster called {args.name} exists already")
+    if not status.up:
+        cluster.down(purge=True)  # what a machine that was switched off has left: kind begins anew, too
     cluster.up(_nodes_of(args.config), args.name)
     if args.kubeconfig is not None:
         args.kubeconfig.parent.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ ORDER = {"id": 1, "sum": 1 << 40, "note": "ü", "paid": True}
 @pytest.fixture(scope="session")
 def stack() -> Iterator[PulsarCluster]:
     cluster = PulsarCluster(SPEC)
-    cluster.up()
+    cluster.up(renew=True)
     yield cluster
     cluster.down(purge=True)
 

@@ -53,7 +53,7 @@ def pulsar_stack() -> Iterator[PulsarCluster]:
             ),
         )
     )
-    stack.up()
+    stack.up(renew=True)
     yield stack
     if not _kept():
         stack.down()  # its logs stay, for whoever looks into a failure
@@ -75,7 +75,7 @@ def admin(pulsar_stack: PulsarCluster) -> PulsarAdmin:
 def secured() -> Iterator[tuple[PulsarCluster, Credentials]]:
     """Another stack, which asks its clients who they are, and speaks TLS; and what it trusts."""
     stack, credentials = secured_stack()
-    stack.up()
+    stack.up(renew=True)
     yield stack, credentials
     if not _kept():
         stack.down()
@@ -159,7 +159,7 @@ def txn_stack() -> Iterator[PulsarCluster]:
             ),
         )
     )
-    stack.up()
+    stack.up(renew=True)
     yield stack
     if not _kept():
         stack.down()

@@ -102,7 +102,7 @@ def stack(certificates: Path) -> Iterator[PulsarCluster]:
             settings=tuple(Setting("bookie", key, str(value)) for key, value in settings.items()),
         )
     )
-    made.up()
+    made.up(renew=True)
     start_again(made, 0, 1, 2)
     yield made
     if os.environ.get("KEEP_PULSAR") != "1":

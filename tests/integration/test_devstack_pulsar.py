@@ -191,3 +191,20 @@ def test_data_of_another_shape_is_refused(pulsar_stack: PulsarCluster) -> None:
     other = PulsarCluster(PulsarSpec(name="integration", base_port=18650), pulsar_stack.state.root)
     with pytest.raises(DevstackError, match=r"--base-port 18650: the stack in .* was made with"):
         other.up()
+
+
+def test_a_stack_that_is_renewed_loses_its_data_only_where_nothing_runs(
+    pulsar_stack: PulsarCluster, topic: str, pulsar_client, tmp_path: Path
+) -> None:
+    pulsar_client.subscribe(topic, "s").close()
+    assert pulsar_stack.up(renew=True) == pulsar_stack.endpoints
+    assert "s" in pulsar_stack.admin().stats(topic)["subscriptions"]
+    twin = PulsarCluster(PulsarSpec(name="twin", base_port=pulsar_stack.spec.base_port), tmp_path / "twin")
+    data = tmp_path / "twin" / "data" / "zookeeper"
+    data.mkdir(parents=True)
+    with pytest.raises(DevstackError, match="in use"):
+        twin.up()
+    assert data.exists()
+    with pytest.raises(DevstackError, match="in use"):
+        twin.up(renew=True)
+    assert not data.exists()

@@ -81,7 +81,7 @@ def stack(object_store: ObjectStore) -> Iterator[PulsarCluster]:
             ),
         )
     )
-    stack.up()
+    stack.up(renew=True)
     yield stack
     if not _kept():
         stack.down()
