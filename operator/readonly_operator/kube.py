@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubernetes import client, config
@@ -25,10 +26,39 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5
 HTTP_CONFLICT = 409
+HTTP_TOO_MANY_REQUESTS = 429
 
 
 class KubeError(Exception):
-    """The API server refused a request, and the text is its message; or it does not answer."""
+    """The API server refused a request, and the text is its message; or it does not answer.
+
+    Args:
+        text: why.
+        status: the HTTP status of the refusal; 0 when there is no answer.
+    """
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Something that a Role may allow.
+
+    Attributes:
+        verb: get, create, patch and the like.
+        group: API group of the resource, empty for the core group.
+        resource: plural, with the subresource: pods/eviction.
+        namespace: where.
+        name: of the one object; empty for any.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str = ""
 
 
 class NoConfigurationError(Exception):
@@ -60,6 +90,22 @@ class Kube(Protocol):
 
     def delete(self, manifest: Manifest) -> None:
         """Delete this very object (by its uid); none is fine."""
+        ...
+
+    def apply_as(self, manager: str, manifest: Manifest) -> Manifest:
+        """Server-side apply by another field manager, to somebody else's object that exists (by its uid)."""
+        ...
+
+    def merge(self, manager: str, kind: Kind, namespace: str, name: str, patch: Manifest) -> Manifest | None:
+        """JSON merge patch by a field manager; with a resourceVersion in it, only of that version. None when it is gone."""
+        ...
+
+    def evict(self, namespace: str, name: str, uid: str) -> bool:
+        """Let this very pod end in good order; False when a disruption budget does not allow it now. Gone is fine."""
+        ...
+
+    def may(self, right: Right) -> bool:
+        """Whether the operator has a right."""
         ...
 
 
@@ -153,6 +199,70 @@ class ApiServer:
         except NotFoundError:
             logger.debug("%s is gone already", metadata["name"])
 
+    def apply_as(self, manager: str, manifest: Manifest) -> Manifest:
+        """See Kube."""
+        return self._plain(
+            self._client.server_side_apply,
+            self._resource(kind_of(manifest)),
+            body=manifest,
+            field_manager=manager,
+            force_conflicts=True,
+        )
+
+    def merge(self, manager: str, kind: Kind, namespace: str, name: str, patch: Manifest) -> Manifest | None:
+        """See Kube."""
+        try:
+            return self._plain(
+                self._client.patch,
+                self._resource(kind),
+                body=patch,
+                name=name,
+                namespace=namespace,
+                content_type="application/merge-patch+json",
+                field_manager=manager,
+            )
+        except NotFoundError:
+            return None
+
+    def evict(self, namespace: str, name: str, uid: str) -> bool:
+        """See Kube."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        try:
+            self._plain(self._client.request, "post", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body=body)
+        except NotFoundError:
+            return True
+        except KubeError as error:
+            if error.status == HTTP_TOO_MANY_REQUESTS:
+                return False
+            raise
+        return True
+
+    def may(self, right: Right) -> bool:
+        """See Kube."""
+        resource, _, subresource = right.resource.partition("/")
+        attributes = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": right.namespace,
+            "name": right.name,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = self._plain(
+            self._client.request, "post", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body
+        )
+        return bool(answer["status"]["allowed"])
+
     def _resource(self, kind: Kind) -> Resource:
         return Resource(  # type: ignore[no-untyped-call]
             prefix="apis" if kind.group else "api",
@@ -170,7 +280,7 @@ class ApiServer:
         except NotFoundError:
             raise
         except DynamicApiError as error:
-            raise KubeError(_reason(error)) from error
+            raise KubeError(_reason(error), error.status) from error
         except HTTPError as error:
             host = self._client.configuration.host
             raise KubeError(f"{host} does not answer: {getattr(error, 'reason', None) or error}") from error
