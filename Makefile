@@ -45,7 +45,7 @@ E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubect
 .PHONY: test test-unit test-integration test-slow test-e2e lint types
 test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals
 	@$(PY) -m devstack kube build
-	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/unit tests/integration tests/e2e
+	@$(PY) -m tests.suites -m "not slow" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
 test-unit: $(STAMP) ## the fast ones
 	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit
 test-integration: $(STAMP) ## on a real Pulsar

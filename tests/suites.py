@@ -1,0 +1,75 @@
+"""The suites of `make test` beside each other: most of an integration test is waiting for servers.
+
+    python -m tests.suites [PYTEST OPTION ...]
+
+The output of the first group is shown as it comes, that of the others when the first has ended; one line of totals comes last.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+GROUPS: Final = (("tests/integration",), ("tests/unit", "tests/e2e"))
+"""What runs one after the other, in each of the processes. No two of them use the same servers."""
+
+COUNTED: Final = ("failures", "errors", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What became of a group's tests.
+
+    Attributes:
+        tests: how many there were.
+        failures: how many failed.
+        errors: how many could not begin, or not end.
+        skipped: how many were left out.
+    """
+
+    tests: int
+    failures: int
+    errors: int
+    skipped: int
+
+    @classmethod
+    def of(cls, report: Path) -> Total:
+        """The total of a JUnit report; all zero where a run was over before it wrote one."""
+        if not report.exists():
+            return cls(0, 0, 0, 0)
+        suites = list(ET.parse(report).getroot().iter("testsuite"))
+        return cls(*(sum(int(suite.get(name, 0)) for suite in suites) for name in ("tests", *COUNTED)))
+
+
+def main(options: list[str]) -> int:
+    """Run every group; returns 0 where each of them ran and nothing failed."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="pulsar-readonly-tests-") as folder:
+        outputs = [Path(folder, f"{index}.txt") for index in range(len(GROUPS))]
+        reports = [Path(folder, f"{index}.xml") for index in range(len(GROUPS))]
+        processes: list[subprocess.Popen[bytes]] = []
+        for index, (group, output, report) in enumerate(zip(GROUPS, outputs, reports, strict=True)):
+            command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group]
+            with output.open("wb") as file:
+                processes.append(
+                    subprocess.Popen(command, stdout=file if index else None, stderr=file if index else None)
+                )
+        codes = [process.wait() for process in processes]
+        for output in outputs:
+            sys.stdout.write(output.read_text(errors="replace"))
+        totals = [Total.of(report) for report in reports]
+    tests, *counts = (sum(getattr(total, name) for total in totals) for name in ("tests", *COUNTED))
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    told = ", ".join(f"{count} {name}" for name, count in zip(COUNTED, counts, strict=True))
+    sys.stdout.write(f"total: {tests - sum(counts)} passed, {told} in {minutes} min {seconds} s\n")
+    return max(codes, key=abs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
