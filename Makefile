@@ -60,6 +60,10 @@ lint: $(STAMP) ## ruff: rules and formatting
 types: $(STAMP) ## mypy, strict
 	@$(PY) -m mypy
 
+.PHONY: crds
+crds: $(STAMP) ## make the custom resource definitions again from the operator's typed specs
+	@$(PY) -m readonly_operator.crds crds
+
 WIRE := engine/readonly_engine/wire
 .PHONY: proto
 proto: $(STAMP) ## make the protobuf modules again from their .proto files

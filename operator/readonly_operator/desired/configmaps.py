@@ -23,7 +23,7 @@ def engine_config(pool: Pool) -> dict[str, str]:
         "admin-url": pool.source.admin_url,
         "listen": f"0.0.0.0:{PORT_PULSAR}",
         "http": f"0.0.0.0:{PORT_HTTP}",
-        "cache-size": f"{pool.cache_size}B",
+        "cache-size": f"{pool.cache.size}B",
         "log-format": "json",
     }
 

@@ -110,7 +110,11 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
     if pool.image_pull_policy:
         container["imagePullPolicy"] = pool.image_pull_policy
     if pool.resources:
-        container["resources"] = dict(pool.resources)
+        container["resources"] = {
+            # as text, which is how Kubernetes gives them back
+            kind: {name: str(quantity) for name, quantity in quantities.items()}
+            for kind, quantities in pool.resources.items()
+        }
     return container
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 import yaml
-from readonly_operator.api import pool as pool_api
+from readonly_operator import crds
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kinds import BINDING, POOL
@@ -80,13 +80,20 @@ def test_every_rule_has_a_message_and_every_text_a_limit(kind):
             assert "maxLength" in node or "enum" in node, path
 
 
-def test_defaults_are_those_of_the_typed_spec():
-    spec = schema(POOL)["properties"]["spec"]["properties"]
-    assert spec["replicas"]["default"] == pool_api.DEFAULT_REPLICAS
-    assert spec["cache"]["properties"]["size"]["default"] == pool_api.DEFAULT_CACHE_SIZE
-    management = spec["explicitLac"]["properties"]["management"]
-    assert tuple(management["enum"]) == pool_api.MANAGEMENTS
-    assert management["default"] == pool_api.MANAGEMENTS[0]
+@KINDS
+def test_every_field_that_may_be_left_out_says_what_then(kind):
+    silent = [
+        path
+        for path, node in walk(schema(kind)["properties"]["spec"])
+        if node.get("type") not in {"object", "array"}
+        and not re.search("Required|Default|[Ww]ithout", node.get("description", "Required"))
+    ]
+    assert silent == []
+
+
+def test_the_files_are_what_the_typed_specs_say():
+    for name, text in crds.files().items():
+        assert (CRDS / name).read_text() == text, f"crds/{name} is behind operator/readonly_operator/api: make crds"
 
 
 def test_the_pool_scales():

@@ -1,0 +1,47 @@
+"""ReadOnlyBrokerPool as a typed value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.api.pool.explicit_lac import ExplicitLac
+from readonly_operator.api.pool.source import Source
+from readonly_operator.api.pool.spec import PoolSpec
+from readonly_operator.api.schema import declared_values
+from readonly_operator.names import PoolKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ExplicitLac", "Pool", "PoolSpec", "Source"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(PoolSpec):
+    """A pool as its spec asks for it.
+
+    Attributes:
+        key: namespace and name.
+        uid: of the object, for owner references.
+        generation: of the spec.
+    """
+
+    key: PoolKey
+    uid: str
+    generation: int
+
+    @classmethod
+    def load(cls, body: Mapping[str, Any]) -> Pool:
+        """The pool of a Kubernetes object.
+
+        Raises:
+            ApiSpecError: a field cannot be used; the text names it.
+        """
+        metadata = body["metadata"]
+        return cls(
+            key=PoolKey(metadata["namespace"], metadata["name"]),
+            uid=metadata["uid"],
+            generation=metadata.get("generation", 0),
+            **declared_values(PoolSpec, body.get("spec") or {}, "spec"),
+        )

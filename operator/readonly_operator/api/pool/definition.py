@@ -1,0 +1,57 @@
+"""ReadOnlyBrokerPool: what its custom resource definition says beyond the spec."""
+
+from __future__ import annotations
+
+from readonly_operator.api.schema import Declared, Number, Rule
+from readonly_operator.api.status import AGE, Column, Reported, condition_column, status_schema
+
+DESCRIPTION = (
+    "A fleet of read-only brokers. They serve topics of a writable Pulsar cluster, read straight from its bookies, "
+    "to as many consumers as the fleet can feed. Which topics: see ReadOnlyTopicBinding."
+)
+
+RULES = (
+    Rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 50",
+        "metadata.name must be a DNS label of at most 50 characters (lower-case letters, digits and '-', a letter first), "
+        "because Services and pods are named after the pool",
+    ),
+    Rule(
+        "!self.metadata.name.endsWith('-headless')",
+        'metadata.name must not end in "-headless", which names the pools\' headless Services',
+    ),
+)
+
+COLUMNS = (
+    Column("Replicas", ".spec.replicas", "Brokers that the spec asks for.", "integer"),
+    Column("Available", ".status.readyReplicas", "Brokers that serve.", "integer"),
+    Column("Bindings", ".status.bindings", "Topic bindings that name this pool.", "integer"),
+    condition_column("Ready", "Ready", "Whether all brokers serve."),
+    condition_column("Reason", "Ready", "Why the pool is Ready or not.", "reason"),
+    Column("Source", ".spec.source.serviceUrl", "The writable brokers.", wide=True),
+    condition_column("Reachable", "SourceReachable", "Whether the writable cluster answers.", wide=True),
+    condition_column("ExplicitLac", "ExplicitLac", "Whether the writable brokers send explicit LACs.", wide=True),
+    Column("Revision", ".status.lookupRevision", "The lookup redirection config that brokers are to hold.", wide=True),
+    AGE,
+)
+
+SCALE = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
+
+STATUS = status_schema(
+    {
+        "replicas": Declared(Number(), "Brokers that exist."),
+        "readyReplicas": Declared(Number(), "Brokers that serve."),
+        "selector": Declared(Reported(), "Label selector of the brokers, for autoscalers and `kubectl get pods -l`."),
+        "bindings": Declared(Number(), "How many ReadOnlyTopicBindings name this pool."),
+        "lookupRevision": Declared(
+            Reported(),
+            "Name of the lookup redirection config that each broker is to hold; it changes whenever a binding does.",
+        ),
+    },
+    "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (what brokers hold is "
+    "what bindings say), SourceReachable (the writable cluster answers), ExplicitLac (its brokers send explicit LACs).",
+)

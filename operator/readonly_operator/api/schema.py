@@ -1,0 +1,435 @@
+"""Declaring fields of an API: one declaration makes the schema in the custom resource definition and reads the value.
+
+A spec is a frozen dataclass whose fields carry a declaration in their metadata:
+
+    replicas: int = field(default=2, metadata=declare(Number(0, 1000), "How many brokers.", stored=True))
+
+The attribute `service_url` is the JSON field `serviceUrl`. Rules that concern several fields are in the class's RULES, in the
+Common Expression Language of the API server.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from readonly_operator.api.reader import ApiSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
+
+KEY = "declared"
+_RESERVED = frozenset({"namespace", "import", "package", "in", "loop", "var", "void", "while", "for", "if", "let"})
+"""Words of CEL: as names of fields they are written between double underscores."""
+
+
+class Schema(Protocol):
+    """What a value may be."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The schema of a structural custom resource definition, without a description."""
+        ...
+
+    def parse(self, value: Any, path: str) -> Any:
+        """The typed value of a JSON value.
+
+        Raises:
+            ApiSpecError: it is not what it should be; `path` names the field.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that the API server checks.
+
+    Attributes:
+        rule: in CEL; `self` is the value.
+        message: what is said where it does not hold: what would be right.
+        field_path: the field to name, below the value; empty for the value itself.
+        reason: FieldValueInvalid, FieldValueRequired or FieldValueForbidden; empty for the first.
+    """
+
+    rule: str
+    message: str
+    field_path: str = ""
+    reason: str = ""
+
+    def openapi(self) -> dict[str, str]:
+        """An element of x-kubernetes-validations."""
+        written = {"rule": self.rule, "message": self.message, "fieldPath": self.field_path, "reason": self.reason}
+        return {name: value for name, value in written.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A field as it is declared.
+
+    Attributes:
+        schema: what its value may be.
+        description: what it is for; `kubectl explain` shows it.
+        required: whether it must be there; a text is what is said where it is not.
+        stored: whether the API server writes the default into objects that do not have the field.
+        name: in JSON, where it is not made from the attribute's.
+    """
+
+    schema: Schema
+    description: str
+    required: bool | str = False
+    stored: bool = False
+    name: str = ""
+
+
+def declare(
+    schema: Schema, description: str, *, required: bool | str = False, stored: bool = False, name: str = ""
+) -> dict[str, Declared]:
+    """Metadata of a dataclass field; see Declared."""
+    return {KEY: Declared(schema, description, required, stored, name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string.
+
+    Attributes:
+        longest: most characters.
+        pattern: a regular expression, which both RE2 and Python know, for the whole string; empty for any string.
+        right: what is said of a string that does not match: "must be ...".
+        rules: further rules.
+    """
+
+    longest: int
+    pattern: str = ""
+    right: str = ""
+    rules: tuple[Rule, ...] = ()
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        made: dict[str, Any] = {"type": "string", "maxLength": self.longest}
+        rules = self.rules
+        if self.pattern:
+            escaped = self.pattern.replace("\\", "\\\\").replace("'", "\\'")
+            rules = (Rule(f"self.matches('^({escaped})$')", self.right), *rules)
+        return _with_rules(made, rules)
+
+    def parse(self, value: Any, path: str) -> str:
+        """See Schema."""
+        if not isinstance(value, str):
+            raise ApiSpecError(f"{path} must be a string, not {type(value).__name__}")
+        if self.pattern and not re.fullmatch(self.pattern, value):
+            raise ApiSpecError(f"{path} {self.right}, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        return {"type": "string", "enum": list(self.words)}
+
+    def parse(self, value: Any, path: str) -> str:
+        """See Schema."""
+        if value not in self.words:
+            raise ApiSpecError(f"{path} must be one of {', '.join(self.words)}, not {value!r}")
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A whole number.
+
+    Attributes:
+        least: the smallest that is allowed.
+        most: the largest; None for no limit but the type's.
+        wide: whether it is a 64-bit number; else 32 bits.
+    """
+
+    least: int = 0
+    most: int | None = None
+    wide: bool = False
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        made: dict[str, Any] = {
+            "type": "integer",
+            "format": "int64" if self.wide else "int32",
+            "minimum": self.least,
+        }
+        if self.most is not None:
+            made["maximum"] = self.most
+        return made
+
+    def parse(self, value: Any, path: str) -> int:
+        """See Schema."""
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        if not fits or value < self.least or (self.most is not None and value > self.most):
+            limit = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+            raise ApiSpecError(f"{path} must be a whole number {limit}, not {value!r}")
+        return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """true or false."""
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        return {"type": "boolean"}
+
+    def parse(self, value: Any, path: str) -> bool:
+        """See Schema."""
+        if not isinstance(value, bool):
+            raise ApiSpecError(f"{path} must be true or false, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class IntOrString:
+    """A number or a string, as Kubernetes takes quantities and percentages; read as text where it is one.
+
+    Attributes:
+        pattern: a regular expression for the whole string, which API server and Python know.
+        right: what is said where it does not match: "must be ...".
+        longest: most characters.
+    """
+
+    pattern: str
+    right: str
+    longest: int = 32
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        escaped = self.pattern.replace("\\", "\\\\").replace("'", "\\'")
+        return {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+            "maxLength": self.longest,
+            "x-kubernetes-validations": [
+                Rule(f"string(self).matches('^({escaped})$')", self.right).openapi(),
+            ],
+        }
+
+    def parse(self, value: Any, path: str) -> int | str:
+        """See Schema."""
+        if isinstance(value, bool) or not isinstance(value, int | str) or not re.fullmatch(self.pattern, str(value)):
+            raise ApiSpecError(f"{path} {self.right}, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list.
+
+    Attributes:
+        item: what its items may be.
+        most: largest number of items.
+        least: smallest number.
+        unique: whether no item may be there twice.
+        keys: for items that are objects: the fields that tell them apart.
+        rules: of the list.
+    """
+
+    item: Schema
+    most: int
+    least: int = 0
+    unique: bool = False
+    keys: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        made: dict[str, Any] = {"type": "array", "maxItems": self.most}
+        if self.least:
+            made["minItems"] = self.least
+        if self.unique:
+            made["x-kubernetes-list-type"] = "set"
+        if self.keys:
+            made |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(self.keys)}
+        return _with_rules({**made, "items": self.item.openapi()}, self.rules)
+
+    def parse(self, value: Any, path: str) -> tuple[Any, ...]:
+        """See Schema."""
+        if not isinstance(value, list):
+            raise ApiSpecError(f"{path} must be a list, not {type(value).__name__}")
+        if not self.least <= len(value) <= self.most:
+            raise ApiSpecError(f"{path} must have {self.least} to {self.most} items, not {len(value)}")
+        return tuple(self.item.parse(item, f"{path}[{index}]") for index, item in enumerate(value))
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """An object with any keys.
+
+    Attributes:
+        value: what its values may be.
+        most: largest number of keys.
+        rules: of the object.
+    """
+
+    value: Schema
+    most: int
+    rules: tuple[Rule, ...] = ()
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        made = {"type": "object", "maxProperties": self.most, "additionalProperties": self.value.openapi()}
+        return _with_rules(made, self.rules)
+
+    def parse(self, value: Any, path: str) -> dict[str, Any]:
+        """See Schema."""
+        if not isinstance(value, dict):
+            raise ApiSpecError(f"{path} must be an object, not {type(value).__name__}")
+        return {key: self.value.parse(one, f"{path}.{key}") for key, one in value.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An object that stays JSON: what is handed on to Kubernetes as it is.
+
+    Attributes:
+        properties: its fields.
+        rules: of the object.
+        atomic: whether it is replaced as a whole.
+    """
+
+    properties: Mapping[str, Declared]
+    rules: tuple[Rule, ...] = ()
+    atomic: bool = False
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        made: dict[str, Any] = {"type": "object"}
+        if self.atomic:
+            made["x-kubernetes-map-type"] = "atomic"
+        return _object(made, {name: (one, MISSING) for name, one in self.properties.items()}, self.rules)
+
+    def parse(self, value: Any, path: str) -> dict[str, Any]:
+        """See Schema."""
+        if not isinstance(value, dict):
+            raise ApiSpecError(f"{path} must be an object, not {type(value).__name__}")
+        for name, one in self.properties.items():
+            if value.get(name) is None and one.required:
+                raise ApiSpecError(f"{path}.{name} is missing")
+            if value.get(name) is not None:
+                one.schema.parse(value[name], f"{path}.{name}")
+        return copy.deepcopy(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """An object that is read as a dataclass of declared fields."""
+
+    cls: type[Any]
+
+    def openapi(self) -> dict[str, Any]:
+        """See Schema."""
+        declared: dict[str, tuple[Declared, object]] = {
+            _name(one): (one.metadata[KEY], one.default) for one in fields(self.cls) if KEY in one.metadata
+        }
+        return _object({"type": "object"}, declared, getattr(self.cls, "RULES", ()))
+
+    def parse(self, value: Any, path: str) -> Any:
+        """See Schema."""
+        return load(self.cls, value, path)
+
+
+def load(cls: type[T], value: Any, path: str) -> T:
+    """The declared fields of an object, as a value of the dataclass; fields that are not there have their defaults.
+
+    Args:
+        cls: a dataclass with declared fields.
+        value: JSON.
+        path: the name of the object, for errors.
+
+    Raises:
+        ApiSpecError: a field is missing or not what it should be; the text names it.
+    """
+    return cls(**declared_values(cls, value, path))
+
+
+def declared_values(cls: type[Any], value: Any, path: str) -> dict[str, Any]:
+    """The same as keyword arguments.
+
+    Raises:
+        ApiSpecError: see load.
+    """
+    if not isinstance(value, dict):
+        raise ApiSpecError(f"{path} must be an object, not {type(value).__name__}")
+    values: dict[str, Any] = {}
+    for one in fields(cls):
+        declared: Declared | None = one.metadata.get(KEY)
+        if declared is None:
+            continue
+        name = _name(one)
+        given = value.get(name)
+        if given is None or given == "":
+            if declared.required and one.default is MISSING:
+                if not isinstance(declared.schema, Nested):
+                    raise ApiSpecError(f"{path}.{name} is missing")
+                values[one.name] = declared.schema.parse({}, f"{path}.{name}")  # names the first field that is missing
+        else:
+            values[one.name] = declared.schema.parse(given, f"{path}.{name}")
+    return values
+
+
+def json_name(attribute: str) -> str:
+    """The name in JSON of a dataclass's attribute."""
+    head, *tail = attribute.split("_")
+    return head + "".join(_INITIALISMS.get(word, word.capitalize()) for word in tail)
+
+
+def _name(attribute: Field[Any]) -> str:
+    return attribute.metadata[KEY].name or json_name(attribute.name)
+
+
+_INITIALISMS = {"cpu": "CPU"}
+"""Words that Kubernetes' own fields write in capitals (targetCPUUtilizationPercentage)."""
+
+
+def cel_name(name: str) -> str:
+    """A field's name in a rule."""
+    return f"__{name}__" if name in _RESERVED else name
+
+
+def _object(
+    made: dict[str, Any], declared: Mapping[str, tuple[Declared, object]], rules: tuple[Rule, ...]
+) -> dict[str, Any]:
+    missing = tuple(
+        Rule(f"has(self.{cel_name(name)})", one.required, f".{name}", "FieldValueRequired")
+        for name, (one, _) in declared.items()
+        if isinstance(one.required, str)
+    )
+    required = [name for name, (one, _) in declared.items() if one.required is True]
+    if required:
+        made["required"] = required
+    made = _with_rules(made, (*missing, *rules))
+    made["properties"] = {name: described(one, default) for name, (one, default) in declared.items()}
+    return made
+
+
+def described(declared: Declared, default: object = MISSING) -> dict[str, Any]:
+    """A declared field's schema with its description, and its default where the API server is to store it."""
+    nested = isinstance(declared.schema, Nested)
+    plain = isinstance(default, bool | int | str) and default != ""
+    words = "Required. " if declared.required else ""
+    words += declared.description
+    if plain and not nested:
+        words += f" Default: {str(default).lower() if isinstance(default, bool) else default}."
+    made: dict[str, Any] = {"description": words, **declared.schema.openapi()}
+    if declared.stored:
+        made["default"] = {} if nested else default
+    return made
+
+
+def _with_rules(made: dict[str, Any], rules: tuple[Rule, ...]) -> dict[str, Any]:
+    if rules:
+        made["x-kubernetes-validations"] = [rule.openapi() for rule in rules]
+    return made
