@@ -15,6 +15,7 @@ import uvloop
 
 from readonly_engine import collector
 from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.broker.batch_memory import BatchMemory
 from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.broker import Broker
 from readonly_engine.broker.claiming import Claiming
@@ -231,6 +232,7 @@ async def serve(config: EngineConfig) -> None:
         Limits(config.limits),
         patterns,
         config.bindings,
+            BatchMemory(admin, store, fleet.folder),
     )
     http = HttpServer(broker, store, cache)
     try:

@@ -141,7 +141,7 @@ def pool_client(pool: Pool) -> Iterator[pulsar_lib.Client]:
 
 @pytest.fixture(scope="session")
 def txn_stack() -> Iterator[PulsarCluster]:
-    """A small stack with transactions and an entry filter that no topic uses yet, up and healthy."""
+    """A small stack with transactions, acks of single messages of a batch, and an entry filter that no topic uses yet."""
     stack = PulsarCluster(
         PulsarSpec(
             name="txn",
@@ -156,6 +156,7 @@ def txn_stack() -> Iterator[PulsarCluster]:
                 Setting("broker", "defaultRetentionSizeInMB", "1024"),
                 Setting("broker", "entryFiltersDirectory", str(filters_folder())),
                 Setting("broker", "allowOverrideEntryFilters", "true"),
+                Setting("broker", "acknowledgmentAtBatchIndexLevelEnabled", "true"),
             ),
         )
     )

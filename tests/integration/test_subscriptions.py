@@ -281,7 +281,7 @@ def test_a_batch_that_is_acked_in_part_and_given_back(both, indexes: bool) -> No
 def test_a_batch_that_is_acked_in_part_comes_back_with_the_rest_of_it(
     pulsar: Endpoints, pulsar_client, topic: str, tmp_path: Path, seek: bool
 ) -> None:
-    """To the same broker: what is acked of a batch nobody can ask the owner for."""
+    """Where the owner does not count such acks; test_batch_indexes.py is about those that do."""
 
     def scene(client: pulsar.Client, topic: str) -> list[int]:
         consumer = subscribe(client, topic, batch_index_ack_enabled=True)

@@ -76,7 +76,7 @@ async def admit(
         if not admitted:
             if consumer is not None:
                 consumer.leave()
-                broker.spawn(consumer.relayed.close())
+                broker.spawn(consumer.close())
             else:
                 broker.limits.leave(topic, subscribe.subscription)
                 if hold is not None:

@@ -1,73 +1,160 @@
-"""Batches that were acked in part by consumers that have left: the owner keeps them in memory, and shows them to nobody."""
+"""Batches that were acked in part by consumers that have left, handed on from one broker of the pool to the next.
+
+The owner keeps them in memory, and shows them to nobody. What it has stored of them says nothing: after a SEEK the stored cursor
+still has those from before (ManagedCursorImpl.internalResetCursor), and acks of parts alone are not stored (asyncDelete).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections import OrderedDict
+import time
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
-from readonly_engine.relay.errors import RelayError
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
+from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.admin import AdminClient
-    from readonly_engine.topic.position import Position
+    from readonly_engine.relay.consumer import RelayedConsumer
 
 log = logging.getLogger(__name__)
 
-MOST_SUBSCRIPTIONS = 1000
+MOST_BYTES = 256 << 10
+"""Of one subscription; ZooKeeper takes 1 MiB. What is beyond comes again as whole batches."""
+
+KEEP_TIMEOUT_S = 5.0
+"""So long a consumer that leaves may be kept at the owner for it."""
+
+OUTDATED_S = 3600.0
+"""What nobody has come back for in this time is removed."""
 
 
-class Remembered(NamedTuple):
-    """What one subscription left.
+class LeftBatches(NamedTuple):
+    """What the consumers of one subscription left.
 
     Attributes:
+        version: of the owner's cursor at that time.
+        at: when, in seconds since the epoch.
         batches: positions, and the bits of the messages that are not acked.
-        version: of the owner's cursor at that time; None where it could not be asked.
     """
 
+    version: str
+    at: float
     batches: list[tuple[Position, int]]
-    version: asyncio.Task[str | None]
+
+
+def encode_left(left: LeftBatches) -> bytes:
+    """As it stands in the metadata store; at most MOST_BYTES, the first batches of the topic."""
+    rows: list[tuple[int, int, str]] = []
+    size = 0
+    for position, unacked in sorted(left.batches):
+        row = (position.ledger_id, position.entry_id, f"{unacked:x}")
+        size += len(json.dumps(row)) + 2
+        if size > MOST_BYTES:
+            break
+        rows.append(row)
+    return json.dumps({"version": left.version, "at": left.at, "batches": rows}).encode()
+
+
+def decode_left(value: bytes) -> LeftBatches | None:
+    """From the metadata store; None for what this version does not understand."""
+    try:
+        fields = json.loads(value)
+        batches = [(Position(int(ledger), int(entry)), int(bits, 16)) for ledger, entry, bits in fields["batches"]]
+        return LeftBatches(str(fields["version"]), float(fields["at"]), batches)
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 class BatchMemory:
-    """Remembers them until the subscription has consumers here again.
+    """Keeps them in the metadata store until they are void.
 
-    Whoever resets the cursor meanwhile makes them void. An owner stores a reset at once, so they count only while it has stored
-    nothing; forgetting them too early costs a second delivery, as after a restart of the owner.
+    Whoever resets the cursor makes them void. The owner stores a reset before it is in force, and closes the subscription's
+    consumers before that: so they count as long as it has stored nothing since a moment at which a consumer of ours was there.
+    Forgetting them too early costs a second delivery, as after a restart of the owner.
 
     Args:
         admin: tells whether the owner has stored the cursor anew.
+        store: where they are.
+        folder: of the pool, in the store.
     """
 
-    def __init__(self, admin: AdminClient) -> None:
+    def __init__(self, admin: AdminClient, store: MetadataStore, folder: str) -> None:
         self._admin = admin
-        self._kept: OrderedDict[tuple[TopicName, str], Remembered] = OrderedDict()
+        self._store = store
+        self._folder = f"{folder}/batches"
+        self._swept = 0.0
 
-    def keep(self, topic: TopicName, subscription: str, batches: Iterable[tuple[Position, int]]) -> None:
-        """The last consumer has left."""
-        found = list(batches)
-        if found:
-            version = asyncio.create_task(self._version(topic, subscription))
-            self._kept[topic, subscription] = Remembered(found, version)
-            if len(self._kept) > MOST_SUBSCRIPTIONS:
-                self._kept.popitem(last=False)
+    def keep(
+        self, topic: TopicName, subscription: str, batches: Iterable[tuple[Position, int]], last: RelayedConsumer
+    ) -> asyncio.Task[None]:
+        """The last consumer leaves.
+
+        Args:
+            topic: the topic.
+            subscription: the subscription.
+            batches: positions, and the bits of the messages that are not acked.
+            last: the consumer at the owner. It must stay there until the task is done, which takes KEEP_TIMEOUT_S at most.
+
+        Returns:
+            Does it; ends without an error.
+        """
+        return asyncio.create_task(self._keep(topic, subscription, list(batches), last))
 
     async def recall(self, topic: TopicName, subscription: str) -> list[tuple[Position, int]]:
-        """What the subscription left, if it still counts; it is forgotten here."""
-        kept = self._kept.pop((topic, subscription), None)
-        if kept is None:
-            return []
-        before = await kept.version
-        now = await self._version(topic, subscription)
-        return kept.batches if before is not None and before == now else []
-
-    async def _version(self, topic: TopicName, subscription: str) -> str | None:
+        """What the subscription's consumers left, if it still counts. A consumer of it must be at the owner by now."""
+        path = self._path(topic, subscription)
         try:
-            return await self._admin.cursor_version(topic, subscription)
-        except RelayError as error:
+            node = await self._store.get(path)
+            left = None if node is None else decode_left(node.value)
+            if left is None:
+                return []
+            if left.version == await self._admin.cursor_version(topic, subscription):
+                return left.batches
+            await self._store.remove(path)
+        except (RelayError, MetadataError) as error:
             log.info("%s, %s: batches that were acked in part come again as a whole: %s", topic, subscription, error)
-            return None
+        return []
+
+    async def _keep(
+        self, topic: TopicName, subscription: str, batches: list[tuple[Position, int]], last: RelayedConsumer
+    ) -> None:
+        attachments = last.attachments
+        try:
+            async with asyncio.timeout(KEEP_TIMEOUT_S):
+                await last.settled()
+                version = await self._admin.cursor_version(topic, subscription)
+                await last.state()
+                if last.attachments != attachments:
+                    raise OwnerUnavailableError("the consumer was closed at the owner")
+                left = LeftBatches(version, time.time(), batches)
+                await self._store.put(self._path(topic, subscription), encode_left(left))
+                await self._sweep(left.at)
+        except (RelayError, MetadataError, TimeoutError) as error:
+            reason = error or "no answer in time"
+            log.info(
+                "%s, %s: batches that are acked in part will come again as a whole: %s", topic, subscription, reason
+            )
+
+    async def _sweep(self, now: float) -> None:
+        """Remove what is outdated, now and then."""
+        if now - self._swept < OUTDATED_S:
+            return
+        self._swept = now
+        for name in await self._store.children(self._folder) or ():
+            path = f"{self._folder}/{name}"
+            node = await self._store.get(path)
+            left = None if node is None else decode_left(node.value)
+            if left is None or now - left.at > OUTDATED_S:
+                await self._store.remove(path)
+
+    def _path(self, topic: TopicName, subscription: str) -> str:
+        return f"{self._folder}/{quote(str(topic), safe='')}:{quote(subscription, safe='')}"

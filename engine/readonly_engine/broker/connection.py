@@ -213,7 +213,7 @@ class ClientConnection(asyncio.Protocol):
             task.cancel()
         for consumer in self.consumers:
             self._forget(consumer)
-            self.broker.spawn(consumer.relayed.close())
+            self.broker.spawn(consumer.close())
         for watcher in self._watchers.values():
             watcher.close()
         for producer in list(self._producers.values()):
@@ -347,7 +347,7 @@ class ClientConnection(asyncio.Protocol):
         answer = None
         if consumer is not None:
             self._forget(consumer)
-            answer = await consumer.relayed.close(command)
+            answer = await consumer.close(command)
         if answer is None:
             self.succeed(request_id)
         else:
@@ -356,7 +356,7 @@ class ClientConnection(asyncio.Protocol):
     def drop_consumer(self, consumer: Consumer) -> None:
         """Forget a consumer that the client is told to close, and close it at the owner."""
         self._forget(consumer)
-        self.broker.spawn(consumer.relayed.close())
+        self.broker.spawn(consumer.close())
 
     def _forget(self, consumer: Consumer) -> None:
         if self._consumers.get(consumer.consumer_id) is consumer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.make import MULTIPLE, make_receiver
@@ -48,6 +50,9 @@ class Consumer:
         pass_through: whether another serves it: FLOW is relayed, and so are the messages.
         via: the broker of the pool that serves it; empty for this one or the owner.
         hold: this broker's claim of the subscription, or its knowledge of whose it is.
+
+    Attributes:
+        in_step: whether it has been at the owner ever since the copy of the cursor was last compared with the owner's.
     """
 
     def __init__(
@@ -80,6 +85,8 @@ class Consumer:
         self._newest_ledger = -1
         self.relayed = RelayedConsumer(
             connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=via
+        self.in_step = True
+        self._handing_over: asyncio.Task[None] | None = None
         )
 
     # What the client does
@@ -144,21 +151,38 @@ class Consumer:
         broker.limits.leave(self.topic, self.subscribe.subscription)
         broker.topics.passing.leave(self)
         if self.subscription is not None:
-            broker.topics.leave(self.subscription, self)
+            self._handing_over = broker.topics.leave(self.subscription, self)
             self.subscription = None
         if self.hold is not None:
-            broker.claiming.leave(self.hold)
+            leave = partial(broker.claiming.leave, self.hold)
+            if self._handing_over is None:
+                leave()
+            else:
+                self._handing_over.add_done_callback(lambda _: leave())
+
+    async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
+        """Close the twin at the owner, once the next consumer of the subscription can find what this one leaves.
+
+        Args:
+            command: the client's CLOSE_CONSUMER, if it closes it.
+
+        Returns:
+            The owner's answer; None where the consumer was not there.
+        """
+        if self._handing_over is not None:
+            await asyncio.wait([self._handing_over])
+        return await self.relayed.close(command)
 
     async def withdraw(self) -> None:
         """Leave, here and at the owner; the client does not know yet."""
         self.leave()
-        await self.relayed.close()
+        await self.close()
 
     async def move(self, url: str, url_tls: str) -> None:
         """Send the client on to another broker of the pool, which has its subscription."""
         if self.passage is not None:
             self.passage.end()
-        await self.relayed.close()
+        await self.close()
         self.connection.drop_consumer(self)
         self.connection.send(close_consumer(self.consumer_id, url, url_tls))
 
@@ -221,6 +245,7 @@ class Consumer:
         """The owner moved; reads go on meanwhile."""
         if self.subscription is not None:
             self._newest_ledger = self.subscription.newest_ledger
+        self.in_step = False
 
     def reattached(self, state: OwnerState) -> None:
         """The consumer is at the owner again."""
@@ -229,10 +254,13 @@ class Consumer:
     async def _compare(self, state: OwnerState) -> None:
         subscription = self.subscription
         if subscription is None:
+        attachments = self.relayed.attachments
             return
         if not await subscription.owner_moved(self, state, self._newest_ledger):
             for consumer in subscription.consumers:
-                consumer.dismiss("the owner's cursor was moved back")
+                consumer.dismiss("the owner's cursor was moved")
+        elif self.relayed.attached and self.relayed.attachments == attachments:
+            self.in_step = True
 
     def dismissed(self, reason: str) -> None:
         """The owner does not keep the consumer."""

@@ -86,6 +86,7 @@ class Subscription:
         holes: the owner's individually deleted messages: ranges (lower, upper].
         holes_now: asks the owner for them.
         batches: batches that are acked in part, with the bits of the messages that are not.
+        batches_now: asks for those that other brokers of the pool know of.
         txn_ack_source: the owner's log of acks in transactions.
         counters: where it counts what it does.
         cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
@@ -102,6 +103,7 @@ class Subscription:
         holes: Iterable[tuple[Position, Position]],
         holes_now: Callable[[], Awaitable[list[tuple[Position, Position]]]],
         batches: Iterable[tuple[Position, int]],
+        batches_now: Callable[[], Awaitable[list[tuple[Position, int]]]],
         txn_ack_source: TxnAckSource,
         counters: Counters,
         cannot_read: Callable[[Subscription, Position, str], None],
@@ -120,6 +122,7 @@ class Subscription:
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
         self._holes = holes_now
+        self._batches_elsewhere = batches_now
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
         self._moving = 0
         self._reset = False
@@ -254,6 +257,7 @@ class Subscription:
             try:
                 state = await consumer.relayed.state()
                 holes = await self._holes()
+                batches = await self._batches_elsewhere()
             except RelayError as error:
                 log.info("%s, %s: %s; trying again in %.1f s", self.topic, self.name, error, pause)
                 await asyncio.sleep(pause)
@@ -261,10 +265,11 @@ class Subscription:
             else:
                 break
         self._activating = None
-        self._log.confirm(state.last)
+        self.confirm(state.last)
         if state.mark_delete is not None:
             self._cursor.ack_up_to(state.mark_delete)
         self._cursor.load_holes(holes)
+        self._cursor.load_batches(batches)
         self._look_back(state.last)
         dispatcher.activate(consumer.receiver)
         self.pump()
@@ -301,8 +306,9 @@ class Subscription:
         self.pump()
 
     def confirm(self, last: Position) -> None:
-        """The owner says that the topic goes on to here: a client that was told so waits for it."""
+        """The owner says that the topic goes on to here, and lets consumers read it: a client that was told so waits for it."""
         self._log.confirm(last)
+        self._transactions.told(last)
 
     @property
     def newest_ledger(self) -> int:
@@ -346,10 +352,10 @@ class Subscription:
         return True
 
     async def _compare(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
-        self._log.confirm(state.last)
+        self.confirm(state.last)
         if state.mark_delete is None:
             return True
-        if self.caught_up_with(state) and not self._cursor.has_holes:
+        if self.caught_up_with(state) and not self._cursor.has_holes and not self._cursor.batches:
             return True
         again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
         known = await self._acked_at_owner()
@@ -358,9 +364,13 @@ class Subscription:
         for ack in (ack for other in self.consumers for ack in other.relayed.unanswered):
             _add_acked(known, ack)
         again = [position for position in again if position not in known]
+        anew = self.newest_ledger > newest_ledger
+        if not anew and self._cursor.batches:
+            # The owner tells nobody what is acked of a batch; a reset forward would show nowhere else.
+            return False
         if not again:
             return True
-        if self.newest_ledger <= newest_ledger:
+        if not anew:
             return False
         log.info("%s, %s: %d acks that the owner has lost are sent again", self.topic, self.name, len(again))
         self._ack_at_owner(consumer, again)
@@ -527,14 +537,18 @@ class Subscription:
             self._txn_start = following
 
     def _decided(self, entries: list[TopicEntry]) -> list[TopicEntry]:
-        """Those of the next entries that consumers may get or that are filtered: what lies before the first open transaction."""
+        """Those of the next entries that consumers may get or that are filtered: what lies before the first open transaction.
+
+        Where entries do not tell of their transactions, the owner does.
+        """
         if self._txn_start is None:
             self._txn_start = next((entry.position for entry in entries if entry.in_transaction), None)
             if self._txn_start is None:
-                return entries
+                return self._transactions.permitted(entries)
         index = self._transactions.index(self._txn_start)
         self._transactions.advance(index, entries[-1].position)
-        return [entry for entry in entries if entry.position < index.limit]
+        decided = [entry for entry in entries if entry.position < index.limit]
+        return self._transactions.permitted(decided) if decided else []
 
     def _aborted(self, entry: TopicEntry) -> bool:
         return (

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
-from readonly_engine.broker.batch_memory import BatchMemory
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.owner_settings import OwnerSettings
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.broker.batch_memory import BatchMemory
     from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.admin import AdminClient
@@ -102,6 +103,7 @@ class ServedTopics:
         subscription_rate: how much each subscription may deliver.
         broker_rate: how much all of them together may.
         pool_name: the name of this broker's pool.
+        batches: what consumers of the pool have left of batches; None where there is nothing to hand over.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class ServedTopics:
         subscription_rate: DispatchRate = UNLIMITED,
         broker_rate: DispatchRate = UNLIMITED,
         pool_name: str = "default",
+        batches: BatchMemory | None = None,
     ) -> None:
         self._cluster = cluster
         self._pool = pool
@@ -121,7 +124,7 @@ class ServedTopics:
         self._admin = admin
         self._tiered = tiered
         self._owner_settings = OwnerSettings(admin)
-        self._batches = BatchMemory(admin)
+        self._batches = batches
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
@@ -161,6 +164,8 @@ class ServedTopics:
                     # Nothing can be acked behind a cursor that stands at the end.
                     behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
                     holes = await self._holes(topic, subscribe) if behind else []
+                    recall = partial(self._left_batches, topic, subscribe, settings)
+                    batches = await recall() if behind else []
                     view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
                     subscription = Subscription(
                         view,
@@ -171,7 +176,8 @@ class ServedTopics:
                         state,
                         holes,
                         partial(self._holes, topic, subscribe),
-                        await self._batches.recall(topic, subscribe.subscription),
+                        batches,
+                        recall,
                         self._txn_ack_source(topic, subscribe.subscription),
                         self._counters_of(topic, subscribe.subscription),
                         self.passing.cannot_read,
@@ -191,18 +197,28 @@ class ServedTopics:
         served = self._topics.get(topic)
         return None if served is None else served.subscriptions.get(name)
 
-    def leave(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Take a consumer out of its subscription."""
+    def leave(self, subscription: Subscription, consumer: Consumer) -> asyncio.Task[None] | None:
+        """Take a consumer out of its subscription.
+
+        Returns:
+            What must be done before the consumer is closed at the owner, and before another broker may have the subscription.
+        """
         subscription.remove(consumer)
-        if not subscription.consumers and consumer.subscribe.durable:
-            self._batches.keep(subscription.topic, subscription.name, subscription.batches)
+        if subscription.consumers:
+            return None
+        handing_over = None
+        if self._batches is not None and subscription.durable and consumer.in_step and subscription.batches:
+            handing_over = self._batches.keep(
+                subscription.topic, subscription.name, subscription.batches, consumer.relayed
+            )
         served = self._topics.get(subscription.topic)
-        if served is None or subscription.consumers:
-            return
+        if served is None:
+            return handing_over
         if served.subscriptions.get(subscription.name) is subscription:
             del served.subscriptions[subscription.name]
         subscription.close()
         self._close_if_unused(subscription.topic, served)
+        return handing_over
 
     def close(self) -> None:
         """Close everything."""
@@ -286,6 +302,14 @@ class ServedTopics:
     async def _holes(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
         """What is acked behind the mark-delete position, as the owner has it now."""
         return await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
+
+    async def _left_batches(
+        self, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings
+    ) -> list[tuple[Position, int]]:
+        """What consumers before have acked of batches, anywhere in the pool."""
+        if self._batches is None or not subscribe.durable or not settings.batch_acks:
+            return []
+        return await self._batches.recall(topic, subscribe.subscription)
 
     def _rate_limits(self) -> tuple[RateLimit, ...]:
         """The limits for a new subscription: its own, and the one that it shares with all others."""

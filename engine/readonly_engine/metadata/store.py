@@ -114,6 +114,22 @@ class MetadataStore(Protocol):
             MetadataUnavailableError: the store did not answer in time.
         """
 
+    async def put(self, path: str, value: bytes) -> None:
+        """Make a node, or give it another value. It outlives this session: whoever puts it sees to its end.
+
+        Raises:
+            ValueError: the node is not below OWN_ROOT.
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
+    async def remove(self, path: str) -> None:
+        """Remove a node made by `put`; no error where it is gone already.
+
+        Raises:
+            ValueError: the node is not below OWN_ROOT.
+            MetadataUnavailableError: the store did not answer in time.
+        """
+
     def on_session(self, happened: Callable[[SessionEvent], None]) -> None:
         """Hear of what happens to the session."""
 

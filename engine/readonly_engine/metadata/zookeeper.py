@@ -184,6 +184,27 @@ class ZooKeeperStore:
         if stat.ephemeralOwner == self._session_id:
             await self._delete(path, stat.version)
 
+    async def put(self, path: str, value: bytes) -> None:
+        """Make a node that outlives this session, or give it another value."""
+        check_own(path)
+        while True:
+            try:
+                await self._call(self._client.set_async, path, value)
+            except NoNodeError:
+                try:
+                    await self._call(self._client.create_async, path, value, None, False, False, True)
+                except NodeExistsError:
+                    continue  # made meanwhile
+            return
+
+    async def remove(self, path: str) -> None:
+        """Remove a node made by `put`."""
+        check_own(path)
+        try:
+            await self._call(self._client.delete_async, path)
+        except NoNodeError:
+            log.debug("%s was gone already", path)
+
     def on_session(self, happened: Callable[[SessionEvent], None]) -> None:
         """Hear of what happens to the session."""
         self._session_listeners.append(happened)

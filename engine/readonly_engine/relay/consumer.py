@@ -89,6 +89,9 @@ class RelayedConsumer:
         events: who is told what happens.
         mute: whether FLOW is withheld; if not, everything passes through and the owner's close is the client's.
         via: the broker of the pool that takes the owner's place for this consumer; empty for the owner itself.
+
+    Attributes:
+        attachments: how often it has come to the owner.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class RelayedConsumer:
         self._connection: OwnerConnection | None = None
         self._attaching: OwnerConnection | None = None
         self._consumer_id = 0
+        self.attachments = 0
         self._closed = False
         self._closing_requests = 0
         self._reattaching: asyncio.Task[None] | None = None
@@ -165,6 +169,7 @@ class RelayedConsumer:
                 f"the owner of {self._subscribe.topic} closed the consumer as soon as it was there"
             )
         self._connection, self._consumer_id = connection, consumer_id
+        self.attachments += 1
         if self._closed:
             await self.close()
         return answer
