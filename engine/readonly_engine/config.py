@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from readonly_engine.broker.bindings import Unbound
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate
 from readonly_engine.broker.limits import LimitSettings
 from readonly_engine.metadata.errors import MetadataError
@@ -73,6 +74,7 @@ class EngineConfig:
         advertised_tls_url: where clients are sent to reach this broker with TLS, `pulsar+ssl://HOST:PORT`.
         topics: topics or regular expressions that are bound whatever the bindings file says.
         bindings: a file of bindings that is read again when it changes.
+        lookup_unbound: what lookups of topics that are not bound are answered: one of Unbound.
         pool: brokers with the same pool name share the consumers of their topics out among them.
         locality: where this broker is, `/RACK` or `/ZONE/RACK` as bookies are placed: near ones are read; empty for any.
         cache_size: bytes of entries kept in memory.
@@ -110,6 +112,7 @@ class EngineConfig:
     advertised_tls_url: str = ""
     topics: tuple[str, ...] = ()
     bindings: Path | None = None
+    lookup_unbound: Unbound = Unbound.REDIRECT
     pool: str = "default"
     locality: str = ""
     cache_size: int = 256 << 20
@@ -329,6 +332,10 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[object], str]:
     return parse
 
 
+def _unbound(value: object) -> Unbound:
+    return Unbound(_one_of(tuple(Unbound))(value))
+
+
 _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "metadata_store": _metadata_store,
     "writer_url": _urls("pulsar", "pulsar+ssl"),
@@ -352,6 +359,7 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "advertised_tls_url": _url("pulsar+ssl"),
     "topics": _texts,
     "bindings": _path,
+    "lookup_unbound": _unbound,
     "pool": _text,
     "locality": _locality,
     "cache_size": _size,

@@ -16,7 +16,7 @@ import uvloop
 from readonly_engine import collector
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.batch_memory import BatchMemory
-from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
+from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, from_patterns
 from readonly_engine.broker.broker import Broker
 from readonly_engine.broker.claiming import Claiming
 from readonly_engine.broker.fleet import Fleet
@@ -95,6 +95,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--topics", metavar="PATTERN", nargs="+", help="topics to serve: names, or regular expressions over full names")
     add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
+    add(
+        "--lookup-unbound",
+        choices=tuple(Unbound),
+        help="lookups of topics that are not bound: sent to the owner (Redirect, the default), served here by relaying "
+        "everything (Proxy), or refused (Reject)",
+    )
     add("--pool", metavar="NAME", help="brokers of one pool share its consumers out among them (default 'default')")
     add(
         "--locality",
@@ -226,15 +232,16 @@ async def serve(config: EngineConfig) -> None:
             config.dispatch_rate_per_subscription,
             config.dispatch_rate_per_broker,
             config.pool,
+            BatchMemory(admin, store, fleet.folder),
         ),
         fleet,
         Claiming(store, fleet),
         Limits(config.limits),
         patterns,
         config.bindings,
-            BatchMemory(admin, store, fleet.folder),
+        config.lookup_unbound,
     )
-    http = HttpServer(broker, store, cache)
+    http = HttpServer(broker, store, cache, cluster)
     try:
         await _listen("http", config.http, http.start)
         await _listen("listen", config.listen, broker.start)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.consumer import Consumer
+from readonly_engine.broker.lookup import refuse_unbound
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
@@ -40,6 +41,7 @@ async def admit(
         MetadataError: the topic cannot be read.
     """
     broker = client.broker
+    refuse_unbound(broker, topic)
     refusal = broker.limits.subscribe(topic, subscribe.subscription)
     if refusal:
         raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
@@ -48,8 +50,9 @@ async def admit(
     admitted = False
     try:
         from_peer = _take_mark(subscribe)
-        # A consumer of another topic comes by a lookup from before, or through a proxy of the writable cluster.
-        bound = broker.bindings.covers(topic)
+        # A consumer of another topic comes by a lookup from before, or because unbound topics are relayed; that of a
+        # subscription that no binding names comes because a lookup does not say which subscription it is for.
+        bound = broker.bindings.serves(topic, subscribe.subscription)
         if bound and subscribe.sub_type in CLAIMED_TYPES:
             hold = await broker.claiming.hold(ClaimKey(topic, subscribe.subscription))
             if hold.url and from_peer:
@@ -58,7 +61,7 @@ async def admit(
         if via:
             subscribe.metadata.add(key=RELAYED_BY, value=broker.fleet.url)
         pass_through = not bound or bool(via) or await broker.topics.passing.admit(topic, subscribe)
-        consumer = Consumer(client, topic, subscribe, pass_through=pass_through, via=via, hold=hold)
+        consumer = Consumer(client, topic, subscribe, pass_through=pass_through, via=via, hold=hold, bound=bound)
         answer = await consumer.relayed.attach()
         if not pass_through:
             state = await consumer.relayed.state()

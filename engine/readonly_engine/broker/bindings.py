@@ -1,10 +1,11 @@
-"""Which topics this pool serves: patterns of the command line and of the bindings file, and the file's reader."""
+"""Which topics and subscriptions this pool serves: patterns of the command line, and the bindings file with its reader."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -17,6 +18,46 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
 
 _PLAIN_NAME = re.compile(r"[-\w.=:%~@+/]+")
+_NAMESPACE = re.compile(r"[-=:.%\w]+/[-=:.%\w]+")
+_LITERAL_START = re.compile(rf"persistent://({_NAMESPACE.pattern})/")
+
+_KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy"}
+
+MOST_REMEMBERED = 100_000
+"""Topics of which it is remembered what they are bound by."""
+
+_PENDING_ACKS = "__transaction_pending_ack"
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class Fallback(StrEnum):
+    """Where clients go for a bound topic while no broker of the pool can serve it."""
+
+    REJECT = "Reject"
+    """Nowhere: they are told to try again, and the writable brokers never get the pool's load unasked."""
+    WRITER = "Writer"
+    """To the topic's owner; they stay there until they look the topic up again."""
+
+
+class Lifecycle(StrEnum):
+    """What becomes of connected consumers when a binding goes."""
+
+    DRAIN = "Drain"
+    """They are closed and look their topic up again, which sends them to its owner."""
+    DETACH = "Detach"
+    """They are served until they leave by themselves; only new ones go to the owner."""
+
+
+class Unbound(StrEnum):
+    """What a lookup of a topic that is not bound is answered."""
+
+    REDIRECT = "Redirect"
+    """What the writable cluster answers: the client goes to the owner."""
+    PROXY = "Proxy"
+    """A broker of the pool, which relays everything to the owner: for clients that cannot reach the writable brokers."""
+    REJECT = "Reject"
+    """An error."""
 
 
 class BindingsError(Exception):
@@ -40,6 +81,15 @@ class TopicPattern:
         return (
             self.expression.fullmatch(str(topic)) is not None or self.expression.fullmatch(str(topic.base)) is not None
         )
+
+    @property
+    def namespace(self) -> str | None:
+        """TENANT/NAMESPACE of all topics that it can match; None where the expression leaves that open."""
+        if _PLAIN_NAME.fullmatch(self.text) and ".+" not in self.text:
+            topic = parse_topic_name(self.text)
+            return f"{topic.tenant}/{topic.namespace}"
+        found = _LITERAL_START.match(self.text)
+        return None if found is None else found[1]
 
 
 def parse_pattern(text: str) -> TopicPattern:
@@ -67,10 +117,51 @@ def parse_pattern(text: str) -> TopicPattern:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Topics that are bound together, under the name of a ReadOnlyTopicBinding."""
+    """Topics that are bound together, under the name of a ReadOnlyTopicBinding.
+
+    Attributes:
+        name: of the binding.
+        topics: names and expressions.
+        namespaces: TENANT/NAMESPACE, all topics of which are meant, other than those that Pulsar keeps for itself.
+        subscriptions: what the whole name of a subscription must match, one of them; empty for any subscription.
+        fallback: where clients go while no broker can serve.
+        lifecycle: what becomes of consumers when the binding goes.
+    """
 
     name: str
-    topics: tuple[TopicPattern, ...]
+    topics: tuple[TopicPattern, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    subscriptions: tuple[re.Pattern[str], ...] = ()
+    fallback: Fallback = Fallback.REJECT
+    lifecycle: Lifecycle = Lifecycle.DRAIN
+
+    def covers(self, topic: TopicName) -> bool:
+        """Whether the topic is meant."""
+        return any(pattern.matches(topic) for pattern in self.topics) or (
+            f"{topic.tenant}/{topic.namespace}" in self.namespaces and not is_system_topic(topic)
+        )
+
+    def names(self, subscription: str) -> bool:
+        """Whether the subscription is meant."""
+        return not self.subscriptions or any(pattern.fullmatch(subscription) for pattern in self.subscriptions)
+
+    def document(self) -> dict[str, Any]:
+        """The binding as the file has it, without what is left at its default."""
+        found: dict[str, Any] = {"name": self.name, "topics": [pattern.text for pattern in self.topics]}
+        if self.namespaces:
+            found["namespaces"] = list(self.namespaces)
+        if self.subscriptions:
+            found["subscriptions"] = [pattern.pattern for pattern in self.subscriptions]
+        if self.fallback is not Fallback.REJECT:
+            found["fallback"] = self.fallback.value
+        if self.lifecycle is not Lifecycle.DRAIN:
+            found["lifecyclePolicy"] = self.lifecycle.value
+        return found
+
+
+def is_system_topic(topic: TopicName) -> bool:
+    """Whether Pulsar keeps the topic for itself, in a namespace of its users (SystemTopicNames)."""
+    return topic.local_name.startswith("__") or topic.base.local_name.endswith(_PENDING_ACKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +175,37 @@ class Bindings:
 
     bindings: tuple[Binding, ...] = ()
     revision: str | None = None
-    _known: dict[TopicName, bool] = field(default_factory=dict, compare=False, repr=False)
+    _known: dict[TopicName, tuple[Binding, ...]] = field(default_factory=dict, compare=False, repr=False)
 
-    def covers(self, topic: TopicName) -> bool:
-        """Whether this pool serves the topic. Only persistent topics have entries in bookies."""
+    def covering(self, topic: TopicName) -> tuple[Binding, ...]:
+        """The bindings that mean a topic. Only persistent topics have entries in bookies."""
         known = self._known.get(topic)
         if known is None:
-            known = topic.domain == "persistent" and any(
-                pattern.matches(topic) for binding in self.bindings for pattern in binding.topics
-            )
+            known = ()
+            if topic.domain == "persistent":
+                known = tuple(binding for binding in self.bindings if binding.covers(topic))
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
             self._known[topic] = known
         return known
+
+    def covers(self, topic: TopicName) -> bool:
+        """Whether this pool serves the topic, for some subscription at least."""
+        return bool(self.covering(topic))
+
+    def serves(self, topic: TopicName, subscription: str) -> bool:
+        """Whether this pool serves a subscription of the topic."""
+        return any(binding.names(subscription) for binding in self.covering(topic))
+
+    def detaches(self, topic: TopicName, subscription: str) -> bool:
+        """Whether the consumers of a subscription stay when what binds it now goes."""
+        return any(
+            binding.lifecycle is Lifecycle.DETACH and binding.names(subscription) for binding in self.covering(topic)
+        )
+
+    def falls_back(self, topic: TopicName) -> bool:
+        """Whether clients go to the topic's owner while no broker of the pool can serve it."""
+        return any(binding.fallback is Fallback.WRITER for binding in self.covering(topic))
 
 
 def from_patterns(name: str, patterns: Iterable[str]) -> Binding:
@@ -125,19 +236,50 @@ def load_bindings(path: Path) -> Bindings:
     bindings = []
     for index, item in enumerate(items):
         where = f"bindings file {path}: bindings[{index}]"
-        entry = _mapping(item, where, {"name", "topics"})
-        name, topics = entry.get("name"), entry.get("topics")
-        if (
-            not isinstance(name, str)
-            or not isinstance(topics, list)
-            or not all(isinstance(topic, str) for topic in topics)
-        ):
+        entry = _mapping(item, where, _KEYS)
+        if not isinstance(entry.get("name"), str) or not _are_texts(entry.get("topics")):
             raise BindingsError(f"{where} must have a name and a list of topics")
         try:
-            bindings.append(from_patterns(name, topics))
+            bindings.append(_binding(entry))
         except BindingsError as error:
             raise BindingsError(f"{where}: {error}") from error
     return Bindings(tuple(bindings), revision)
+
+
+def _binding(entry: Mapping[str, Any]) -> Binding:
+    namespaces, subscriptions = entry.get("namespaces", []), entry.get("subscriptions", [])
+    if not _are_texts(namespaces) or not all(_NAMESPACE.fullmatch(text) for text in namespaces):
+        raise BindingsError("namespaces must be a list of TENANT/NAMESPACE")
+    if not _are_texts(subscriptions):
+        raise BindingsError("subscriptions must be a list of names or regular expressions")
+    return Binding(
+        entry["name"],
+        tuple(parse_pattern(topic) for topic in entry["topics"]),
+        tuple(namespaces),
+        tuple(_subscription(text) for text in subscriptions),
+        _choice(entry, "fallback", Fallback.REJECT),
+        _choice(entry, "lifecyclePolicy", Lifecycle.DRAIN),
+    )
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _subscription(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise BindingsError(f"subscriptions: {text!r} is no regular expression: {error}") from error
+
+
+def _choice(entry: Mapping[str, Any], key: str, default: E) -> E:
+    choices: type[E] = type(default)
+    try:
+        return choices(entry.get(key, default))
+    except ValueError:
+        right = " or ".join(choices)
+        raise BindingsError(f"{key} must be {right}, not {entry[key]!r}") from None
 
 
 def _mapping(value: object, where: str, keys: set[str]) -> Mapping[str, Any]:

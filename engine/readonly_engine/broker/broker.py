@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.broker.balance import Balancer
-from readonly_engine.broker.bindings import Bindings, BindingsError, load_bindings
+from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, load_bindings
 from readonly_engine.broker.claims import Act, ClaimKey
 from readonly_engine.broker.connection import WRITE_BUFFER_BYTES, ClientConnection
 from readonly_engine.broker.drain import drain
@@ -49,6 +49,7 @@ class Broker:
         limits: how many connections and consumers are taken.
         patterns: what the command line and the configuration bind.
         bindings_file: what the operator binds, read again when it changes.
+        unbound: what becomes of clients of topics that are not bound.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class Broker:
         limits: Limits,
         patterns: Bindings,
         bindings_file: Path | None,
+        unbound: Unbound = Unbound.REDIRECT,
     ) -> None:
+        self.unbound = unbound
         self.owners = owners
         self.topics = topics
         self.fleet = fleet
@@ -167,11 +170,22 @@ class Broker:
         """The consumers of all connections."""
         return [consumer for connection in self.connections for consumer in connection.consumers]
 
-    def _evict(self) -> None:
-        """Send away the consumers of topics that are not bound any more."""
+    def _evict(self, before: Bindings) -> None:
+        """Send away the consumers that belong elsewhere by the bindings in force now, unless those before let them stay."""
         for consumer in self.consumers:
-            if not self.bindings.covers(consumer.topic):
-                consumer.dismiss("the topic is not bound to the pool any more")
+            topic, name = consumer.topic, consumer.subscribe.subscription
+            bound = self.bindings.serves(topic, name)
+            if bound == consumer.bound:
+                continue
+            if bound:
+                consumer.dismiss("the pool serves the subscription now")
+            elif before.detaches(topic, name):
+                log.info(
+                    "%s, %s: consumer %d stays, though nothing binds it any more", topic, name, consumer.consumer_id
+                )
+                consumer.bound = False
+            else:
+                consumer.dismiss("the subscription is not bound to the pool any more")
 
     def _claim_changed(self, act: Act, key: ClaimKey) -> None:
         """Another broker may have a subscription, or has it."""
@@ -215,4 +229,4 @@ class Broker:
             before = self.bindings
             self._load_bindings()
             if self.bindings is not before:
-                self._evict()
+                self._evict(before)

@@ -64,8 +64,10 @@ class Consumer:
         pass_through: bool,
         via: str = "",
         hold: Hold | None = None,
+        bound: bool = True,
     ) -> None:
         self.connection = connection
+        self.bound = bound
         self.topic = topic
         self.subscribe = subscribe
         self.consumer_id = subscribe.consumer_id
@@ -83,10 +85,10 @@ class Consumer:
         self._active: bool | None = None
         self._told_end = False
         self._newest_ledger = -1
-        self.relayed = RelayedConsumer(
-            connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=via
         self.in_step = True
         self._handing_over: asyncio.Task[None] | None = None
+        self.relayed = RelayedConsumer(
+            connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=via
         )
 
     # What the client does
@@ -243,19 +245,20 @@ class Consumer:
 
     def detached(self) -> None:
         """The owner moved; reads go on meanwhile."""
+        self.in_step = False
         if self.subscription is not None:
             self._newest_ledger = self.subscription.newest_ledger
-        self.in_step = False
 
     def reattached(self, state: OwnerState) -> None:
         """The consumer is at the owner again."""
         self.connection.broker.spawn(self._compare(state))
 
     async def _compare(self, state: OwnerState) -> None:
+        attachments = self.relayed.attachments
         subscription = self.subscription
         if subscription is None:
-        attachments = self.relayed.attachments
             return
+        await self.connection.broker.topics.owner_moved(self.topic)
         if not await subscription.owner_moved(self, state, self._newest_ledger):
             for consumer in subscription.consumers:
                 consumer.dismiss("the owner's cursor was moved")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.bindings import Unbound
 from readonly_engine.broker.requests import ask_anyone, refuse_lookup
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -12,36 +13,93 @@ from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
+    from readonly_engine.broker.broker import Broker
     from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.metadata.topic_name import TopicName
+
+_OF_PULSAR = ("pulsar", "system")
+"""Tenant and namespace of the transaction coordinators, which clients always reach themselves."""
+
+
+def refuse_unbound(broker: Broker, topic: TopicName) -> None:
+    """Refuse a topic that is not bound, where the pool serves bound topics only.
+
+    Raises:
+        OwnerRefusedError: it does, and nothing binds the topic.
+    """
+    if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _of_pulsar(topic):
+        return
+    raise OwnerRefusedError(
+        ServerError.NotAllowedError,
+        f"{topic} is not bound to pool {broker.topics.passing.pool}, which serves bound topics only: "
+        "bind it there, or connect to the writable cluster",
+    )
+
+
+def _of_pulsar(topic: TopicName) -> bool:
+    return (topic.tenant, topic.namespace) == _OF_PULSAR
 
 
 async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
-    """Send the client to a broker of the pool, or for a topic that is not bound where the writable cluster says."""
+    """Send the client to a broker of the pool; for a topic that is not bound, do what the pool's `unbound` says."""
     lookup = command.lookup_topic
     broker = client.broker
     try:
-        bound = broker.bindings.covers(parse_topic_name(lookup.topic))
+        topic = parse_topic_name(lookup.topic)
     except TopicNameError:
-        bound = False  # the owner says what is wrong with it
-    if not bound:
-        await ask_anyone(client, command)
+        await ask_anyone(client, command)  # the owner says what is wrong with it
+        return
+    if not broker.bindings.covers(topic):
+        await _answer_unbound(client, command, topic)
         return
     if not client.identity.anonymous and not await _permitted(client, command):
         return
-    member = broker.choose_broker(tls=client.tls)
-    if member is None:
-        # Not the owner: a client stays where it is sent, and a subscription must not be served in two places.
-        why = "no broker of the pool is up" + (" with a TLS address" if client.tls else "")
-        refuse_lookup(client, command, lookup.request_id, OwnerUnavailableError(f"{why}; try again"))
+    if _send_to_pool(client, command):
         return
+    if broker.bindings.falls_back(topic):
+        await ask_anyone(client, command)
+        return
+    # Not the owner, unless the binding says so: a client stays where it is sent, and the owner would have the pool's load.
+    why = "no broker of the pool is up" + (" with a TLS address" if client.tls else "")
+    refuse_lookup(client, command, lookup.request_id, OwnerUnavailableError(f"{why}; try again"))
+
+
+def _send_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
+    """Answer with a broker of the pool; False where there is none."""
+    member = client.broker.choose_broker(tls=client.tls)
+    if member is None:
+        return False
     response = CommandLookupTopicResponse(
         broker_service_url=member.url,
         broker_service_url_tls=member.tls_url or None,
         response=CommandLookupTopicResponse.Connect,
-        request_id=lookup.request_id,
+        request_id=command.lookup_topic.request_id,
         authoritative=True,
     )
     client.send(encode_command(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookup_topic_response=response)))
+    return True
+
+
+async def _answer_unbound(client: ClientConnection, command: BaseCommand, topic: TopicName) -> None:
+    broker, request_id = client.broker, command.lookup_topic.request_id
+    try:
+        refuse_unbound(broker, topic)
+    except OwnerRefusedError as error:
+        refuse_lookup(client, command, request_id, error)
+        return
+    if broker.unbound is not Unbound.PROXY or _of_pulsar(topic):
+        await ask_anyone(client, command)
+        return
+    asked = BaseCommand()
+    asked.CopyFrom(command)
+    try:
+        owner = await broker.owners.entrance(client.identity)
+        answer = await owner.request(asked)
+    except RelayError as error:
+        refuse_lookup(client, command, request_id, error)
+        return
+    if answer.lookup_topic_response.response == CommandLookupTopicResponse.Failed or not _send_to_pool(client, command):
+        client.respond(answer, request_id)
 
 
 async def _permitted(client: ClientConnection, command: BaseCommand) -> bool:

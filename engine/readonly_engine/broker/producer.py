@@ -9,7 +9,11 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.bindings import Unbound
+from readonly_engine.broker.lookup import refuse_unbound
 from readonly_engine.broker.moves import close_producer
+from readonly_engine.metadata.errors import TopicNameError
+from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandError, ProducerAccessMode
@@ -40,6 +44,13 @@ class RelayedProducer:
     async def start(self) -> None:
         """Create the producer at the owner, and tell the client what the owner says."""
         request_id = self._command.producer.request_id
+        try:
+            refuse_unbound(self._client.broker, parse_topic_name(self._command.producer.topic))
+        except TopicNameError:
+            pass  # the owner says what is wrong with it
+        except RelayError as error:
+            self._fail(request_id, error)
+            return
         try:
             owner = await self._client.broker.owners.owner_of(self._command.producer.topic, self._client.identity)
         except RelayError as error:
@@ -72,6 +83,8 @@ class RelayedProducer:
     def _may_move(self, owner: OwnerConnection, name: str) -> bool:
         """Whether the client can publish at the owner itself: it goes where it is told, and speaks the same protocol."""
         client, producer = self._client, self._command.producer
+        if client.broker.unbound is Unbound.PROXY:
+            return False  # clients may have no way to the owner
         if not owner.direct_url or client.tls != owner.direct_url.startswith("pulsar+ssl:"):
             return False
         # With the other modes the producer has rights at the owner that another could take while it moves.

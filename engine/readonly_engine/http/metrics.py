@@ -51,13 +51,20 @@ class BrokerCollector(Collector):
             size.add_metric(labels, counters.bytes)
             acks.add_metric(labels, counters.acks)
             failures.add_metric(labels, counters.read_failures)
+        backlog = GaugeMetricFamily(
+            "pulsar_readonly_backlog_entries", "Entries that can be read and are not acked", labels=_LABELS
+        )
         connected: Counter[tuple[str, str]] = Counter()
+        unacked: Counter[tuple[str, str]] = Counter()
         for topic, served in self._broker.topics.all:
             for name, subscription in served.subscriptions.items():
-                connected[self._label(str(topic), name)] += len(subscription.consumers)
+                label = self._label(str(topic), name)
+                connected[label] += len(subscription.consumers)
+                unacked[label] += subscription.backlog
         for (topic_label, name), count in connected.items():
             consumers.add_metric([topic_label, name], count)
-        yield from (dispatched, size, acks, failures, consumers)
+            backlog.add_metric([topic_label, name], unacked[topic_label, name])
+        yield from (dispatched, size, acks, failures, consumers, backlog)
         passing = GaugeMetricFamily(
             "pulsar_readonly_passed_through", "Subscriptions left to the owner, by the reason", labels=["reason"]
         )
@@ -82,6 +89,11 @@ class BrokerCollector(Collector):
         buffered = sum(connection.buffered for connection in broker.connections)
         for name, text, value in (
             ("members", "Brokers of the pool", len(broker.fleet.members)),
+            (
+                "bindings_refused",
+                "1 while the bindings file cannot be used and the last good bindings are in force",
+                broker.bindings_error is not None,
+            ),
             ("claims", "Shared and Key_Shared subscriptions that this broker has claimed", len(broker.claiming.held)),
             (
                 "resting",

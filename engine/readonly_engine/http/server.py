@@ -8,27 +8,31 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from readonly_engine.http.bound import BoundTopics
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.stats import Statistics
 from readonly_engine.metadata.topic_name import decode_name
 
 if TYPE_CHECKING:
     from readonly_engine.broker.broker import Broker
+    from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.topic.cache import EntryCache
 
 
 class HttpServer:
-    """Serves /healthz, /readyz, /metrics, /bindings, /stats, and a topic's statistics under the path of Pulsar's admin API.
+    """Serves /healthz, /readyz, /metrics, /bindings, /bindings/topics, /stats, and a topic's statistics as Pulsar's admin API.
 
     Args:
         broker: what is asked about.
         store: the metadata store; readiness needs it.
         cache: the entry cache.
+        cluster: where topics are listed.
     """
 
-    def __init__(self, broker: Broker, store: MetadataStore, cache: EntryCache) -> None:
+    def __init__(self, broker: Broker, store: MetadataStore, cache: EntryCache, cluster: ClusterMetadata) -> None:
         self._broker = broker
+        self._bound = BoundTopics(broker, cluster)
         self._statistics = Statistics(broker)
         self._store = store
         self._registry = CollectorRegistry()
@@ -46,6 +50,7 @@ class HttpServer:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/bindings", self._bindings)
+        app.router.add_get("/bindings/topics", self._bound_topics)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats", self._topic_stats)
         self._runner = web.AppRunner(app, access_log=None)
@@ -54,6 +59,7 @@ class HttpServer:
 
     async def close(self) -> None:
         """Listen no more."""
+        self._bound.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -80,12 +86,16 @@ class HttpServer:
             {
                 "revision": bindings.revision,
                 "error": self._broker.bindings_error,
-                "bindings": [
-                    {"name": binding.name, "topics": [pattern.text for pattern in binding.topics]}
-                    for binding in bindings.bindings
-                ],
+                "bindings": await self._bound.documents(),
             }
         )
+
+    async def _bound_topics(self, request: web.Request) -> web.Response:
+        name = request.query.get("binding", "")
+        topics = await self._bound.topics(name)
+        if topics is None:
+            return web.json_response({"reason": f"it is not known which topics binding {name!r} matches"}, status=404)
+        return web.json_response({"topics": topics})
 
     async def _stats(self, _request: web.Request) -> web.Response:
         return web.json_response(self._statistics.document())

@@ -116,7 +116,8 @@ class Statistics:
             },
         )
         if not consumer.via:
-            entry["passedThrough"] = self._passing.get((consumer.topic, name), "")
+            nothing = "" if consumer.bound else "no binding names it"
+            entry["passedThrough"] = self._passing.get((consumer.topic, name), nothing)
         document = self._consumer(consumer, counted, now)
         entry["consumers"].append(document)
         for key in (*_SUMS, "unackedMessages"):

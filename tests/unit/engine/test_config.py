@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from readonly_engine.broker.bindings import Unbound
 from readonly_engine.broker.dispatch.rate import DispatchRate
 from readonly_engine.broker.limits import LimitSettings
 from readonly_engine.config import KEYS, Address, ConfigError, make_config, read_config_file
@@ -87,6 +88,7 @@ tls-trust-certificates: /run/tls/clients.pem
 advertised-tls-url: pulsar+ssl://me:7002
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
+lookup-unbound: Proxy
 pool: red
 locality: /zone-a/rack-1
 cache-size: 1GiB
@@ -130,6 +132,7 @@ log-format: json
         consumers_per_subscription=10,
         buffered_bytes=1 << 30,
     )
+    assert config.lookup_unbound is Unbound.PROXY
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
     assert config.locality == "/zone-a/rack-1"
     assert config.tiered_storage == TieredConfig(
@@ -209,6 +212,7 @@ WRONG = [
     ("topics", [""], "must be a list of topics or patterns"),
     ("topics", None, "must be a list of topics or patterns"),
     ("bindings", ["a"], "must be a text"),
+    ("lookup-unbound", "proxy", "'proxy' would be one of Redirect, Proxy, Reject"),
     ("pool", "", "must be a text"),
     ("locality", "rack-1", "'rack-1' would be /RACK or /ZONE/RACK"),
     ("locality", "/a//b", "'/a//b' would be /RACK or /ZONE/RACK"),

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns, load_bindings, parse_pattern
 from readonly_engine.broker.broker import Broker
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 P = "persistent://public/default/"
 
@@ -98,6 +100,122 @@ def test_a_file_of_bindings(file):
     assert bindings.covers(parse_topic_name(P + "x-9"))
 
 
+FULL = """
+revision: "7"
+bindings:
+  - name: team/one
+    topics: [persistent://public/default/orders]
+    namespaces: [shop/eu.west]
+    subscriptions: [audit, "ml-.*"]
+    fallback: Writer
+    lifecyclePolicy: Detach
+"""
+
+
+@pytest.fixture
+def full(file):
+    file.write_text(FULL)
+    return load_bindings(file)
+
+
+def serves(bindings, topic, subscription):
+    return bindings.serves(parse_topic_name(topic), subscription)
+
+
+def test_a_binding_with_everything_is_told_as_it_was_written(full):
+    assert full.bindings[0].document() == yaml.safe_load(FULL)["bindings"][0]
+    assert from_patterns("a", ["orders"]).document() == {"name": "a", "topics": ["orders"]}
+
+
+def test_only_subscriptions_that_are_named_are_served(full):
+    for name, served in [("audit", True), ("ml-7", True), ("auditor", False), ("x-ml-7", False), ("", False)]:
+        assert serves(full, P + "orders", name) == served, name
+    assert full.covers(parse_topic_name(P + "orders")), "a lookup does not say which subscription it is for"
+    assert not serves(full, P + "payments", "audit")
+
+
+def test_a_namespace_means_all_its_topics_but_pulsars_own(full):
+    for name, served in [
+        ("shop/eu.west/a", True),
+        ("shop/eu.west/a-partition-3", True),
+        ("shop/euxwest/a", False),
+        ("shop/eu.west/__change_events", False),
+        ("shop/eu.west/__transaction_buffer_snapshot-partition-0", False),
+        ("shop/eu.west/a-audit__transaction_pending_ack", False),
+    ]:
+        assert serves(full, f"persistent://{name}", "audit") == served, name
+    assert not serves(full, "non-persistent://shop/eu.west/a", "audit")
+
+
+def test_what_a_subscription_is_bound_by_says_what_happens_to_it(full):
+    topic = parse_topic_name(P + "orders")
+    assert full.falls_back(topic)
+    assert full.detaches(topic, "audit")
+    assert not full.detaches(topic, "other")
+    other = Bindings((from_patterns("a", [P + "orders"]),))
+    assert not other.falls_back(topic)
+    assert not other.detaches(topic, "audit")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "namespace"),
+    [
+        ("orders", "public/default"),
+        (P + "orders", "public/default"),
+        ("persistent://a.b/c/x-.*", "a.b/c"),
+        ("persistent://public/[^/]+/x", None),
+        ("persistent://(a|b)/c/x", None),
+    ],
+)
+def test_where_the_topics_of_a_pattern_are(pattern, namespace):
+    assert parse_pattern(pattern).namespace == namespace
+
+
+class Sitting:
+    """A consumer, as far as a change of bindings concerns it."""
+
+    def __init__(self, topic, subscription, *, bound):
+        self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
+        self.subscribe = CommandSubscribe(subscription=subscription)
+        self.dismissed = ""
+
+    def dismiss(self, reason):
+        self.dismissed = reason
+
+
+@pytest.mark.parametrize(
+    ("policy", "after", "reason"),
+    [
+        ("Drain", "[]", "the subscription is not bound to the pool any more"),
+        ("Detach", "[]", ""),
+        ("Drain", "[{name: b, topics: [orders]}]", ""),
+        ("Drain", "[{name: b, topics: [orders], subscriptions: [x]}]", "the subscription is not bound"),
+    ],
+)
+def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, policy, after, reason):
+    file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
+    broker = Broker(None, None, None, None, None, Bindings(), file)
+    broker._load_bindings()
+    consumer = Sitting(P + "orders", "s", bound=True)
+    broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
+    for _ in range(2):  # a later change does not send it away either
+        before = broker.bindings
+        file.write_text(f"revision: '2'\nbindings: {after}")
+        broker._load_bindings()
+        broker._evict(before)
+    assert consumer.dismissed.startswith(reason)
+    assert bool(consumer.dismissed) == bool(reason)
+
+
+def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
+    unnamed = Sitting(P + "orders", "s", bound=False)
+    named = Sitting(P + "orders", "s", bound=True)
+    broker.connections = {type("Connection", (), {"consumers": [unnamed, named]})()}
+    broker._evict(broker.bindings)
+    assert unnamed.dismissed == "the pool serves the subscription now"
+    assert not named.dismissed
+
+
 def test_a_file_without_bindings_binds_nothing(file):
     file.write_text('revision: "8"')
     assert load_bindings(file) == Bindings((), "8")
@@ -116,14 +234,34 @@ def test_a_file_without_bindings_binds_nothing(file):
         ("revision: 7\nbindings: []", "revision must be a text"),
         ("revision: '7'\nbindings: {}", "bindings must be a list"),
         ("revision: '7'\nbinding: []", "unknown key 'binding'; known are bindings, revision"),
-        ("revision: '7'\nbindings: [x]", "bindings[0] must be a mapping with the keys name, topics"),
+        ("revision: '7'\nbindings: [x]", "bindings[0] must be a mapping with the keys fallback, lifecyclePolicy, name"),
         ("revision: '7'\nbindings: [{name: a}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{name: a, topics: x}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{name: a, topics: [1]}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{topics: []}]", "bindings[0] must have a name and a list of topics"),
         (
             "revision: '7'\nbindings: [{name: a, topics: []}, {name: b, topics: [], cursors: Local}]",
-            "bindings[1]: unknown key 'cursors'; known are name, topics",
+            "bindings[1]: unknown key 'cursors'; known are fallback, lifecyclePolicy, name, namespaces, subscriptions, topics",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], namespaces: [public]}]",
+            "bindings[0]: namespaces must be a list of TENANT/NAMESPACE",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], subscriptions: s}]",
+            "bindings[0]: subscriptions must be a list of names or regular expressions",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], subscriptions: ['s(']}]",
+            "bindings[0]: subscriptions: 's(' is no regular expression: missing )",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], fallback: writer}]",
+            "bindings[0]: fallback must be Reject or Writer, not 'writer'",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], lifecyclePolicy: [Keep]}]",
+            "bindings[0]: lifecyclePolicy must be Drain or Detach, not ['Keep']",
         ),
         ("revision: '7'\nbindings: [{name: a, topics: ['x*']}]", "bindings[0]: 'x*' is not a topic pattern"),
     ],

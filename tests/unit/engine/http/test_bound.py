@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import asyncio
+
+from readonly_engine.broker.bindings import Binding, from_patterns
+from readonly_engine.http.bound import Lag, Matched, match, namespaces_of, worst
+from readonly_engine.metadata.topic_name import parse_topic_name
+
+P = "persistent://public/default/"
+
+
+def topics(*names):
+    return [parse_topic_name(P + name) for name in names]
+
+
+LISTED = {"public/default": topics("a", "b-partition-0", "b-partition-1", "c", "__change_events"), "shop/eu": []}
+
+
+def matched(binding):
+    return asyncio.run(match(binding, LISTED))
+
+
+def test_a_partitioned_topic_counts_once():
+    assert matched(from_patterns("x", [P + "b", P + "gone"])) == Matched((P + "b",), 2)
+    assert matched(from_patterns("x", [P + "(a|b)"])) == Matched((P + "a", P + "b"), 2)
+
+
+def test_one_partition_can_be_bound():
+    assert matched(from_patterns("x", [P + "b-partition-1"])) == Matched((P + "b",), 1)
+
+
+def test_a_namespace_matches_all_but_pulsars_own():
+    assert matched(Binding("x", namespaces=("public/default", "shop/eu"))) == Matched((P + "a", P + "b", P + "c"), 2)
+
+
+def test_an_expression_over_namespaces_is_not_counted():
+    assert matched(from_patterns("x", [P + "a", "persistent://public/.*/a"])) is None
+    assert namespaces_of(from_patterns("x", ["orders", "persistent://t/n/a.*", P + "b"])) == ["public/default", "t/n"]
+
+
+def test_the_lag_of_a_topic_is_that_of_its_slowest_subscription_over_all_partitions():
+    a, b0, b1, c, _ = LISTED["public/default"]
+    found = worst([(a, "s", 5), (a, "t", 7), (b0, "s", 4), (b1, "s", 4), (b1, "t", 7), (c, "s", 0)], 2)
+    assert found == [Lag(8, P + "b", "s"), Lag(7, P + "a", "t")]
