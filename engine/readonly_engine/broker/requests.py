@@ -72,7 +72,10 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
                 closing.enter_context(consumer.relayed.closing())
                 if subscription is not None:
                     closing.enter_context(subscription.closing())
-            answer = await consumer.relayed.request(command)
+            relay = (
+                consumer.relayed.ask if command.type == BaseCommand.GET_LAST_MESSAGE_ID else consumer.relayed.request
+            )
+            answer = await relay(command)
     except RelayError as error:
         client.refuse(request_id, error.code, str(error))
         return

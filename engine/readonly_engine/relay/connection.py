@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
+CLOSE_TIMEOUT_S = 2.0
 
 KEEP_ALIVE_S = 30.0
 """An owner that says nothing for this long is pinged, and given up when it says nothing for as long again; it pings as often."""
@@ -150,7 +151,10 @@ class OwnerConnection(asyncio.Protocol):
             if answer.done():
                 return
             if response is None:
-                answer.set_exception(OwnerUnavailableError(f"the connection to {self.url} broke"))
+                broke = "the connection broke" if self.closed else "the consumer was closed there"
+                answer.set_exception(
+                    OwnerUnavailableError(f"{self.url} does not answer {command_name(command)}: {broke}")
+                )
             else:
                 answer.set_result(response)
 
@@ -168,7 +172,7 @@ class OwnerConnection(asyncio.Protocol):
             self._session.forget(request_id)
 
     def ask(self, command: BaseCommand, answered: Callable[[BaseCommand | None], None]) -> int:
-        """Send a command; `answered` gets its answer, None when the connection breaks before. For acks: no future each."""
+        """Send a command; `answered` gets its answer, None when none will come. For acks: no future each."""
         request_id, data = self._session.request(command)
         self._answers[request_id] = answered
         if self.closed or self._transport is None:
@@ -257,8 +261,10 @@ class OwnerConnection(asyncio.Protocol):
     def close(self) -> None:
         """End the connection."""
         self.closed = True
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+            # A peer that reads nothing would keep it open, and whoever waits for an answer waiting.
+            self._loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
 
     # asyncio.Protocol
 
@@ -297,6 +303,8 @@ class OwnerConnection(asyncio.Protocol):
                 self.refusal = OwnerRefusedError(command.error.error, command.error.message)
             else:
                 self._deliver(command, payload)
+        for request_id in self._session.abandoned():
+            self._settle(request_id, None)
 
     def pause_writing(self) -> None:
         """Called by asyncio."""

@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 BACKOFF_S = (0.1, 5.0)
 
+ASK_AGAIN_S = 20.0
+"""Within the 30 s for which clients wait for an answer (operationTimeoutMs)."""
+
 _FINAL = frozenset(
     {
         ServerError.AuthenticationError,
@@ -202,6 +205,27 @@ class RelayedConsumer:
             raise OwnerUnavailableError(f"the owner of {self._subscribe.topic} is being looked up")
         body_of(command).consumer_id = self._consumer_id
         return await self._connection.request(command)
+
+    async def ask(self, command: BaseCommand) -> BaseCommand:
+        """Relay a question of this consumer, again where the owner has moved before it answered: the client does not see it move.
+
+        Raises:
+            OwnerUnavailableError: the owner does not answer in ASK_AGAIN_S, or the consumer is not there any more.
+        """
+        try:
+            async with asyncio.timeout(ASK_AGAIN_S):
+                while True:
+                    if self._reattaching is not None:
+                        await asyncio.wait([self._reattaching])
+                    try:
+                        return await self.request(command)
+                    except OwnerUnavailableError:
+                        if self._reattaching is None:
+                            raise
+        except TimeoutError as error:
+            raise OwnerUnavailableError(
+                f"the owner of {self._subscribe.topic} did not answer in {ASK_AGAIN_S:g} s"
+            ) from error
 
     @contextmanager
     def closing(self) -> Iterator[None]:

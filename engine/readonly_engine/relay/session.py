@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 CLIENT_VERSION = "pulsar-readonly"
 
+_END_WITH_CONSUMER = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS})
+"""Requests of a consumer that an owner may forget when it closes the consumer: what answers them reads the topic, which is closed
+(ServerCnx.getLargestBatchIndexWhenPossible)."""
+
 
 class Received(NamedTuple):
     """A command of the owner.
@@ -52,6 +56,8 @@ class OwnerSession:
         self._splitter = FrameSplitter()
         self._last_request = 0
         self._waiting: set[int] = set()
+        self._of_consumer: dict[int, int] = {}  # requests that end with a consumer
+        self._abandoned: list[int] = []
         self._out: list[bytes] = []
         self.pongs = 0
 
@@ -94,11 +100,19 @@ class OwnerSession:
         self._last_request += 1
         body_of(command).request_id = self._last_request
         self._waiting.add(self._last_request)
+        if command.type in _END_WITH_CONSUMER:
+            self._of_consumer[self._last_request] = body_of(command).consumer_id
         return self._last_request, encode_command(command)
 
     def forget(self, request_id: int) -> None:
         """Expect no answer any more; one that comes all the same is dropped."""
         self._waiting.discard(request_id)
+        self._of_consumer.pop(request_id, None)
+
+    def abandoned(self) -> list[int]:
+        """The requests, since this was last asked, that get no answer any more because the owner has closed their consumer."""
+        abandoned, self._abandoned = self._abandoned, []
+        return abandoned
 
     def receive_data(self, data: bytes) -> list[Received]:
         """Take what arrived; `data_to_send` may have something afterwards.
@@ -116,6 +130,8 @@ class OwnerSession:
                 self.pongs += 1
                 continue
             received.append(Received(command, frame[end:], self._answered(command)))
+            if command.type == BaseCommand.CLOSE_CONSUMER and self._of_consumer:
+                self._abandon(command.close_consumer.consumer_id)
         return received
 
     def data_to_send(self) -> bytes:
@@ -132,5 +148,10 @@ class OwnerSession:
             return None
         # A producer that must wait for its turn is told so, and answered again when it is ready.
         if command.type != BaseCommand.PRODUCER_SUCCESS or command.producer_success.producer_ready:
-            self._waiting.discard(request_id)
+            self.forget(request_id)
         return request_id
+
+    def _abandon(self, consumer_id: int) -> None:
+        for request_id in [request for request, consumer in self._of_consumer.items() if consumer == consumer_id]:
+            self.forget(request_id)
+            self._abandoned.append(request_id)

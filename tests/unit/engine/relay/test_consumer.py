@@ -21,6 +21,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandAck,
     CommandAckResponse,
     CommandFlow,
+    CommandGetLastMessageId,
     CommandSeek,
     CommandSubscribe,
     CommandSuccess,
@@ -336,6 +337,60 @@ def test_a_request_beside_a_seek_does_not_hide_that_the_close_belongs_to_the_see
         assert await answered(owner) == []
 
     play(golden, scene)
+
+
+def closed_by_owner(golden, consumer_id=1):
+    command, _ = decode_command(golden("broker_close_consumer")[4:])
+    command.close_consumer.consumer_id = consumer_id
+    return command
+
+
+def question():
+    return BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=CommandGetLastMessageId())
+
+
+def test_a_question_that_the_topic_moves_under_is_asked_again_when_the_consumer_is_back(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        task = asyncio.create_task(consumer.ask(question()))
+        await settle()
+        assert [name for name, _ in owner.next()] == ["GET_LAST_MESSAGE_ID"]
+        owner.say(closed_by_owner(golden))
+        asked = await answered(owner, task)
+        # Once for the consumer's own sake, once for the client's.
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID", "GET_LAST_MESSAGE_ID"]
+        assert (await task).get_last_message_id_response.last_message_id.entry_id == 2
+
+    play(golden, scene)
+
+
+def test_a_consumer_that_is_closed_while_it_comes_back_tries_again_at_once(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        owner.say(closed_by_owner(golden))
+        for _ in range(10):
+            await settle()
+            for name, body in owner.next():
+                if name != "GET_LAST_MESSAGE_ID":
+                    owner.answer(ANSWERS[name], body.request_id)
+        assert consumer.attached
+        assert events.back == []
+        owner.say(closed_by_owner(golden, 2))
+        async with asyncio.timeout(5):  # and not after the 30 s for which an answer is waited for
+            while not events.back:
+                await answered(owner)
+
+    play(golden, scene)
+
+
+def test_a_question_of_a_consumer_that_cannot_be_kept_is_answered_with_an_error(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        task = asyncio.create_task(consumer.ask(question()))
+        await settle()
+        owner.next()
+        owner.say(closed_by_owner(golden))
+        with pytest.raises(OwnerUnavailableError, match="GET_LAST_MESSAGE_ID"):
+            await asyncio.wait_for(task, 1)
+
+    play(golden, scene, mute=False)
 
 
 def test_an_ack_that_the_owner_refuses_is_answered_with_its_error(golden):

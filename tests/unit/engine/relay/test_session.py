@@ -16,6 +16,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandGetLastMessageId,
     CommandLookupTopic,
     CommandProducerSuccess,
+    CommandSeek,
     CommandSuccess,
 )
 
@@ -196,6 +197,37 @@ def test_close_consumer_is_a_request_of_ours_and_a_word_of_the_owner(golden):
     request_id, _ = session.request(close)
     received = session.receive_data(golden("broker_close_consumer") + success(request_id))
     assert [r.request_id for r in received] == [None, request_id]
+
+
+def of_consumer(consumer_id):
+    ask = CommandGetLastMessageId(consumer_id=consumer_id)
+    return BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=ask)
+
+
+def closed(consumer_id):
+    close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
+    return encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close))
+
+
+def test_a_question_of_a_consumer_ends_when_the_owner_closes_that_one(answer_to):
+    session = OwnerSession()
+    asked, of_another = (session.request(of_consumer(consumer_id))[0] for consumer_id in (4, 5))
+    session.receive_data(closed(4))
+    assert session.abandoned() == [asked]
+    assert session.abandoned() == []
+    late = answer_to("broker_get_last_message_id_response", asked)
+    right = answer_to("broker_get_last_message_id_response", of_another)
+    assert [r.request_id for r in session.receive_data(late + right)] == [None, of_another]
+    session.receive_data(closed(5))
+    assert session.abandoned() == [], "it was answered"
+
+
+def test_a_seek_is_answered_after_the_owner_has_closed_the_consumer():
+    session = OwnerSession()
+    seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek(consumer_id=4))
+    request_id, _ = session.request(seek)
+    assert [r.request_id for r in session.receive_data(closed(4) + success(request_id))] == [None, request_id]
+    assert session.abandoned() == []
 
 
 def test_a_peer_that_does_not_speak_pulsar_ends_the_session():
