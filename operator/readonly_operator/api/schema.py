@@ -425,7 +425,19 @@ def described(declared: Declared, default: object = MISSING) -> dict[str, Any]:
         words += f" Default: {str(default).lower() if isinstance(default, bool) else default}."
     made: dict[str, Any] = {"description": words, **declared.schema.openapi()}
     if declared.stored:
-        made["default"] = {} if nested else default
+        # whole, for the API server checks a default by the rules before it completes it
+        made["default"] = _stored(declared.schema.cls) if isinstance(declared.schema, Nested) else default
+    return made
+
+
+def _stored(cls: type[Any]) -> dict[str, Any]:
+    """The object that the API server makes of an empty one."""
+    made = {}
+    for one in fields(cls):
+        declared: Declared | None = one.metadata.get(KEY)
+        if declared is not None and declared.stored:
+            nested = declared.schema
+            made[_name(one)] = _stored(nested.cls) if isinstance(nested, Nested) else one.default
     return made
 
 
