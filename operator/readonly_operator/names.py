@@ -21,6 +21,18 @@ ANNOTATION_CONFIG_HASH = f"{GROUP}/config-hash"
 ANNOTATION_BINDINGS_REVISION = f"{GROUP}/bindings-revision"
 """On each broker's pod: a change of it makes the kubelet refresh the pod's ConfigMap volumes at once."""
 
+FINALIZER_WRITER = f"{GROUP}/writable-cluster"
+"""On pools that have something to put back at the writable cluster when they are deleted; on no others."""
+MANAGER_EXPLICIT_LAC = "pulsar-readonly-explicit-lac"
+"""Field manager of what the operator sets in the ConfigMap of writable brokers."""
+ANNOTATION_EXPLICIT_LAC = f"{GROUP}/explicit-lac"
+"""On that ConfigMap: what was set, for whom, and what was there before."""
+ANNOTATION_EXPLICIT_LAC_FROM = f"{GROUP}/explicit-lac-from"
+"""On the StatefulSet of writable brokers: namespaces whose pools may manage them, by commas; * for all."""
+
+PAUSED_KEY = f"{GROUP}/paused"
+"""Annotation of pools and bindings; with the value "true" the operator changes nothing of theirs."""
+
 PORT_PULSAR = 6650
 PORT_HTTP = 8080
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from readonly_operator.api.schema import Choice, Nested, Rule, Text, declare
-from readonly_operator.api.values import Duration
+from readonly_operator.api.values import DATA_KEY, OBJECT_NAME, Duration
 
 LAC_SETTING = "bookkeeperExplicitLacIntervalInMills"
 """The writable brokers' setting: milliseconds between explicit LACs, 0 for none (ServiceConfiguration)."""
@@ -22,12 +22,6 @@ SUGGESTED_MS = 200
 """Where the user says nothing: the newest message of an idle topic is then readable within about 0.4 s, for one small
 request per idle ledger (a ledger that gets entries sends none)."""
 
-_OBJECT = Text(
-    253,
-    "[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?",
-    "must be the name of an object: lower case letters, digits, - and .",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapKey:
@@ -40,7 +34,7 @@ class ConfigMapKey:
 
     name: str = field(
         metadata=declare(
-            _OBJECT,
+            OBJECT_NAME,
             "The ConfigMap that the writable brokers read as environment (envFrom). Apache Pulsar's Helm chart names it "
             "RELEASE-broker.",
             required="must name the ConfigMap of the writable brokers, for example pulsar-broker",
@@ -49,7 +43,7 @@ class ConfigMapKey:
     key: str = field(
         default=LAC_SETTING,
         metadata=declare(
-            Text(253, "[-._a-zA-Z0-9]+", f"must be a key of a ConfigMap, for example PULSAR_PREFIX_{LAC_SETTING}"),
+            DATA_KEY,
             "The key whose value is the interval, in milliseconds: one setting to a key. Where the brokers' image is "
             "Apache Pulsar's, the setting's name works, and so does the name after PULSAR_PREFIX_. A whole broker.conf "
             "under one key cannot be managed.",
@@ -68,7 +62,7 @@ class Workload:
 
     name: str = field(
         metadata=declare(
-            _OBJECT,
+            OBJECT_NAME,
             "The StatefulSet of the writable brokers. It is never changed: its pods are evicted one by one. Where it is in "
             "another namespace than the pool, its annotation pulsar-readonly.io/explicit-lac-from must name the pool's.",
             required="must name the StatefulSet of the writable brokers, for example pulsar-broker",

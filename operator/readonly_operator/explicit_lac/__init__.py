@@ -1,0 +1,1 @@
+"""Managing the writable brokers' explicit LAC: agree (wishes), see (seen), plan, act, one step at a time."""

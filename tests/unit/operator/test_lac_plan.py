@@ -1,0 +1,336 @@
+"""Managing explicit LAC, step by step: what is done, what is not, and that nothing is done twice."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from readonly_operator.explicit_lac.plan import Evict, Forget, PutBack, SetValue, plan
+from readonly_operator.explicit_lac.seen import Note
+from readonly_operator.kube import Right
+
+from tests.unit.operator.lac_world import PLACE, START, World, agreement, noted, wish
+
+ONE = agreement(wish())
+
+
+def reason(made) -> str:
+    return made.condition.reason if made.condition else ""
+
+
+def test_the_value_is_set_once_and_brokers_are_restarted_one_by_one_from_the_last():
+    world = World(value="0", replicas=3)
+    assert reason(world.run(ONE)) == ""
+    assert world.sets() == [200]
+    assert world.evictions() == ["pulsar-broker-2", "pulsar-broker-1", "pulsar-broker-0"]
+    assert world.intervals() == [200, 200, 200]
+    assert world.note == Note(200, "0", "uid-demo")
+
+
+def test_nothing_is_done_where_it_is_on():
+    for value in ("100", "200"):
+        world = World(value=value)
+        world.run(ONE)
+        assert world.actions == []
+
+
+def test_a_key_that_is_not_there_is_made():
+    world = World(value=None)
+    world.run(ONE)
+    assert world.sets() == [200]
+    assert world.note.before is None
+
+
+def test_brokers_that_have_it_from_somewhere_else_are_left_alone():
+    world = World(value=None)
+    for broker in world.brokers:
+        broker.started_with = "150"
+    world.run(ONE)
+    assert world.actions == []
+
+
+def test_only_brokers_that_run_with_another_value_are_restarted():
+    world = World(value="200")
+    world.brokers[0].started_with = "0"
+    world.run(ONE)
+    assert world.evictions() == ["pulsar-broker-0"]
+    assert world.value == "200"
+
+
+def test_the_smallest_interval_counts_and_a_larger_one_later_changes_nothing():
+    world = World(value="0")
+    both = agreement(wish(), wish("quick", 50))
+    world.run(both)
+    assert world.sets() == [50]
+    world.run(ONE)
+    assert world.sets() == [50]
+    assert len(world.evictions()) == 2
+
+
+def test_a_smaller_one_later_is_another_roll():
+    world = World(value="0")
+    world.run(ONE)
+    world.run(agreement(wish(), wish("quick", 50)))
+    assert world.sets() == [200, 50]
+    assert len(world.evictions()) == 4
+    assert world.note.before == "0"
+
+
+def test_it_stops_at_the_first_broker_that_does_not_come_back_and_goes_on_when_it_does():
+    world = World(value="0", replicas=3, doomed={2})
+    assert reason(world.run(ONE, 30)) == "Rolling"
+    made = world.run(ONE, 200)
+    assert reason(made) == "RollStopped"
+    assert "pulsar-broker-2: starting" in made.condition.message
+    assert world.evictions() == ["pulsar-broker-2"]
+    world.brokers[2].broken = False
+    world.run(ONE)
+    assert world.intervals() == [200, 200, 200]
+    assert len(world.evictions()) == 3
+
+
+def test_a_broker_that_is_ready_and_not_healthy_stops_it_too():
+    world = World(value="0", unhealthy={1})
+    made = world.run(ONE)
+    assert reason(made) == "RollStopped"
+    assert world.evictions() == []
+    world.unhealthy.clear()
+    world.run(ONE)
+    assert len(world.evictions()) == 2
+
+
+def test_a_setting_that_is_not_taken_up_costs_one_restart():
+    world = World(value="0", taken=False)
+    made = world.run(ONE)
+    assert reason(made) == "NotTaken"
+    assert world.evictions() == ["pulsar-broker-1"]
+    assert "pulsar-broker-1 runs with 0 though started after" in made.condition.message
+
+
+@pytest.mark.parametrize("back_to", ["0", None])
+def test_a_tool_that_puts_it_back_is_named_and_not_fought(back_to):
+    world = World(value="0")
+    world.run(ONE)
+    world.revert(back_to)
+    made = world.run(ONE)
+    assert reason(made) == "Reverted"
+    assert "argocd-controller (2026-01-01T13:00:00Z)" in made.condition.message
+    assert world.sets() == [200]
+    assert len(world.evictions()) == 2
+    world.revert("200")
+    assert reason(world.run(ONE)) == ""
+
+
+def test_a_config_map_that_was_made_anew_is_recognized_by_the_status():
+    world = World(value="0")
+    world.run(ONE)
+    world.note = None
+    world.revert("0")
+    assert reason(world.run(agreement(noted(wish(), 200)))) == "Reverted"
+    assert world.sets() == [200]
+
+
+def test_another_interval_is_another_try():
+    world = World(value="0")
+    world.run(ONE)
+    world.revert("0")
+    world.run(agreement(noted(wish(interval_ms=100), 200)))
+    assert world.sets() == [200, 100]
+
+
+def test_pools_of_other_namespaces_need_consent():
+    world = World(value="0")
+    stranger = wish("other", namespace="team")
+    made = world.run(agreement(stranger))
+    assert made.refused[stranger.pool].reason == "NotAllowed"
+    assert "explicit-lac-from=team" in made.refused[stranger.pool].message
+    assert world.actions == []
+    world.run(agreement(stranger, wish(interval_ms=500)))
+    assert world.sets() == [500], "a pool that may not manage has no say"
+    world.workload = replace(world.workload, consent=frozenset({"team"}))
+    world.run(agreement(stranger, wish(interval_ms=500)))
+    assert world.sets() == [500, 200]
+
+
+def test_what_cannot_be_managed_says_why_and_is_not_touched():
+    world = World(value="0")
+    seen = world.seen()
+    right = Right("create", "", "pods/eviction", "pulsar")
+    cases = {
+        "TargetNotFound": [replace(seen, config=None), replace(seen, workload=None)],
+        "NotRead": [replace(seen, workload=replace(world.workload, reads=False))],
+        "NotOneSetting": [replace(seen, config=replace(seen.config, value="a=1\nb=2"))],
+        "Forbidden": [replace(seen, missing=(right,))],
+        "SourceUnreachable": [replace(seen, problem="connection refused")],
+        "NotTheSource": [replace(seen, brokers=tuple(replace(one, address="") for one in seen.brokers))],
+    }
+    for expected, all_seen in cases.items():
+        for one in all_seen:
+            made = plan(ONE, one, START)
+            assert (reason(made), made.action) == (expected, None)
+    assert (
+        "verbs [create] on pods/eviction in namespace pulsar"
+        in plan(ONE, replace(seen, missing=(right,)), START).condition.message
+    )
+
+
+def test_a_pool_that_restores_gets_its_finalizer_first():
+    world = World(value="0")
+    world.run(agreement(wish(restore=True)))
+    assert world.actions == []
+    world.run(agreement(wish(restore=True, held=True)))
+    assert world.sets() == [200]
+
+
+def leaving(world: World, **fields):
+    return agreement(wish(restore=True, held=True, deleted_at=world.now, **fields))
+
+
+@pytest.mark.parametrize("before", ["0", None, "5000"])
+def test_restore_puts_back_what_was_there_and_restarts_one_by_one(before):
+    world = World(value=before)
+    world.run(agreement(wish(restore=True, held=True)))
+    done = len(world.evictions())
+    gone = leaving(world)
+    assert reason(world.step(gone)) == "Restoring"
+    assert world.run(gone).released
+    assert world.value == before
+    assert world.note is None
+    assert len(world.evictions()) == done + 2
+    assert world.intervals() == [int(before or 0)] * 2
+
+
+def test_restore_leaves_alone_what_others_still_want_or_have_changed():
+    world = World(value="0")
+    world.run(agreement(wish(restore=True, held=True), wish("other")))
+    both = agreement(wish(restore=True, held=True, deleted_at=world.now), wish("other"))
+    assert world.step(both).released
+    assert world.value == "200"
+    world.revert("300")
+    made = world.step(leaving(world))
+    assert made.released
+    assert "argocd" in made.farewell
+    assert (world.value, world.note) == ("300", None)
+
+
+def test_restore_ends_when_the_writer_is_gone():
+    world = World(value="0")
+    world.run(agreement(wish(restore=True, held=True)))
+    gone = leaving(world)
+    for seen in (replace(world.seen(), config=None), replace(world.seen(), config=None, workload=None)):
+        assert plan(gone, seen, world.now).released
+    world.workload = None
+    world.step(gone)
+    assert world.value == "0"
+    assert world.step(gone).released
+
+
+def test_restore_does_not_wait_for_ever_for_a_broker():
+    world = World(value="0", doomed=set())
+    world.run(agreement(wish(restore=True, held=True)))
+    world.doomed = {1}
+    gone = leaving(world)
+    steps = 0
+    while not (made := world.step(gone, seconds=10)).released:
+        steps += 1
+        assert steps < 100
+    assert isinstance(world.actions[-1], Forget)
+    assert "the deletion waits no longer for pulsar-broker-0" in made.farewell
+    assert world.now - gone.leaving[0].deleted_at < dt.timedelta(minutes=9)
+
+
+def test_restore_without_rights_ends_too():
+    world = World(value="200", note=Note(200, "0", "uid-demo"))
+    seen = replace(world.seen(), missing=(Right("patch", "", "configmaps", "pulsar", "c"),))
+    gone = leaving(world)
+    assert not plan(gone, seen, world.now).released
+    made = plan(gone, seen, world.now + dt.timedelta(minutes=9))
+    assert made.released
+    assert "patch" in made.farewell
+
+
+def test_a_new_pool_while_another_restores_starts_from_what_was_there_at_first():
+    world = World(value="7000")
+    world.run(agreement(wish(restore=True, held=True)))
+    gone = leaving(world)
+    world.step(gone)
+    assert isinstance(world.actions[-1], PutBack)
+    world.run(agreement(wish("new"), *gone.leaving))
+    assert world.value == "200"
+    assert world.note == Note(200, "7000", "uid-new")
+    assert world.intervals() == [200, 200]
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.integers(1, 40)),
+        st.tuples(st.just("want"), st.sampled_from([50, 200, 1000])),
+        st.tuples(st.just("revert"), st.sampled_from(["0", None, "200"])),
+        st.tuples(st.just("doom"), st.integers(0, 2)),
+        st.tuples(st.just("mend"), st.just(0)),
+        st.tuples(st.just("crash"), st.integers(0, 2)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(events=EVENTS, value=st.sampled_from([None, "0", "100", "3000"]), taken=st.booleans())
+def test_whatever_happens_no_broker_is_restarted_twice_for_one_value(events, value, taken):
+    """World asserts by itself that no broker is restarted while another is down; plans remember nothing."""
+    world = World(value=value, replicas=3, taken=taken)
+    interval = 200
+    status: int | None = None
+    for event, argument in events:
+        match event:
+            case "want":
+                interval = argument
+            case "revert":
+                world.revert(argument)
+            case "doom":
+                world.doomed.add(argument)
+            case "mend":
+                world.doomed.clear()
+                for broker in world.brokers:
+                    broker.broken = False
+            case "crash":
+                old = world.brokers[argument]
+                world.brokers[argument] = replace(
+                    old, life=old.life + 1, created=world.now, started_with=world.value, broken=False
+                )
+        for _ in range(argument if event == "wait" else 1):
+            before = world.value
+            made = world.step(agreement(noted(wish(interval_ms=interval), status)))
+            if isinstance(made.action, SetValue):
+                assert not (status == interval and before is not None and int(before) not in range(1, interval + 1))
+                status = made.action.interval_ms
+    evicted = world.evictions()
+    for pod in set(evicted):
+        assert evicted.count(pod) <= len(world.sets())
+    assert world.sets() == [] or len(world.sets()) <= 1 + 2 * sum(
+        event in {"want", "revert", "crash"} for event, _ in events
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    value=st.sampled_from([None, "0", "3000"]),
+    replicas=st.integers(1, 4),
+    gaps=st.lists(st.floats(1, 60), min_size=1, max_size=10),
+)
+def test_it_always_gets_there(value, replicas, gaps):
+    """However long the operator is away between two steps."""
+    world = World(value=value, replicas=replicas)
+    for index in range(60):
+        world.step(ONE, seconds=gaps[index % len(gaps)])
+    world.run(ONE)
+    assert world.intervals() == [200] * replicas
+    assert world.sets() == [200]
+    assert len(world.evictions()) == replicas
+    assert not any(
+        isinstance(action, Evict) for action in world.actions[: world.actions.index(SetValue(200, world.note))]
+    )
+    assert PLACE.stateful_set == "pulsar-broker"
