@@ -107,6 +107,8 @@ def test_the_pool_scales():
 def test_examples_in_messages_are_right_by_their_own_rules():
     source = schema(POOL)["properties"]["spec"]["properties"]["source"]
     for name, field in source["properties"].items():
+        if field["type"] != "string":
+            continue
         rule, message = field["x-kubernetes-validations"][0]["rule"], field["x-kubernetes-validations"][0]["message"]
         pattern = re.fullmatch(r"self\.matches\('(.*)'\)", rule)[1]
         assert re.match(pattern, message.rpartition(" ")[2]), name

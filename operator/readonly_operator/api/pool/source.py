@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from readonly_operator.api.schema import Rule, Text, declare
+from readonly_operator.api.schema import Choice, Flag, Nested, Rule, Text, declare
+from readonly_operator.api.secrets import Certificate, SecretKey, TrustedCertificates
 from readonly_operator.api.values import HOST, HOST_PORT, PORT
 
 SERVICE_URL = Text(
     512,
-    rf"pulsar://{HOST_PORT}(,{HOST_PORT})*/?",
-    "must be pulsar://HOST:PORT[,HOST:PORT], for example pulsar://pulsar-broker.pulsar:6650",
+    rf"pulsar(\+ssl)?://{HOST_PORT}(,{HOST_PORT})*/?",
+    "must be pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://HOST:PORT[,HOST:PORT], "
+    "for example pulsar://pulsar-broker.pulsar:6650",
 )
 ADMIN_URL = Text(
     512,
-    rf"https?://{HOST_PORT}/?",
-    "must be http://HOST:PORT or https://HOST:PORT, for example http://pulsar-broker.pulsar:8080",
+    rf"https?://{HOST_PORT}(,{HOST_PORT})*/?",
+    "must be http://HOST:PORT[,HOST:PORT] or https://HOST:PORT[,HOST:PORT], for example http://pulsar-broker.pulsar:8080",
 )
 METADATA_STORE_URL = Text(
     512,
@@ -31,28 +33,122 @@ METADATA_STORE_URL = Text(
 
 
 @dataclass(frozen=True, slots=True)
+class Authentication:
+    """How the pool itself shows who it is; clients show their own credentials, which are passed on.
+
+    Attributes:
+        type: Token.
+        secret_ref: where the token is.
+    """
+
+    secret_ref: SecretKey = field(
+        metadata=declare(
+            Nested(SecretKey),
+            "The Secret that has the token. Brokers read it again when it changes.",
+            required="say which Secret has the token, for example secretRef: {name: pulsar-readonly-token, key: token}",
+        )
+    )
+    type: str = field(
+        default="Token",
+        metadata=declare(Choice(("Token",)), "Token: a JSON Web Token, sent to the admin API as a bearer token."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TlsClient:
+    """TLS of connections that brokers open.
+
+    Attributes:
+        trusted_certificates: authorities; None for those that the image trusts.
+        client_certificate: what is shown; None for nothing.
+        hostname_verification: whether a certificate must name the host that was connected to.
+    """
+
+    trusted_certificates: TrustedCertificates | None = field(
+        default=None,
+        metadata=declare(
+            Nested(TrustedCertificates),
+            "Authorities that sign the servers' certificates. Without it, those that the image trusts.",
+        ),
+    )
+    client_certificate: Certificate | None = field(
+        default=None,
+        metadata=declare(Nested(Certificate), "A certificate to show to the servers. Without it, none is shown."),
+    )
+    hostname_verification: bool = field(
+        default=True,
+        metadata=declare(Flag(), "Whether a server's certificate must name the host that was connected to."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTls:
+    """TLS towards the writable cluster.
+
+    Attributes:
+        brokers: towards its brokers and their admin API; None for what the URLs say.
+        bookies: towards its bookies; None for no TLS.
+    """
+
+    RULES = (
+        Rule(
+            "!has(self.bookies) || has(self.bookies.trustedCertificates)",
+            "say which authorities sign the bookies' certificates, with secretName or configMapName",
+            ".bookies.trustedCertificates",
+            "FieldValueRequired",
+        ),
+    )
+
+    brokers: TlsClient | None = field(
+        default=None,
+        metadata=declare(
+            Nested(TlsClient),
+            "Towards the writable brokers (serviceUrl of pulsar+ssl://) and their admin API (adminUrl of https://). Without it, "
+            "authorities are those that the image trusts.",
+        ),
+    )
+    bookies: TlsClient | None = field(
+        default=None,
+        metadata=declare(
+            Nested(TlsClient), "Towards the bookies. Without it, connections to bookies are not encrypted."
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """The writable cluster.
 
     Attributes:
-        service_url: pulsar://HOST:PORT[,HOST:PORT]
-        admin_url: http(s)://HOST:PORT, without a slash at the end.
+        service_url: pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://...
+        admin_url: http(s)://HOST:PORT[,HOST:PORT], without a slash at the end.
         metadata_store_url: zk:HOST:PORT[,HOST:PORT][/CHROOT]
+        authentication: of the pool itself towards the admin API; None for none.
+        tls: towards the cluster; None for what the URLs say.
     """
+
+    RULES = (
+        Rule(
+            "!has(self.tls) || !has(self.tls.brokers) || !has(self.serviceUrl) || !has(self.adminUrl)"
+            " || self.serviceUrl.startsWith('pulsar+ssl://') || self.adminUrl.startsWith('https://')",
+            "would not be used: neither serviceUrl is pulsar+ssl:// nor adminUrl https://",
+            ".tls.brokers",
+        ),
+    )
 
     service_url: str = field(
         metadata=declare(
             SERVICE_URL,
-            "What clients of the writable brokers use, pulsar://HOST:PORT[,HOST:PORT]. Read-only brokers relay "
-            "subscriptions and acks to it, and send producers there.",
+            "What clients of the writable brokers use, pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://. Several hosts are tried "
+            "in turn. Read-only brokers relay subscriptions and acks to it, and send producers there.",
             required="give the URL that clients of the writable brokers use, for example pulsar://pulsar-broker.pulsar:6650",
         )
     )
     admin_url: str = field(
         metadata=declare(
             ADMIN_URL,
-            "The admin API of the writable brokers, http://HOST:PORT or https://HOST:PORT. Used to check the cluster and "
-            "to read state of topics; never to change anything.",
+            "The admin API of the writable brokers, http://HOST:PORT[,HOST:PORT] or https://. Several hosts are tried in turn. "
+            "Used to check the cluster and to read state of topics; never to change anything.",
             required="give the URL of the writable brokers' admin API, for example http://pulsar-broker.pulsar:8080",
         )
     )
@@ -65,6 +161,24 @@ class Source:
             "for example zk:pulsar-zookeeper.pulsar:2181",
         )
     )
+    authentication: Authentication | None = field(
+        default=None,
+        metadata=declare(
+            Nested(Authentication),
+            "How the pool itself shows who it is to the admin API, where that asks; its role must be allowed to consume the "
+            "topics served. Clients show their own credentials, which are passed on. Without it, the pool shows nothing.",
+        ),
+    )
+    tls: SourceTls | None = field(
+        default=None,
+        metadata=declare(Nested(SourceTls), "Certificates for TLS towards the writable cluster."),
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "admin_url", self.admin_url.rstrip("/"))
+
+    @property
+    def admin_urls(self) -> tuple[str, ...]:
+        """Each admin API that is named."""
+        scheme, _, hosts = self.admin_url.partition("://")
+        return tuple(f"{scheme}://{host}" for host in hosts.split(","))

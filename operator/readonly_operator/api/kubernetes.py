@@ -1,0 +1,286 @@
+"""Schemas of parts of Kubernetes' own API that a pool hands on to its objects as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from readonly_operator.api.schema import Choice, Declared, Flag, ListOf, MapOf, Number, Record, Rule, Schema, Text
+from readonly_operator.api.values import DATA_KEY, OBJECT_NAME, QUANTITY
+
+LABEL_VALUE = Text(
+    63,
+    r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?",
+    "must be a label value: at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last",
+)
+LABEL_KEY = Text(
+    317,
+    r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
+    "must be a label key, for example topology.kubernetes.io/zone",
+)
+ANY_TEXT = Text(4096)
+_VALUE, _KEY, _NAME, _DATA_KEY = (replace(one, cheap=True) for one in (LABEL_VALUE, LABEL_KEY, OBJECT_NAME, DATA_KEY))
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def _one(schema: Schema, description: str, *, required: bool = False) -> Declared:
+    return Declared(schema, description, required)
+
+
+def _expressions(operators: tuple[str, ...]) -> Schema:
+    return ListOf(
+        Record(
+            {
+                "key": _one(_KEY, "A label's key.", required=True),
+                "operator": _one(Choice(operators), "How its value compares.", required=True),
+                "values": _one(ListOf(_VALUE, 64), "With what."),
+            }
+        ),
+        32,
+    )
+
+
+LABEL_SELECTOR = Record(
+    {
+        "matchLabels": _one(MapOf(_VALUE, 32), "Labels that must be there."),
+        "matchExpressions": _one(_expressions(_OPERATORS), "What must hold of labels, all of it."),
+    },
+    atomic=True,
+)
+
+_NODE_TERM = Record(
+    {
+        "matchExpressions": _one(
+            _expressions((*_OPERATORS, "Gt", "Lt")), "What must hold of a node's labels, all of it."
+        ),
+        "matchFields": _one(
+            _expressions((*_OPERATORS, "Gt", "Lt")), "What must hold of a node's fields (metadata.name), all of it."
+        ),
+    },
+    atomic=True,
+)
+_POD_TERM = Record(
+    {
+        "labelSelector": _one(LABEL_SELECTOR, "Which pods."),
+        "namespaces": _one(ListOf(_NAME, 32), "Of which namespaces; without it, the pool's own."),
+        "namespaceSelector": _one(LABEL_SELECTOR, "Of namespaces with which labels."),
+        "topologyKey": _one(_KEY, "The node label that says what counts as one place.", required=True),
+    }
+)
+_WEIGHT = _one(Number(1, 100), "How much it counts.", required=True)
+
+
+def _preferred_pods() -> Schema:
+    return ListOf(Record({"weight": _WEIGHT, "podAffinityTerm": _one(_POD_TERM, "Which pods.", required=True)}), 16)
+
+
+_POD_AFFINITY = {
+    "requiredDuringSchedulingIgnoredDuringExecution": _one(ListOf(_POD_TERM, 16), "What must hold."),
+    "preferredDuringSchedulingIgnoredDuringExecution": _one(_preferred_pods(), "What should hold."),
+}
+
+AFFINITY = Record(
+    {
+        "nodeAffinity": _one(
+            Record(
+                {
+                    "requiredDuringSchedulingIgnoredDuringExecution": _one(
+                        Record({"nodeSelectorTerms": _one(ListOf(_NODE_TERM, 16, 1), "One must hold.", required=True)}),
+                        "What must hold.",
+                    ),
+                    "preferredDuringSchedulingIgnoredDuringExecution": _one(
+                        ListOf(
+                            Record({"weight": _WEIGHT, "preference": _one(_NODE_TERM, "Which nodes.", required=True)}),
+                            16,
+                        ),
+                        "What should hold.",
+                    ),
+                }
+            ),
+            "On which nodes brokers run.",
+        ),
+        "podAffinity": _one(Record(_POD_AFFINITY), "Near which pods brokers run."),
+        "podAntiAffinity": _one(Record(_POD_AFFINITY), "Away from which pods brokers run."),
+    }
+)
+
+TOLERATION = Record(
+    {
+        "key": _one(_KEY, "The taint's key; without it, all keys."),
+        "operator": _one(Choice(("Exists", "Equal")), "How the taint's value compares; without it, Equal."),
+        "value": _one(_VALUE, "The taint's value; without it, the empty one."),
+        "effect": _one(
+            Choice(("NoSchedule", "PreferNoSchedule", "NoExecute")), "The taint's effect; without it, all effects."
+        ),
+        "tolerationSeconds": _one(
+            Number(wide=True), "For how long a NoExecute taint is tolerated; without it, for ever."
+        ),
+    },
+    (
+        Rule(
+            "!has(self.operator) || self.operator != 'Exists' || !has(self.value)",
+            "must be empty when operator is Exists",
+            ".value",
+        ),
+        Rule(
+            "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+            "must be Exists when key is empty",
+            ".operator",
+        ),
+    ),
+)
+
+_REFERENCE = {
+    "name": _one(_NAME, "The object's name.", required=True),
+    "key": _one(_DATA_KEY, "Which key of it.", required=True),
+    "optional": _one(Flag(), "Whether it may be missing; without it, it may not."),
+}
+ENV = Record(
+    {
+        "name": _one(
+            Text(256, "[A-Za-z_][A-Za-z0-9_]*", "must be the name of an environment variable, for example TZ"),
+            "The variable.",
+            required=True,
+        ),
+        "value": _one(ANY_TEXT, "Its value. Without it, valueFrom."),
+        "valueFrom": _one(
+            Record(
+                {
+                    "configMapKeyRef": _one(Record(_REFERENCE), "A key of a ConfigMap of the pool's namespace."),
+                    "fieldRef": _one(
+                        Record({"fieldPath": _one(Text(256), "For example spec.nodeName.", required=True)}),
+                        "A field of the pod.",
+                    ),
+                },
+                (
+                    Rule(
+                        "has(self.configMapKeyRef) != has(self.fieldRef)",
+                        "must have either configMapKeyRef or fieldRef; "
+                        "mount Secrets as files, for environments show up in dumps and logs",
+                    ),
+                ),
+            ),
+            "Where its value comes from. Secrets are mounted as files (volumes) and refused here.",
+        ),
+    },
+    (
+        Rule(
+            "!self.name.startsWith('POD_') && !self.name.startsWith('PULSAR_READONLY_')",
+            "must not begin with POD_ or PULSAR_READONLY_, which the operator sets",
+            ".name",
+        ),
+        Rule("has(self.value) != has(self.valueFrom)", "must have either value or valueFrom"),
+    ),
+)
+
+_ITEMS = _one(
+    ListOf(
+        Record(
+            {
+                "key": _one(_DATA_KEY, "Which key.", required=True),
+                "path": _one(Text(512), "The file's name in the volume.", required=True),
+            }
+        ),
+        64,
+    ),
+    "Which keys, as which files; without it, all.",
+)
+VOLUME = Record(
+    {
+        "name": _one(
+            Text(63, "[a-z0-9]([-a-z0-9]*[a-z0-9])?", "must be a DNS label: lower-case letters, digits and '-'"),
+            "The volume's name, for volumeMounts.",
+            required=True,
+        ),
+        "configMap": _one(
+            Record({"name": _REFERENCE["name"], "items": _ITEMS, "optional": _REFERENCE["optional"]}), "A ConfigMap."
+        ),
+        "secret": _one(
+            Record(
+                {
+                    "secretName": _one(_NAME, "The Secret's name.", required=True),
+                    "items": _ITEMS,
+                    "optional": _REFERENCE["optional"],
+                }
+            ),
+            "A Secret.",
+        ),
+        "emptyDir": _one(
+            Record(
+                {
+                    "medium": _one(Choice(("", "Memory")), "Where it is; without it, on the node's disk."),
+                    "sizeLimit": _one(QUANTITY, "The most that it may hold; without it, no limit."),
+                }
+            ),
+            "An empty directory that goes with the pod.",
+        ),
+        "persistentVolumeClaim": _one(
+            Record(
+                {
+                    "claimName": _one(_NAME, "The claim, which all brokers share.", required=True),
+                    "readOnly": _one(Flag(), "Whether it is mounted for reading only; without it, it is not."),
+                }
+            ),
+            "A volume claim, for example where offloaded ledgers are.",
+        ),
+    },
+    (
+        Rule(
+            "[has(self.configMap), has(self.secret), has(self.emptyDir), has(self.persistentVolumeClaim)]"
+            ".filter(one, one).size() == 1",
+            "must have exactly one of configMap, secret, emptyDir and persistentVolumeClaim",
+        ),
+        Rule(
+            "!self.name.startsWith('pulsar-readonly-')",
+            'must not begin with "pulsar-readonly-", as the operator\'s own volumes do',
+            ".name",
+        ),
+    ),
+)
+VOLUME_MOUNT = Record(
+    {
+        "name": _one(Text(63), "Which of the volumes.", required=True),
+        "mountPath": _one(
+            Text(512, r"/[^:]*", "must be an absolute path without ':'"), "Where brokers see it.", required=True
+        ),
+        "subPath": _one(Text(512), "Which part of the volume; without it, the whole."),
+        "readOnly": _one(Flag(), "Whether it is for reading only; without it, it is not."),
+    },
+    (
+        Rule(
+            "!self.mountPath.startsWith('/etc/pulsar-readonly')",
+            "must not be below /etc/pulsar-readonly, where the operator's own volumes are",
+            ".mountPath",
+        ),
+    ),
+)
+
+PEER = Record(
+    {
+        "podSelector": _one(LABEL_SELECTOR, "Pods with these labels; without it, all pods of the namespaces."),
+        "namespaceSelector": _one(LABEL_SELECTOR, "Namespaces with these labels; without it, the pool's own."),
+        "ipBlock": _one(
+            Record(
+                {
+                    "cidr": _one(
+                        Text(43, r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "must be a network, for example 10.0.0.0/8"),
+                        "Addresses.",
+                        required=True,
+                    ),
+                    "except": _one(
+                        ListOf(
+                            Text(43, r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "must be a network, for example 10.1.0.0/16"), 32
+                        ),
+                        "But for these.",
+                    ),
+                }
+            ),
+            "Addresses outside the cluster.",
+        ),
+    },
+    (
+        Rule(
+            "has(self.ipBlock) != (has(self.podSelector) || has(self.namespaceSelector))",
+            "must have either ipBlock, or podSelector and namespaceSelector or one of them",
+        ),
+    ),
+)

@@ -1,0 +1,73 @@
+"""ReadOnlyBrokerPool: who collects metrics, and who may connect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.api.kubernetes import LABEL_VALUE, PEER
+from readonly_operator.api.schema import ListOf, MapOf, Nested, Text, declare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class PodMonitor:
+    """A PodMonitor for the Prometheus operator.
+
+    Attributes:
+        interval: between two scrapes, as Prometheus writes it; empty for Prometheus' own.
+        labels: by which a Prometheus selects it.
+    """
+
+    interval: str = field(
+        default="",
+        metadata=declare(
+            Text(16, r"[1-9][0-9]*(ms|s|m|h)", "must be a duration, for example 30s"),
+            "Between two scrapes, for example 30s. Without it, Prometheus' own.",
+        ),
+    )
+    labels: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=declare(MapOf(LABEL_VALUE, 32), "Labels by which your Prometheus selects its PodMonitors."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """How metrics are collected.
+
+    Attributes:
+        pod_monitor: None for no PodMonitor.
+    """
+
+    pod_monitor: PodMonitor | None = field(
+        default=None,
+        metadata=declare(
+            Nested(PodMonitor),
+            "A PodMonitor (monitoring.coreos.com/v1), where the cluster serves that kind. `podMonitor: {}` is enough. "
+            "Without it, none.",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPolicy:
+    """Who may connect to the brokers.
+
+    Attributes:
+        clients: peers of a NetworkPolicy; empty for everybody.
+        monitoring: peers that may read metrics; empty for everybody.
+    """
+
+    clients: tuple[Mapping[str, Any], ...] = field(
+        default=(),
+        metadata=declare(ListOf(PEER, 32), "Who may connect as a client. Without it, everybody."),
+    )
+    monitoring: tuple[Mapping[str, Any], ...] = field(
+        default=(),
+        metadata=declare(
+            ListOf(PEER, 32), "Who may read health and metrics, besides the operator. Without it, everybody."
+        ),
+    )

@@ -1,0 +1,131 @@
+"""ReadOnlyBrokerPool: spec.podTemplate, what users may add to the brokers' pods.
+
+A chosen part of a pod template. What is not in it is refused, for it would break what the operator promises: more containers,
+security contexts (pods are restricted), commands, probes, ports, host networking, and Secrets in the environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.api.kubernetes import AFFINITY, ANY_TEXT, ENV, LABEL_VALUE, TOLERATION, VOLUME, VOLUME_MOUNT
+from readonly_operator.api.schema import ListOf, MapOf, Nested, Number, Rule, declare
+from readonly_operator.api.values import OBJECT_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GRACE_SECONDS = 30
+"""What brokers need to move their clients to others, and the default."""
+_OWN = "!self.exists(key, key.startsWith('pulsar-readonly.io/') || key.startsWith('app.kubernetes.io/'))"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateMetadata:
+    """Metadata of the brokers' pods.
+
+    Attributes:
+        labels: besides the operator's.
+        annotations: besides the operator's.
+    """
+
+    labels: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=declare(
+            MapOf(
+                LABEL_VALUE,
+                32,
+                (
+                    Rule(
+                        _OWN,
+                        "must not have keys of pulsar-readonly.io/ and app.kubernetes.io/, which the operator sets",
+                    ),
+                ),
+            ),
+            "Labels besides the operator's.",
+        ),
+    )
+    annotations: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=declare(
+            MapOf(
+                ANY_TEXT,
+                32,
+                (
+                    Rule(
+                        _OWN,
+                        "must not have keys of pulsar-readonly.io/ and app.kubernetes.io/, which the operator sets",
+                    ),
+                ),
+            ),
+            "Annotations besides the operator's.",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """What is added to the brokers' pods.
+
+    Attributes:
+        metadata: labels and annotations.
+        node_selector: labels of nodes that brokers run on.
+        tolerations: of nodes' taints.
+        affinity: to nodes and pods.
+        priority_class_name: empty for none.
+        runtime_class_name: empty for the cluster's default.
+        termination_grace_period_seconds: at least GRACE_SECONDS.
+        env: variables of the brokers' containers.
+        volumes: besides the operator's.
+        volume_mounts: of these volumes.
+    """
+
+    RULES = (
+        Rule(
+            "!has(self.volumeMounts) || self.volumeMounts.all(mount, has(self.volumes) && "
+            "self.volumes.exists(volume, volume.name == mount.name))",
+            "must name one of podTemplate.volumes each",
+            ".volumeMounts",
+        ),
+    )
+
+    metadata: TemplateMetadata = field(
+        default_factory=TemplateMetadata,
+        metadata=declare(Nested(TemplateMetadata), "Labels and annotations of the pods."),
+    )
+    node_selector: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=declare(MapOf(LABEL_VALUE, 32), "Labels of the nodes that brokers run on. Without it, any node."),
+    )
+    tolerations: tuple[Mapping[str, Any], ...] = field(
+        default=(), metadata=declare(ListOf(TOLERATION, 32), "Taints of nodes that brokers tolerate.")
+    )
+    affinity: Mapping[str, Any] = field(
+        default_factory=dict, metadata=declare(AFFINITY, "To which nodes and pods brokers go, as in a pod.")
+    )
+    priority_class_name: str = field(
+        default="", metadata=declare(OBJECT_NAME, "How important brokers are. Without it, the cluster's default.")
+    )
+    runtime_class_name: str = field(
+        default="",
+        metadata=declare(OBJECT_NAME, "Which container runtime runs them. Without it, the cluster's default."),
+    )
+    termination_grace_period_seconds: int = field(
+        default=GRACE_SECONDS,
+        metadata=declare(
+            Number(GRACE_SECONDS, 3600),
+            "How long a broker that ends may take to move its clients to others.",
+        ),
+    )
+    env: tuple[Mapping[str, Any], ...] = field(
+        default=(),
+        metadata=declare(ListOf(ENV, 32, keys=("name",)), "Environment variables, for example TZ. No Secrets."),
+    )
+    volumes: tuple[Mapping[str, Any], ...] = field(
+        default=(), metadata=declare(ListOf(VOLUME, 16, keys=("name",)), "Volumes besides the operator's.")
+    )
+    volume_mounts: tuple[Mapping[str, Any], ...] = field(
+        default=(),
+        metadata=declare(ListOf(VOLUME_MOUNT, 16, keys=("mountPath",)), "Where brokers see these volumes."),
+    )

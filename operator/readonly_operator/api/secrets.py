@@ -1,0 +1,98 @@
+"""Where certificates, keys and credentials come from: Secrets (and ConfigMaps, for what is public) of the pool's namespace.
+
+Brokers get them as mounted files, never as environment variables or arguments, and read them again when they change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from readonly_operator.api.schema import Rule, declare
+from readonly_operator.api.values import DATA_KEY, OBJECT_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """One key of a Secret.
+
+    Attributes:
+        name: of the Secret.
+        key: in it.
+    """
+
+    name: str = field(
+        metadata=declare(OBJECT_NAME, "A Secret of the pool's namespace.", required="give the name of a Secret")
+    )
+    key: str = field(default="token", metadata=declare(DATA_KEY, "Which key of the Secret has it."))
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialsKey:
+    """One key of a Secret with credentials.
+
+    Attributes:
+        name: of the Secret.
+        key: in it.
+    """
+
+    name: str = field(
+        metadata=declare(OBJECT_NAME, "A Secret of the pool's namespace.", required="give the name of a Secret")
+    )
+    key: str = field(default="credentials", metadata=declare(DATA_KEY, "Which key of the Secret has them."))
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedCertificates:
+    """Certificates of authorities, in a Secret or a ConfigMap.
+
+    Attributes:
+        secret_name: empty where it is a ConfigMap.
+        config_map_name: empty where it is a Secret.
+        key: in it.
+    """
+
+    RULES = (
+        Rule(
+            "has(self.secretName) != has(self.configMapName)",
+            "must have either secretName or configMapName, and not both",
+        ),
+    )
+
+    secret_name: str = field(
+        default="",
+        metadata=declare(
+            OBJECT_NAME, "A Secret of the pool's namespace that has them. Without it, configMapName is given."
+        ),
+    )
+    config_map_name: str = field(
+        default="",
+        metadata=declare(
+            OBJECT_NAME, "A ConfigMap of the pool's namespace that has them. Without it, secretName is given."
+        ),
+    )
+    key: str = field(default="ca.crt", metadata=declare(DATA_KEY, "Which key has them, as PEM."))
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate and its private key, in a Secret as cert-manager and `kubectl create secret tls` make it.
+
+    Attributes:
+        secret_name: the Secret.
+        certificate: key of the certificate.
+        private_key: key of the private key.
+    """
+
+    secret_name: str = field(
+        metadata=declare(
+            OBJECT_NAME,
+            "A Secret of the pool's namespace, of type kubernetes.io/tls for example.",
+            required="give the name of a Secret with a certificate and its private key",
+        )
+    )
+    certificate: str = field(
+        default="tls.crt", metadata=declare(DATA_KEY, "Which key has the certificate and its chain, as PEM.")
+    )
+    private_key: str = field(
+        default="tls.key", metadata=declare(DATA_KEY, "Which key has the private key, as PEM without a password.")
+    )
