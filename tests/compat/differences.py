@@ -15,10 +15,6 @@ _BATCH_ACKS: Final = (
 REASONS: Final[dict[tuple[str, str], str]] = {
     ("batch_index", ANY): _BATCH_ACKS,
     ("batch_index_cumulative", ANY): _BATCH_ACKS,
-    ("commit", "go"): (
-        "Go's client does not write a transaction's id into its messages' metadata, where the pool looks for it: to the "
-        "pool its messages are as any other, and do not wait for the end of the transaction."
-    ),
     ("consumer_metadata", ANY): (
         "What the client gave is there; beside it the pool notes its own name (`pulsar-readonly.pool`), by which it "
         "tells its consumers from those that are connected straight to the owner."
@@ -31,7 +27,8 @@ REASONS: Final[dict[tuple[str, str], str]] = {
 """By scenario and client: `go-0.14.0`, `go` for all of its releases, or ANY."""
 
 _NO_TXN: Final = (
-    "Go's client does not write a transaction's id into its messages' metadata: aborted ones are as any other."
+    "Go's client does not write a transaction's id into its messages' metadata. The owner keeps these back until the "
+    "transaction ends, and so does the pool; then it delivers aborted ones as any others."
 )
 _EMPTY: Final = "Go's newer client drops a single message with an empty payload when it reads it."
 _INCLUSIVE: Final = "Go's older client hands over the message too that it seeks to."

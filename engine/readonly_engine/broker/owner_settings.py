@@ -31,6 +31,11 @@ def batch_acks_of(configuration: dict[str, Any]) -> bool:
     return str(configuration.get("acknowledgmentAtBatchIndexLevelEnabled", "false")).lower() == "true"
 
 
+def transactions_of(configuration: dict[str, Any]) -> bool:
+    """Whether brokers with this configuration take part in transactions."""
+    return str(configuration.get("transactionCoordinatorEnabled", "false")).lower() == "true"
+
+
 def settings_of(consumer_limit: Any, subscription_limit: Any, delayed: Any, *, batch_acks: bool) -> DispatchSettings:
     """Settings from a topic's policies as the admin API shows them, which are the brokers' where topic and namespace have none.
 
@@ -53,7 +58,7 @@ class OwnerSettings:
     """Asks, and remembers for a while. Without an answer a stock broker's settings count.
 
     A wrong guess loses nothing: with `batch_acks` wrongly off, messages of a batch may be delivered again that were acked, as a
-    stock broker does it; on is never guessed.
+    stock broker does it; on is never guessed. Where transactions are wrongly taken to be on, owners are asked more than need be.
 
     Args:
         admin: the admin API.
@@ -61,7 +66,9 @@ class OwnerSettings:
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
-        self._batch_acks: tuple[float, bool] | None = None
+        self._configuration: dict[str, Any] | None = None
+        self._asked_at = -CONFIGURATION_S
+        self._asking = asyncio.Lock()
         self._topics: OrderedDict[TopicName, tuple[float, DispatchSettings]] = OrderedDict()
 
     async def of(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
@@ -86,16 +93,29 @@ class OwnerSettings:
             self._topics.popitem(last=False)
         return settings
 
+    async def transactions(self, fresh_s: float = CONFIGURATION_S) -> bool:
+        """Whether messages may be kept back at the owner: also where its brokers do not say whether they have transactions.
+
+        Args:
+            fresh_s: a configuration that was asked for so many seconds ago is new enough.
+        """
+        configuration = await self._asked_configuration(fresh_s)
+        return configuration is None or transactions_of(configuration)
+
     async def _counts_batch_acks(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        if self._batch_acks is None or now - self._batch_acks[0] >= CONFIGURATION_S:
-            try:
-                found = batch_acks_of(await self._admin.configuration())
-            except RelayError as error:
-                log.info("the configuration of the writable brokers is not known, taken as a stock one's: %s", error)
-                found = self._batch_acks[1] if self._batch_acks is not None else False
-            self._batch_acks = (now, found)
-        return self._batch_acks[1]
+        return batch_acks_of(await self._asked_configuration(CONFIGURATION_S) or {})
+
+    async def _asked_configuration(self, fresh_s: float) -> dict[str, Any] | None:
+        """The brokers' configuration, or what was known of it last; None for nothing."""
+        async with self._asking:
+            now = asyncio.get_running_loop().time()
+            if now - self._asked_at >= fresh_s:
+                try:
+                    self._configuration = await self._admin.configuration()
+                except RelayError as error:
+                    log.info("the configuration of the writable brokers is not known: %s", error)
+                self._asked_at = now
+        return self._configuration
 
     async def _policy(self, topic: TopicName, name: str) -> Any:
         try:

@@ -18,7 +18,7 @@ from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
 from readonly_engine.broker.txn_acks import TxnAckSource, log_of
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.relay.errors import RelayError
+from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
 from readonly_engine.topic.compacted import CompactedLog, find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.transactions import TopicTransactions
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FRESH_S = 5.0
+"""Consumers that come back to their owners together share one look at the brokers' configuration."""
+
 PROBE_S = 10.0
 """An entry that could not be read is tried again for so long at once."""
 
@@ -55,9 +58,9 @@ MAX_REMEMBERED = 100_000
 class ServedTopic:
     """A topic and its subscriptions here."""
 
-    def __init__(self, log: TopicLog) -> None:
+    def __init__(self, log: TopicLog, transactions: TopicTransactions) -> None:
         self.log = log
-        self.transactions = TopicTransactions(log)
+        self.transactions = transactions
         self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
@@ -147,15 +150,22 @@ class ServedTopics:
 
         Raises:
             MetadataError: the topic's ledgers are not known.
-            OwnerUnavailableError: what is acked cannot be found out.
+            OwnerUnavailableError: what is acked cannot be found out, or may have changed meanwhile.
         """
         served = self._topics.get(topic)
         if served is None:
-            served = self._topics[topic] = ServedTopic(self._open(topic))
+            opened = self._open(topic)
+            transactions = TopicTransactions(
+                opened, partial(self._last_message, topic), partial(self._exact_limit, topic)
+            )
+            served = self._topics[topic] = ServedTopic(opened, transactions)
         served.joining += 1
         try:
             await served.log.opened()
             served.log.confirm(state.last)
+            served.transactions.told(state.last)
+            if await self._owner_settings.transactions():
+                served.transactions.guard()
             subscribe = consumer.subscribe
             async with served.lock(subscribe.subscription):
                 subscription = served.subscriptions.get(subscribe.subscription)
@@ -184,6 +194,10 @@ class ServedTopics:
                     )
                     if subscribe.durable:
                         await self._replay_txn_acks(subscription)
+                    if not consumer.in_step:
+                        # Others may be back by now, and must not begin where the owner's cursor was before.
+                        subscription.close()
+                        raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
                     served.subscriptions[subscribe.subscription] = subscription
                 subscription.add(consumer)
             self._cursor_watch.start()
@@ -289,6 +303,14 @@ class ServedTopics:
                 return await self._admin.last_confirmed(topic)
             except RelayError as error:
                 log.info("%s: the owner does not say what its last entry is: %s", topic, error)
+        last = await self._last_message(topic)
+        if served is not None and last is not None:
+            served.transactions.told(last)
+        return last
+
+    async def _last_message(self, topic: TopicName) -> Position | None:
+        """The last message that the topic's owner delivers now; None where it does not say."""
+        served = self._topics.get(topic)
         subscriptions = [] if served is None else list(served.subscriptions.values())
         for consumer in (consumer for subscription in subscriptions for consumer in subscription.consumers):
             if consumer.relayed.attached:
@@ -298,6 +320,19 @@ class ServedTopics:
                     log.info("%s: the owner cannot be asked for its last entry: %s", topic, error)
                     return None
         return None
+
+    async def _exact_limit(self, topic: TopicName) -> Position | None:
+        """How far the topic's owner lets consumers read now; None where it does not say."""
+        try:
+            return await self._admin.max_read(topic)
+        except RelayError as error:
+            log.info("%s: the owner does not say how far consumers may read: %s", topic, error)
+            return None
+
+    async def owner_moved(self, topic: TopicName) -> None:
+        """The topic is at another owner, or at one that was restarted: it may have transactions now."""
+        if await self._owner_settings.transactions(FRESH_S) and (served := self._topics.get(topic)) is not None:
+            served.transactions.guard()
 
     async def _holes(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
         """What is acked behind the mark-delete position, as the owner has it now."""

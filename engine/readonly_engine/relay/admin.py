@@ -29,6 +29,9 @@ TIMEOUT_S = 10.0
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
+_BUFFER_STATES = frozenset({"Ready", "NoSnapshot"})
+"""Of a topic's transaction buffer, in which its maxReadPosition holds; in the others it is read anew (TopicTransactionBuffer)."""
+
 _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
 
@@ -123,6 +126,18 @@ class AdminClient:
         """
         return _last_confirmed(await self._get(f"/admin/v2/{topic.rest_path}/internalStats"))
 
+    async def max_read(self, topic: TopicName) -> Position | None:
+        """How far its owner lets consumers read a topic; None where it does not know yet, or has no transactions there.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with such statistics.
+        """
+        where = topic.rest_path.removeprefix(f"{topic.domain}/")
+        stats = await self._get(f"/admin/v3/transactions/transactionBufferStats/{where}", or_none=True)
+        if stats is None or stats.get("state") not in _BUFFER_STATES:
+            return None
+        return _position(stats.get("maxReadPosition"))
+
     async def last_txn_ack(self, topic: TopicName, subscription: str) -> Position | None:
         """The last entry of the log of a subscription's acks in transactions; None where its owner does not say.
 
@@ -191,7 +206,11 @@ class AdminClient:
 
 
 def _last_confirmed(stats: dict[str, Any]) -> Position | None:
-    ledger_id, found, entry_id = str(stats.get("lastConfirmedEntry", "")).partition(":")
+    return _position(stats.get("lastConfirmedEntry"))
+
+
+def _position(text: Any) -> Position | None:
+    ledger_id, found, entry_id = str(text or "").partition(":")
     return Position(int(ledger_id), int(entry_id)) if found else None
 
 

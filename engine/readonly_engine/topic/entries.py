@@ -29,7 +29,7 @@ class TopicEntry:
         payload: the bytes for a MESSAGE frame.
         prefix: what the owner wrote before them for itself; mostly nothing.
         messages: how many messages it holds, which is what it costs in permits.
-        marker: whether no consumer may see it.
+        marker: whether no consumer may see it: a marker, or no message at all.
         deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
         txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
         aborts: whether it is the marker of an aborted transaction.
@@ -54,8 +54,8 @@ class TopicEntry:
         try:
             stored = decode_stored(entry.payload)
         except MalformedFrameError:
-            # Not written by a Pulsar producer: whoever reads it finds out, as with the owner.
-            stored = StoredMessage(entry.payload, 1, marker=False)
+            # Not written by a Pulsar producer: the owner's dispatcher leaves it out, too (AbstractBaseDispatcher).
+            stored = StoredMessage(entry.payload, 1, marker=True)
         self.position = Position(entry.ledger_id, entry.entry_id)
         self.payload = stored.payload
         self.prefix = entry.payload[: len(entry.payload) - len(stored.payload)]

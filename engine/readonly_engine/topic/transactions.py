@@ -7,10 +7,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.topic.owner_limit import OwnerLimit
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog
@@ -91,14 +92,23 @@ class TransactionIndex:
 class TopicTransactions:
     """The transactions of one topic, for all its subscriptions: reads ahead of them in search of markers, as far as they need.
 
-    Costs nothing until a subscription meets a message of a transaction.
+    Costs nothing until a subscription meets a message of a transaction, or the cluster is known to have transactions at all: then
+    the owner is asked at the tail, see OwnerLimit.
 
     Args:
         log_: the topic.
+        last_message: asks the owner for the last message that it delivers; None where it does not say.
+        exact_limit: asks it how far exactly it lets consumers read; None where it does not say.
     """
 
-    def __init__(self, log_: TopicLog) -> None:
+    def __init__(
+        self,
+        log_: TopicLog,
+        last_message: Callable[[], Awaitable[Position | None]],
+        exact_limit: Callable[[], Awaitable[Position | None]],
+    ) -> None:
         self._log = log_
+        self._owner_limit = OwnerLimit(last_message, exact_limit, self._tell)
         self._indexes: list[TransactionIndex] = []
         self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
         self._listeners: set[Callable[[], None]] = set()
@@ -106,7 +116,7 @@ class TopicTransactions:
     @property
     def used(self) -> bool:
         """Whether the topic has messages of transactions, as far as anybody has read."""
-        return bool(self._indexes)
+        return bool(self._indexes) or self._owner_limit.held
 
     @property
     def open_transactions(self) -> int:
@@ -120,6 +130,26 @@ class TopicTransactions:
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""
         self._listeners.discard(listener)
+
+    def guard(self) -> None:
+        """From now on deliver nothing before the owner does: the cluster has transactions."""
+        self._owner_limit.active = True
+
+    def told(self, position: Position) -> None:
+        """The owner has said that consumers may read up to a position."""
+        self._owner_limit.told(position)
+
+    def permitted(self, entries: list[TopicEntry]) -> list[TopicEntry]:
+        """Those of the next entries, of which there is one at least, that the owner would deliver now.
+
+        For the others it is asked: when it permits more the listeners are called.
+        """
+        limit = self._owner_limit
+        wanted = entries[-1].position
+        if limit.allows(wanted):
+            return entries
+        limit.want(wanted, self._log.chain.limit or wanted)
+        return [entry for entry in entries if limit.allows(entry.position)]
 
     def index(self, start: Position) -> TransactionIndex:
         """An index that was shown every entry from a position on, or will be.
@@ -159,6 +189,7 @@ class TopicTransactions:
         """Read no more."""
         for scan in self._scans.values():
             scan.cancel()
+        self._owner_limit.close()
         self._listeners.clear()
 
     def _drop(self, index: TransactionIndex) -> None:
@@ -195,5 +226,8 @@ class TopicTransactions:
         if error is not None:
             log.error("%s: the search for markers of transactions failed", self._log.topic, exc_info=error)
             return
+        self._tell()
+
+    def _tell(self) -> None:
         for listener in list(self._listeners):
             listener()

@@ -19,6 +19,9 @@ _CHECKSUM_MAGIC = b"\x0e\x01"
 _CHECKSUM_BYTES = 6
 _SIZE_BYTES = 4
 
+_REQUIRED = ("producer_name", "sequence_id", "publish_time")
+"""Without these no broker takes metadata for such (PulsarApi.proto)."""
+
 
 class StoredMessage(NamedTuple):
     """What a dispatcher needs to know of an entry.
@@ -75,6 +78,8 @@ def decode_stored(payload: bytes) -> StoredMessage:
         size = int.from_bytes(payload[len(_BROKER_METADATA_MAGIC) : skip], "big")
         payload = payload[skip + size :]
     metadata = decode_metadata(payload)
+    if not all(map(metadata.HasField, _REQUIRED)):
+        raise MalformedFrameError("message metadata without what every producer writes")
     marker = metadata.HasField("marker_type")
     return StoredMessage(
         payload,

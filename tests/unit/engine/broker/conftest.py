@@ -22,7 +22,9 @@ class Topic:
     def write(self, messages=1, *, marker=False, key=None, deliver_at=0, chunk=None):
         ledger_id = max(self.ledgers)
         entries = self.ledgers[ledger_id]
-        metadata = MessageMetadata(producer_name="p", num_messages_in_batch=messages)
+        metadata = MessageMetadata(
+            producer_name="p", sequence_id=len(entries), publish_time=1, num_messages_in_batch=messages
+        )
         if marker:
             metadata.marker_type = MarkerType.TXN_COMMIT
         if key is not None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+from typing import ClassVar
+
 import pytest
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
@@ -7,7 +10,8 @@ from readonly_engine.broker.dispatch.make import DispatchSettings, make_dispatch
 from readonly_engine.broker.dispatch.multiple import UnackedLimits
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-from readonly_engine.broker.owner_settings import batch_acks_of, settings_of
+from readonly_engine.broker.owner_settings import OwnerSettings, batch_acks_of, settings_of, transactions_of
+from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST
 from readonly_engine.wire.commands import NO_EPOCH
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
@@ -32,6 +36,34 @@ def test_what_is_not_known_is_as_in_a_stock_broker(unknown):
 def test_batch_acks_are_on_only_where_the_brokers_say_so(value, on):
     assert batch_acks_of({"acknowledgmentAtBatchIndexLevelEnabled": value}) == on
     assert not batch_acks_of({})
+
+
+def test_a_cluster_has_transactions_where_its_brokers_say_so():
+    assert transactions_of({"transactionCoordinatorEnabled": "true"})
+    assert not transactions_of({"transactionCoordinatorEnabled": "false"})
+    assert not transactions_of({})
+
+
+def test_messages_may_be_kept_back_where_brokers_say_so_or_nothing_at_all():
+    class Brokers:
+        answers: ClassVar = [None, {}, None, {"transactionCoordinatorEnabled": "true"}]
+
+        async def configuration(self):
+            answer = self.answers.pop(0)
+            if answer is None:
+                raise OwnerUnavailableError("not now")
+            return answer
+
+    async def run():
+        settings = OwnerSettings(Brokers())
+        assert await settings.transactions()
+        assert await settings.transactions(), "not asked again so soon"
+        assert not await settings.transactions(0)
+        assert not await settings.transactions(0), "what was known counts while nobody answers"
+        assert await settings.transactions(0)
+        assert not Brokers.answers
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,14 @@ def test_a_redelivery_is_not_what_others_get(entry):
     assert one.frame(0, -1) is first
 
 
-def test_an_entry_that_is_no_message_is_passed_on_as_it_is():
-    strange = TopicEntry(Entry(4, 7, 6, 100, b"not a message"))
-    assert (strange.payload, strange.messages, strange.marker) == (b"not a message", 1, False)
-    assert strange.frame(0, -1).endswith(b"not a message")
+@pytest.mark.parametrize("payload", [b"", b"not a message", b"\x0e\x01abcd\0\0\0\x04\xff\xff\xff\xff", bytes(4)])
+def test_an_entry_that_is_no_message_is_for_nobody_as_at_the_owner(payload):
+    strange = TopicEntry(Entry(4, 7, 6, 100, payload))
+    assert (strange.payload, strange.messages, strange.marker, strange.txn) == (payload, 1, True, None)
 
 
 def test_a_marker_is_known():
-    encoded = MessageMetadata(producer_name="p", marker_type=MarkerType.TXN_COMMIT).SerializeToString()
+    encoded = MessageMetadata(
+        producer_name="p", sequence_id=0, publish_time=1, marker_type=MarkerType.TXN_COMMIT
+    ).SerializeToString()
     assert TopicEntry(Entry(4, 7, 6, 100, len(encoded).to_bytes(4, "big") + encoded)).marker

@@ -22,7 +22,7 @@ MESSAGE, COMMIT, ABORT = None, MarkerType.TXN_COMMIT, MarkerType.TXN_ABORT
 
 
 def entry(position, txn=None, marker=None):
-    metadata = MessageMetadata(producer_name="p")
+    metadata = MessageMetadata(producer_name="p", sequence_id=position[1], publish_time=1)
     if txn is not None:
         metadata.txnid_most_bits, metadata.txnid_least_bits = 1, txn
     if marker is not None:
@@ -169,6 +169,15 @@ class GrowingLog:
         return [one for one in self.entries[: self.written] if one.position >= first][: min(count, 3)]
 
 
+async def says_nothing():
+    return None
+
+
+def transactions_of(log):
+    """Of a cluster that has none, as far as is known: the owner is not asked."""
+    return TopicTransactions(log, says_nothing, says_nothing)
+
+
 def everything(log, transactions, start, positions):
     """The positions that a subscription would deliver of these."""
     index = transactions.index(start)
@@ -186,7 +195,7 @@ def everything(log, transactions, start, positions):
 def test_what_a_subscription_delivers_is_what_is_committed_before_the_first_open_transaction(topic, data):
     async def run():
         log = GrowingLog(topic.entries)
-        transactions = TopicTransactions(log)
+        transactions = transactions_of(log)
         called = asyncio.Event()
         transactions.listen(called.set)
         start = Position(0, 0)
@@ -224,7 +233,7 @@ def test_nothing_is_read_beyond_what_is_wanted_where_no_transaction_is_open():
     async def run():
         log = GrowingLog([entry((0, n)) for n in range(1000)])
         log.write_up_to(1000)
-        transactions = TopicTransactions(log)
+        transactions = transactions_of(log)
         called = asyncio.Event()
         transactions.listen(called.set)
         index = transactions.index(Position(0, 10))
@@ -246,7 +255,7 @@ def test_a_read_that_fails_is_tried_again(monkeypatch):
         log = GrowingLog([entry((0, 0), 1), entry((0, 1), 1, COMMIT)])
         log.write_up_to(2)
         log.failures = 3
-        transactions = TopicTransactions(log)
+        transactions = transactions_of(log)
         called = asyncio.Event()
         transactions.listen(called.set)
         index = transactions.index(Position(0, 0))
@@ -260,7 +269,7 @@ def test_a_read_that_fails_is_tried_again(monkeypatch):
 @pytest.mark.parametrize(("older", "newer", "shared"), [(0, 5, False), (5, 0, True), (3, 3, True)])
 def test_subscriptions_share_an_index_that_reaches_back_far_enough(older, newer, shared):
     async def run():
-        transactions = TopicTransactions(GrowingLog([entry((0, n)) for n in range(10)]))
+        transactions = transactions_of(GrowingLog([entry((0, n)) for n in range(10)]))
         first = transactions.index(Position(0, newer))
         assert transactions.used
         assert (transactions.index(Position(0, older)) is first) == shared
@@ -271,7 +280,7 @@ def test_subscriptions_share_an_index_that_reaches_back_far_enough(older, newer,
 def test_an_older_index_that_has_caught_up_serves_both():
     async def run():
         entries = [entry((0, n)) for n in range(10)]
-        transactions = TopicTransactions(GrowingLog(entries))
+        transactions = transactions_of(GrowingLog(entries))
         late = transactions.index(Position(0, 5))
         early = transactions.index(Position(0, 0))
         late.feed(entries[5:8])
@@ -279,5 +288,35 @@ def test_an_older_index_that_has_caught_up_serves_both():
         early.feed(entries[:8])
         assert transactions.index(Position(0, 5)) is early
         assert transactions.index(Position(0, 0)) is early
+
+    asyncio.run(run())
+
+
+def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_what_it_has_said_before():
+    async def run():
+        entries = [entry((0, n)) for n in range(10)]
+        log = GrowingLog(entries)
+        log.write_up_to(10)
+        answers = [Position(0, 7)]
+
+        async def last():
+            return answers[0]
+
+        transactions = TopicTransactions(log, last, says_nothing)
+        assert transactions.permitted(entries) == entries, "no transactions so far"
+        transactions.told(Position(0, 4))
+        transactions.guard()
+        told = asyncio.Event()
+        transactions.listen(told.set)
+        assert transactions.permitted(entries[:5]) == entries[:5]
+        assert not told.is_set()
+        assert transactions.permitted(entries) == entries[:5]
+        await asyncio.wait_for(told.wait(), 5)
+        assert transactions.permitted(entries) == entries[:8]
+        told.clear()
+        answers[0] = Position(0, 9)
+        await asyncio.wait_for(told.wait(), 5)
+        assert transactions.permitted(entries) == entries
+        transactions.close()
 
     asyncio.run(run())

@@ -11,6 +11,9 @@ from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.message import decode_metadata, decode_stored
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 
+PRODUCED = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
+"""What no message is without."""
+
 
 def stored(metadata, body=b"body", *, checksum=True, broker_metadata=None):
     encoded = metadata.SerializeToString()
@@ -55,28 +58,28 @@ def test_the_brokers_own_metadata_is_taken_off_and_the_rest_left_as_it_is(checks
     "kind", [MarkerType.TXN_COMMIT, MarkerType.TXN_ABORT, MarkerType.REPLICATED_SUBSCRIPTION_UPDATE]
 )
 def test_a_marker_is_known(kind):
-    assert decode_stored(stored(MessageMetadata(producer_name="p", marker_type=kind))).marker
+    assert decode_stored(stored(MessageMetadata(**PRODUCED, marker_type=kind))).marker
 
 
 def test_a_message_of_a_transaction_is_known_and_its_marker_is_a_marker():
     ids = {"txnid_least_bits": 0, "txnid_most_bits": 0}
-    found = decode_stored(stored(MessageMetadata(producer_name="p", **ids)))
+    found = decode_stored(stored(MessageMetadata(**PRODUCED, **ids)))
     assert (found.in_transaction, found.marker) == (True, False)
-    found = decode_stored(stored(MessageMetadata(producer_name="p", marker_type=MarkerType.TXN_COMMIT, **ids)))
+    found = decode_stored(stored(MessageMetadata(**PRODUCED, marker_type=MarkerType.TXN_COMMIT, **ids)))
     assert (found.in_transaction, found.marker) == (False, True)
     assert (found.txn, found.aborts) == ((0, 0), False)
-    found = decode_stored(stored(MessageMetadata(producer_name="p", marker_type=MarkerType.TXN_ABORT, **ids)))
+    found = decode_stored(stored(MessageMetadata(**PRODUCED, marker_type=MarkerType.TXN_ABORT, **ids)))
     assert (found.txn, found.aborts) == ((0, 0), True)
-    half = decode_stored(stored(MessageMetadata(producer_name="p", txnid_most_bits=3)))
+    half = decode_stored(stored(MessageMetadata(**PRODUCED, txnid_most_bits=3)))
     assert (half.txn, half.in_transaction) == (None, False)
 
 
 def test_a_delayed_message_says_until_when():
-    assert decode_stored(stored(MessageMetadata(producer_name="p", deliver_at_time=1234))).deliver_at == 1234
+    assert decode_stored(stored(MessageMetadata(**PRODUCED, deliver_at_time=1234))).deliver_at == 1234
 
 
 def test_without_a_batch_it_is_one_message():
-    assert decode_stored(stored(MessageMetadata(producer_name="p"))).messages == 1
+    assert decode_stored(stored(MessageMetadata(**PRODUCED))).messages == 1
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,13 @@ def test_without_a_batch_it_is_one_message():
 def test_an_entry_without_metadata_is_the_named_error(payload):
     with pytest.raises(MalformedFrameError):
         decode_stored(payload)
+
+
+@pytest.mark.parametrize("missing", list(PRODUCED))
+def test_metadata_without_what_every_producer_writes_is_the_named_error(missing):
+    fields = {name: value for name, value in PRODUCED.items() if name != missing}
+    with pytest.raises(MalformedFrameError, match="what every producer writes"):
+        decode_stored(stored(MessageMetadata(**fields)))
 
 
 def test_metadata_that_is_cut_off_is_the_named_error():

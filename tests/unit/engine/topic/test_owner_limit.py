@@ -1,0 +1,204 @@
+"""The owner's limit: nothing is let through before the owner has said so, and everything is once it would say so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.topic.owner_limit import EXACT_S, SPACING_S, LimitAsking, OwnerLimit
+from readonly_engine.topic.position import EARLIEST, Position
+
+DEADLINE_S = 10
+
+
+def at(entry_id):
+    return Position(1, entry_id)
+
+
+def test_nothing_is_asked_while_nobody_waits():
+    asking = LimitAsking()
+    assert asking.due() is None
+    asking.told(at(5), 0)
+    asking.want(at(5), at(9), 1)
+    assert asking.due() is None
+    assert asking.limit == at(5)
+
+
+def test_who_waits_first_has_the_owner_asked_at_once_and_the_cheap_question():
+    asking = LimitAsking()
+    asking.want(at(3), at(3), 100)
+    assert asking.due() <= 100
+    assert not asking.begin(100)
+    assert asking.told(at(3), 100.001)
+    assert asking.due() is None
+
+
+def test_while_the_tail_moves_questions_keep_their_distance():
+    asking, now, questions = LimitAsking(), 100.0, []
+    for entry_id in range(1000):
+        asking.want(at(entry_id), at(entry_id), now)
+        if asking.due() <= now:
+            assert not asking.begin(now), "an owner that answers in time is not asked for more"
+            questions.append(now)
+            asking.told(at(entry_id), now + 0.0005)
+        now += 0.001
+    assert 1 / SPACING_S[0] / 2 < len(questions) <= 1 / SPACING_S[0] + 1
+
+
+def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_question_and_to_longer_and_longer_waits():
+    asking, now = LimitAsking(), 100.0
+    asking.want(at(3), at(3), now)
+    asking.begin(now)
+    asking.told(at(1), now)
+    waits = []
+    for _ in range(12):
+        due = asking.due()
+        waits.append(due - now)
+        now = due
+        assert asking.begin(now)
+        asking.told(at(1), now, exact=True)
+    assert waits[0] == pytest.approx(EXACT_S[0])
+    assert waits == sorted(waits)
+    assert waits[-1] == pytest.approx(EXACT_S[1])
+    assert asking.held
+
+
+def test_what_comes_at_the_tail_may_be_the_end_of_the_transaction():
+    asking, now = LimitAsking(), 100.0
+    asking.want(at(3), at(3), now)
+    asking.begin(now)
+    for _ in range(10):
+        now = asking.due()
+        asking.begin(now)
+    quiet = asking.due()
+    asking.want(at(3), at(4), now + 0.5)
+    assert asking.due() < now + 0.5 < quiet
+    assert not asking.begin(now + 0.5)
+    assert asking.due() == quiet
+
+
+def test_markers_at_the_end_are_no_sign_of_a_transaction_that_is_open():
+    asking = LimitAsking()
+    asking.want(at(4), at(4), 100)
+    asking.begin(100)
+    asking.told(at(3), 100)
+    assert asking.begin(asking.due())
+    asking.told(at(4), 101, exact=True)
+    assert not asking.held
+    assert asking.due() is None
+
+
+def test_an_older_answer_takes_nothing_back():
+    asking = LimitAsking()
+    assert asking.told(at(5), 0)
+    assert not asking.told(at(4), 1)
+    assert asking.limit == at(5)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["write", "hold", "release", "wait"]), st.floats(0, 0.2)), max_size=40))
+def test_every_entry_is_let_through_as_soon_as_the_owner_lets_it_and_never_before(steps):
+    """The owner holds entries back from some point on, or nothing; its last message is never beyond its exact limit."""
+    asking, now, tail, held_from = LimitAsking(), 100.0, 0, None
+
+    def limit():
+        return tail if held_from is None else held_from - 1
+
+    def ask_until(end):
+        nonlocal now
+        while (due := asking.due()) is not None and due <= end:
+            now = max(now, due)
+            exact = asking.begin(now)
+            asking.told(at(limit()), now, exact=exact)
+            assert asking.limit <= at(limit())
+        now = end
+
+    for step, seconds in steps:
+        if step == "write":
+            tail += 1
+        elif step == "hold" and held_from is None:
+            tail += 1
+            held_from = tail
+        elif step == "release":
+            held_from = None
+        asking.want(at(tail), at(tail), now)
+        assert asking.limit <= at(tail)
+        ask_until(now + seconds)
+    held_from = None
+    ask_until(now + 2 * EXACT_S[1])
+    assert asking.limit == (at(tail) if steps else EARLIEST)
+    assert asking.due() is None
+
+
+class Owner:
+    """How far it lets read, and which questions it was asked."""
+
+    def __init__(self):
+        self.last = self.exact = EARLIEST
+        self.asked = []
+        self.moved = asyncio.Event()
+        self.limit = OwnerLimit(self.say_last, self.say_exact, self.moved.set)
+        self.limit.active = True
+
+    async def say_last(self):
+        self.asked.append("last")
+        return self.last
+
+    async def say_exact(self):
+        self.asked.append("exact")
+        return self.exact
+
+    async def lets(self, position):
+        async with asyncio.timeout(DEADLINE_S):
+            while not self.limit.allows(position):
+                self.moved.clear()
+                await self.moved.wait()
+
+
+def test_entries_wait_for_the_owner_and_those_who_wait_are_told():
+    async def run():
+        owner = Owner()
+        assert not owner.limit.allows(at(2))
+        owner.limit.want(at(2), at(2))
+        owner.last = at(2)
+        await owner.lets(at(2))
+        assert owner.asked == ["last"]
+        owner.limit.want(at(3), at(3))
+        owner.exact = at(3)  # a marker, which is no message
+        await owner.lets(at(3))
+        assert owner.asked[-1] == "exact"
+        owner.limit.want(at(4), at(4))
+        owner.limit.told(at(4))  # by itself
+        await owner.lets(at(4))
+        owner.limit.close()
+
+    asyncio.run(run())
+
+
+def test_where_the_exact_question_has_no_answer_the_other_is_asked_again():
+    async def run():
+        owner = Owner()
+        owner.exact = None
+        owner.limit.want(at(2), at(2))
+        async with asyncio.timeout(DEADLINE_S):
+            while "exact" not in owner.asked:
+                await asyncio.sleep(0)
+        owner.last = at(2)
+        await owner.lets(at(2))
+        assert not owner.limit.held
+        owner.limit.close()
+
+    asyncio.run(run())
+
+
+def test_where_the_cluster_has_no_transactions_everything_goes_and_nobody_is_asked():
+    async def run():
+        owner = Owner()
+        owner.limit.active = False
+        assert owner.limit.allows(at(1 << 40))
+        owner.limit.told(at(1))
+        assert not owner.moved.is_set()
+        assert owner.asked == []
+
+    asyncio.run(run())
