@@ -14,6 +14,7 @@ from readonly_engine.relay.consumer import RelayedConsumer
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of, command_name, encode_command
 from readonly_engine.wire.errors import WireError
+from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.wire.message import decode_stored
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -94,7 +95,14 @@ class Consumer:
     # What the client does
 
     def joined(self, subscription: Subscription) -> None:
-        """The consumer is in its subscription; what the owner said of it before counts now."""
+        """The consumer is in its subscription; what the owner said of it before counts now.
+
+        Raises:
+            OwnerUnavailableError: meanwhile it was sent away, or closed by the owner, who may have another cursor now.
+        """
+        if self.left or not self.in_step:
+            self.connection.broker.topics.leave(subscription, self)
+            raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
         self.subscription = subscription
         if self._active is not None:
             subscription.active_changed(self, active=self._active)

@@ -32,7 +32,7 @@ class CursorCopy:
         self.mark_delete = mark_delete
 
     def load_holes(self, ranges: Iterable[tuple[Position, Position]]) -> None:
-        """Take the owner's individually deleted messages: ranges (lower, upper]."""
+        """Take what is acked at the owner: ranges (lower, upper], such as its individually deleted messages."""
         for lower, upper in ranges:
             self._acked.add_range(max(lower, self.mark_delete), upper)
         self._advance()

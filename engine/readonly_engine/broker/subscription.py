@@ -83,7 +83,7 @@ class Subscription:
         rates: limits on what is delivered, each with what it is shared with.
         transactions: of the topic.
         state: where the owner says that the subscription stands, and how far it lets consumers read.
-        holes: the owner's individually deleted messages: ranges (lower, upper].
+        holes: what is acked at the owner: ranges (lower, upper].
         holes_now: asks the owner for them.
         batches: batches that are acked in part, with the bits of the messages that are not.
         batches_now: asks for those that other brokers of the pool know of.

@@ -21,6 +21,7 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
 from readonly_engine.topic.compacted import CompactedLog, find_compaction
 from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.position import EARLIEST
 from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.errors import WireError
 
@@ -335,8 +336,12 @@ class ServedTopics:
             served.transactions.guard()
 
     async def _holes(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
-        """What is acked behind the mark-delete position, as the owner has it now."""
-        return await self._admin.holes(topic, subscribe.subscription) if subscribe.durable else []
+        """What is acked, as the owner has it now."""
+        if not subscribe.durable:
+            return []
+        acked = await self._admin.acked(topic, subscribe.subscription)
+        # A reader of the compacted topic may have to begin before the owner's cursor.
+        return [reach for reach in acked if reach[0] != EARLIEST] if subscribe.read_compacted else acked
 
     async def _left_batches(
         self, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings

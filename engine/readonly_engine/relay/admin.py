@@ -15,7 +15,7 @@ from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.relay.shared_asking import SharedAsking
 from readonly_engine.tls import Reloaded
-from readonly_engine.topic.position import Position
+from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,12 @@ def parse_holes(text: str) -> list[tuple[Position, Position]]:
     return [(Position(int(a), int(b)), Position(int(c), int(d))) for a, b, c, d in _RANGE.findall(text)]
 
 
+def acked_in(cursor: dict[str, Any]) -> list[tuple[Position, Position]]:
+    """What is acked, as ranges (lower, upper], of a cursor in a topic's internal statistics."""
+    up_to = f"({EARLIEST.ledger_id}:{EARLIEST.entry_id}..{cursor.get('markDeletePosition')}]"
+    return parse_holes(f"{up_to},{cursor.get('individuallyDeletedMessages', '')}")
+
+
 class AdminClient:
     """Asks the admin API.
 
@@ -62,8 +68,8 @@ class AdminClient:
         self._session: aiohttp.ClientSession | None = None
         self._asking: SharedAsking[dict[str, Any]] = SharedAsking()
 
-    async def holes(self, topic: TopicName, subscription: str) -> list[tuple[Position, Position]]:
-        """What of a subscription is acked behind its mark-delete position: ranges (lower, upper].
+    async def acked(self, topic: TopicName, subscription: str) -> list[tuple[Position, Position]]:
+        """What of a subscription is acked, all at one moment: ranges (lower, upper], the first up to the mark-delete position.
 
         The admin API is the only place that has the owner's present state of these; it costs the owner one internalStats, which
         tells of all subscriptions, so that those who ask together share it.
@@ -72,7 +78,7 @@ class AdminClient:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
         cursor = await self._cursor(topic, subscription)
-        return parse_holes(cursor.get("individuallyDeletedMessages", ""))
+        return acked_in(cursor)
 
     async def cursor_version(self, topic: TopicName, subscription: str) -> str:
         """Changes whenever the owner stores where a subscription stands.

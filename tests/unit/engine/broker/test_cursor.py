@@ -30,6 +30,18 @@ def test_the_mark_delete_position_moves_over_the_end_of_ledgers_also_empty_ones(
     assert cursor.mark_delete == first
 
 
+def test_what_the_owner_has_acked_since_it_said_where_the_cursor_stands_is_taken(topic):
+    for _ in range(6):
+        topic.write()
+    cursor = CursorCopy(topic.chain, Position(1, 1))
+    cursor.load_holes([(EARLIEST, Position(1, 3)), (Position(1, 4), Position(1, 5))])
+    assert cursor.mark_delete == (1, 3)
+    assert cursor.first_unacked() == (1, 4)
+    assert cursor.has_holes
+    cursor.load_holes([(EARLIEST, Position(1, 2))])
+    assert cursor.mark_delete == (1, 3), "an older answer"
+
+
 def test_the_owners_holes_are_taken_and_those_it_has_passed_are_not(topic):
     for _ in range(6):
         topic.write()
