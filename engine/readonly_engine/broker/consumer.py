@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.consumer_stats import Served, complete
 from readonly_engine.broker.dispatch.make import MULTIPLE, make_receiver
 from readonly_engine.broker.moves import close_consumer
 from readonly_engine.broker.passage import Passage
+from readonly_engine.broker.rates import Rates
 from readonly_engine.relay.consumer import RelayedConsumer
+from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of, command_name, encode_command
 from readonly_engine.wire.errors import WireError
-from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.wire.message import decode_stored
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.consumer import OwnerState
+    from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +88,7 @@ class Consumer:
         self.messages = 0
         self.bytes = 0
         self._active: bool | None = None
+        self._rates: Rates[None] | None = None  # of few consumers: most clients never ask
         self._told_end = False
         self._newest_ledger = -1
         self.in_step = True
@@ -151,6 +156,18 @@ class Consumer:
         self.messages += messages
         self.bytes += len(frame)
         self.connection.send(frame)
+
+    def complete_stats(self, answer: CommandConsumerStatsResponse) -> None:
+        """Put what is counted here into the owner's answer to CONSUMER_STATS."""
+        passage, receiver = self.passage, self.receiver
+        if passage is not None:
+            complete(answer, self.connection.peer, passage.permits, None)
+            return
+        if self._rates is None:
+            self._rates = Rates()
+        rate = self._rates.of(None, self.messages, self.bytes, time.monotonic())
+        served = Served(rate, receiver.unacked, receiver.blocked)
+        complete(answer, self.connection.peer, receiver.permits, served)
 
     def leave(self) -> None:
         """Be counted nowhere any more, and get nothing; the twin at the owner is closed by the caller."""

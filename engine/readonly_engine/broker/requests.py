@@ -82,6 +82,8 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
     if answer.type == BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE and subscription is not None:
         last = answer.get_last_message_id_response.last_message_id
         subscription.confirm(Position(last.ledger_id, last.entry_id))
+    elif answer.type == BaseCommand.CONSUMER_STATS_RESPONSE:
+        consumer.complete_stats(answer.consumer_stats_response)
     elif answer.type == BaseCommand.SUCCESS and command.type in _CLOSING:
         if command.type == BaseCommand.UNSUBSCRIBE:
             client.drop_consumer(consumer)

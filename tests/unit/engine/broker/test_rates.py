@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from readonly_engine.http.rates import Rate, Rates
+from readonly_engine.broker.rates import Rate, Rates
 
 
 def test_a_rate_is_that_since_the_last_time_it_was_asked_for():

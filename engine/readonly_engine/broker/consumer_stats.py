@@ -1,0 +1,42 @@
+"""CONSUMER_STATS: the owner answers for a consumer's twin, which gets no messages; what this broker counts is put in here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.rates import Rate
+    from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
+
+
+class Served(NamedTuple):
+    """What the broker that dispatches to a consumer knows of it.
+
+    Attributes:
+        rate: of messages to it.
+        unacked: messages that it has not acked; of Shared and Key_Shared only, as at an owner.
+        blocked: whether it gets none because of these.
+    """
+
+    rate: Rate
+    unacked: int
+    blocked: bool
+
+
+def complete(answer: CommandConsumerStatsResponse, address: str, permits: int, served: Served | None) -> None:
+    """Put into an owner's answer what only this side knows, so that the client sees what it would see at an owner.
+
+    Args:
+        answer: the owner's, or that of the broker of the pool which serves the consumer.
+        address: the client's, HOST:PORT.
+        permits: how many messages the client waits for.
+        served: what is known where the consumer is dispatched to; None where it passes through, and the answer says it.
+    """
+    if answer.HasField("error_code"):
+        return
+    answer.address = f"/{address}"  # as Java writes it
+    answer.available_permits = permits
+    if served is not None:
+        answer.msg_rate_out, answer.msg_throughput_out = served.rate
+        answer.unacked_messages = served.unacked
+        answer.blocked_consumer_on_unacked_msgs = served.blocked
