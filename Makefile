@@ -62,7 +62,7 @@ types: $(STAMP) ## mypy, strict
 
 .PHONY: crds
 crds: $(STAMP) ## make the custom resource definitions again from the operator's typed specs
-	@$(PY) -m readonly_operator.crds crds
+	@$(PY) -m readonly_operator.crds crds charts/pulsar-readonly/crds
 
 WIRE := engine/readonly_engine/wire
 .PHONY: proto

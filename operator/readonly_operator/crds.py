@@ -150,17 +150,19 @@ class _Plain(yaml.SafeDumper):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the definitions into a folder.
+    """Write the definitions into folders.
 
     Returns:
-        The exit status: 1 when the folder cannot be written to.
+        The exit status: 1 when a folder cannot be written to.
     """
     parser = argparse.ArgumentParser(prog="python -m readonly_operator.crds", description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("crds"), help="(default: crds)")
-    folder = parser.parse_args(argv).folder
+    parser.add_argument("folder", nargs="+", type=Path, help="they are written there, for example crds")
+    folders = parser.parse_args(argv).folder
+    made = files()
     try:
-        for name, text in files().items():
-            (folder / name).write_text(text, encoding="utf-8")
+        for folder in folders:
+            for name, text in made.items():
+                (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         sys.stderr.write(f"python -m readonly_operator.crds: {error}\n")
         return 1

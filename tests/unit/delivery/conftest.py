@@ -1,0 +1,70 @@
+"""Helm, kubectl and promtool: the devstack's, which are locked; else this machine's; else they are built now."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from devstack.kube import programs
+from devstack.kube.layout import default_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMESPACE = "pulsar-readonly-system"
+KUBERNETES = "1.36"
+"""What charts are rendered for: without a cluster Helm asks for a version that depends on how it was built."""
+
+
+def program(name: str, build: programs.Build) -> str:
+    layout = default_layout()
+    if not build.folder(layout).exists() and (found := shutil.which(name)):
+        return found
+    return str(programs.ensure(layout, build) / name)
+
+
+def run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="session")
+def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
+    path = program("helm", programs.HELM)
+    return lambda *arguments: run(path, *arguments)
+
+
+@pytest.fixture(scope="session")
+def kustomize() -> Callable[[str], list[dict]]:
+    """The objects of a kustomization."""
+    path = program("kubectl", programs.KUBE)
+
+    def render(folder: str) -> list[dict]:
+        done = run(path, "kustomize", str(ROOT / folder))
+        assert done.returncode == 0, done.stderr
+        return list(yaml.safe_load_all(done.stdout))
+
+    return render
+
+
+@pytest.fixture
+def template(helm) -> Callable[..., list[dict]]:
+    """The objects that the chart renders: values as --set takes them, options of helm template."""
+
+    def render(*values: str, options: tuple[str, ...] = ()) -> list[dict]:
+        done = template_run(helm, *values, options=options)
+        assert done.returncode == 0, done.stderr
+        return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+    return render
+
+
+def template_run(helm, *values: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    chosen = [part for value in values for part in ("--set", value)]
+    chart = str(ROOT / "charts" / "pulsar-readonly")
+    return helm("template", "release", chart, "--namespace", NAMESPACE, "--kube-version", KUBERNETES, *chosen, *options)

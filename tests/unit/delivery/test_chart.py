@@ -1,0 +1,171 @@
+"""The chart renders what manifests/ holds, and refuses values that it does not know."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+import yaml
+from readonly_operator.command import parser
+from readonly_operator.settings import Settings
+
+from tests.unit.delivery.conftest import NAMESPACE, ROOT, template_run
+
+CHART = ROOT / "charts" / "pulsar-readonly"
+HELMS_OWN = (
+    "helm.sh/chart",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/version",
+)
+
+
+def by_name(objects: list[dict]) -> dict[tuple[str, str, str], dict]:
+    """Objects by kind, namespace and name, without the labels that Helm's conventions add."""
+    found = {}
+    for one in objects:
+        metadata = one["metadata"]
+        for label in HELMS_OWN:
+            metadata["labels"].pop(label, None)
+        found[one["kind"], metadata.get("namespace", ""), metadata["name"]] = one
+    assert len(found) == len(objects)
+    return found
+
+
+def pod(objects: list[dict]) -> dict:
+    return next(one for one in objects if one["kind"] == "Deployment")["spec"]["template"]["spec"]
+
+
+def container(objects: list[dict]) -> dict:
+    return pod(objects)["containers"][0]
+
+
+def test_lint(helm):
+    done = helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_chart_renders_what_the_manifests_hold(template, kustomize):
+    manifests = [one for one in kustomize("manifests") if one["kind"] not in {"CustomResourceDefinition", "Namespace"}]
+    assert by_name(template()) == by_name(manifests)
+
+
+def test_the_definitions_are_those_of_crds():
+    files = {path.name: path.read_text() for path in (ROOT / "crds").glob("readonly*.yaml")}
+    assert {path.name: path.read_text() for path in (CHART / "crds").iterdir()} == files, "run: make crds"
+
+
+def test_the_version_is_the_projects():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == project["version"]
+
+
+def test_every_value_is_in_the_schema_and_has_its_type():
+    def walk(values: dict, schema: dict, path: str) -> None:
+        if "$ref" in schema:
+            schema = definitions[schema["$ref"].rpartition("/")[2]]
+        for name, value in values.items():
+            if "properties" in schema:
+                assert name in schema["properties"], f"{path}.{name}"
+                assert schema["additionalProperties"] is False, path
+                if isinstance(value, dict):
+                    walk(value, schema["properties"][name], f"{path}.{name}")
+        if "properties" in schema:
+            assert set(schema["properties"]) - {"global"} == set(values), path
+
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    definitions = schema["definitions"]
+    walk(yaml.safe_load((CHART / "values.yaml").read_text()), schema, "values")
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("replicaCount=2", "replicaCount"),
+        ("image.name=x", "name"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("image.digest=latest", "digest"),
+        ("namespaces=orders", "namespaces"),
+        ("namespaces={Orders}", "namespaces"),
+        ("log.level=trace", "level"),
+        ("settings.workers=-1", "workers"),
+        ("settings.resyncSeconds=often", "resyncSeconds"),
+        ("monitoring.podMonitor.interval=5", "interval"),
+        ("resources.cpu=1", "cpu"),
+        ("tolerations.key=x", "tolerations"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(helm, value, named):
+    done = template_run(helm, value)
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_one_namespace_needs_no_rights_in_others(template):
+    objects = template("namespaces={orders,billing}")
+    assert not [one for one in objects if one["kind"].startswith("ClusterRole")]
+    roles = {one["metadata"]["namespace"]: one["rules"] for one in objects if one["kind"] == "Role"}
+    everywhere = next(one for one in template() if one["kind"] == "ClusterRole")["rules"]
+    assert roles == {"orders": everywhere, "billing": everywhere}
+    for binding in (one for one in objects if one["kind"] == "RoleBinding"):
+        assert binding["metadata"]["namespace"] in roles
+        assert binding["subjects"][0]["namespace"] == NAMESPACE
+    arguments = container(objects)["args"]
+    assert "--all-namespaces" not in arguments
+    assert {"--namespace=orders", "--namespace=billing"} <= set(arguments)
+
+
+def test_images_by_tag_and_digest(template):
+    digest = "sha256:" + "0" * 64
+    assert container(template("image.repository=example.org/operator", "image.tag=x"))["image"] == (
+        "example.org/operator:x"
+    )
+    assert container(template(f"image.digest={digest}", "image.tag=x"))["image"] == f"pulsar-readonly/operator@{digest}"
+    assert pod(template("imagePullSecrets={a}"))["imagePullSecrets"] == [{"name": "a"}]
+
+
+def test_settings_become_flags_and_variables(template):
+    made = container(
+        template(
+            "engineImage=example.org/engine:1",
+            "log.level=debug",
+            "settings.resyncSeconds=2000000",
+            "settings.clusterDomain=k8s",
+        )
+    )
+    assert {"--engine-image=example.org/engine:1", "--log-level=debug"} <= set(made["args"])
+    assert {one["name"]: one["value"] for one in made["env"]} == {
+        "PULSAR_READONLY_RESYNC_SECONDS": "2000000",
+        "PULSAR_READONLY_CLUSTER_DOMAIN": "k8s",
+    }
+
+
+def test_every_setting_is_one_of_the_operator():
+    words = yaml.safe_load((CHART / "values.yaml").read_text())["settings"]
+    snake = {"".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word) for word in words}
+    assert snake <= set(Settings.__dataclass_fields__)
+
+
+def test_the_operator_understands_its_arguments(template):
+    for values in ((), ("namespaces={a,b}", "log.level=debug", "engineImage=x:1", "log.format=text")):
+        command, *arguments = container(template(*values))["args"]
+        assert command == "operator"
+        parser().parse_args(arguments)
+
+
+def test_what_schedules_the_pod_is_passed_on(template):
+    made = pod(
+        template("nodeSelector.disk=ssd", "tolerations[0].key=x", "priorityClassName=high", "affinity.nodeAffinity.a=b")
+    )
+    assert made["nodeSelector"] == {"disk": "ssd"}
+    assert made["tolerations"] == [{"key": "x"}]
+    assert made["priorityClassName"] == "high"
+    assert made["affinity"] == {"nodeAffinity": {"a": "b"}}
+
+
+def test_rights_and_account_can_be_given_by_others(template):
+    kinds = {one["kind"] for one in template("rbac.create=false", "serviceAccount.create=false")}
+    assert kinds == {"Deployment"}
+    assert pod(template("serviceAccount.create=false", "serviceAccount.name=mine"))["serviceAccountName"] == "mine"
