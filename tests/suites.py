@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-GROUPS: Final = (("tests/integration",), ("tests/unit", "tests/e2e"))
+LOCAL_KUBERNETES: Final = "tests/integration/test_kube_local.py"
+"""Looks for traces that a Kubernetes leaves on the machine: nothing that runs pods may run beside it."""
+
+GROUPS: Final = (
+    ("tests/integration", f"--ignore={LOCAL_KUBERNETES}"),
+    ("tests/unit", LOCAL_KUBERNETES, "tests/e2e"),
+)
 """What runs one after the other, in each of the processes. No two of them use the same servers."""
 
 COUNTED: Final = ("failures", "errors", "skipped")
