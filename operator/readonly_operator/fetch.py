@@ -1,4 +1,4 @@
-"""Small HTTP GETs with a deadline, for brokers of pools and for the writable cluster's admin API."""
+"""Small HTTP requests with a deadline, for brokers of pools and for the writable cluster's admin API."""
 
 from __future__ import annotations
 
@@ -7,15 +7,26 @@ import json
 import socket
 import time
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 MAX_BYTES = 8 * 1024 * 1024
 """More than any answer that is asked for here: a pool's bindings are limited by a ConfigMap's 1 MiB."""
 CHUNK = 64 * 1024
+REDIRECTS = 3
+"""The admin API sends a request on at most from the broker that was asked to the topic's owner."""
 
 
 class FetchError(Exception):
-    """There was no usable answer; the text says why, without the URL."""
+    """There was no usable answer; the text says why, without the URL.
+
+    Args:
+        text: why.
+        status: the HTTP status of the answer; 0 for no answer.
+    """
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 def get_json(url: str, timeout: float) -> Any:
@@ -26,13 +37,11 @@ def get_json(url: str, timeout: float) -> Any:
     """
     status, body = get(url, timeout)
     if status != http.client.OK:
-        text = " ".join(body.decode(errors="replace").split())[:200]
-        reason = http.client.responses.get(status, "")
-        raise FetchError(f"HTTP {status} {reason}".rstrip() + (f": {text}" if text else ""))
+        raise FetchError(_refusal(status, body), status)
     try:
         return json.loads(body)
     except ValueError:
-        raise FetchError("the answer is not JSON") from None
+        raise FetchError("the answer is not JSON", status) from None
 
 
 def get(url: str, timeout: float) -> tuple[int, bytes]:
@@ -41,6 +50,38 @@ def get(url: str, timeout: float) -> tuple[int, bytes]:
     Raises:
         FetchError: there is no answer, or it is too large or too slow.
     """
+    status, _, body = _exchange("GET", url, None, timeout)
+    return status, body
+
+
+def send(method: str, url: str, value: Any, timeout: float) -> bytes:
+    """Send JSON; redirections are followed, as Pulsar sends requests on to the broker that can serve them.
+
+    Args:
+        method: PUT, POST or DELETE.
+        url: where to.
+        value: JSON; None for no body.
+        timeout: seconds in all.
+
+    Returns:
+        The body of the answer.
+
+    Raises:
+        FetchError: there is no answer, or one that is no success.
+    """
+    deadline = time.monotonic() + timeout
+    body = None if value is None else json.dumps(value).encode()
+    for _ in range(REDIRECTS + 1):
+        status, location, answer = _exchange(method, url, body, max(0.1, deadline - time.monotonic()))
+        if status != http.client.TEMPORARY_REDIRECT or not location:
+            break
+        url = urljoin(url, location)
+    if not 200 <= status < 300:
+        raise FetchError(_refusal(status, answer), status)
+    return answer
+
+
+def _exchange(method: str, url: str, body: bytes | None, timeout: float) -> tuple[int, str, bytes]:
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -48,15 +89,25 @@ def get(url: str, timeout: float) -> tuple[int, bytes]:
         connection = kind(parts.hostname or "", parts.port, timeout=timeout)
     except ValueError as error:
         raise FetchError(str(error).lower()) from None
+    headers = {"Accept": "application/json", "Connection": "close"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        connection.request("GET", parts.path or "/", headers={"Accept": "application/json", "Connection": "close"})
+        connection.request(method, path, body=body, headers=headers)
         response = connection.getresponse()
-        body = _read(response, deadline)
+        answer = _read(response, deadline)
     except (OSError, http.client.HTTPException) as error:
         raise FetchError(explain(error)) from error
     finally:
         connection.close()
-    return response.status, body
+    return response.status, response.headers.get("Location") or "", answer
+
+
+def _refusal(status: int, body: bytes) -> str:
+    text = " ".join(body.decode(errors="replace").split())[:200]
+    reason = http.client.responses.get(status, "")
+    return f"HTTP {status} {reason}".rstrip() + (f": {text}" if text else "")
 
 
 def connect(host: str, port: int, timeout: float) -> None:

@@ -14,7 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from readonly_operator.fetch import FetchError, connect, get_json
+from readonly_operator.api.pool.explicit_lac import LAC_SETTING
+from readonly_operator.fetch import FetchError, connect, get, get_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,9 @@ RETRY_SECONDS = 10.0
 MAX_BROKERS = 200
 PULSAR_PORT = 6650
 ZOOKEEPER_PORT = 2181
-LAC_SETTING = "bookkeeperExplicitLacIntervalInMills"
+TLS_PORT = 6651
+HEALTH_SECONDS = 15.0
+"""A health check writes a message and reads it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +55,16 @@ def check(source: Source) -> SourceReport:
     problems = []
     brokers: list[str] = []
     try:
-        brokers = _active_brokers(source)
+        brokers = active_brokers(source)
     except FetchError as error:
         problems.append(f"adminUrl {source.admin_url}: {error}")
     problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url))
     problems += _unreachable("metadataStoreUrl", source.metadata_store_url, _store_addresses(source.metadata_store_url))
     intervals: list[tuple[str, int]] = []
     unasked: list[tuple[str, str]] = []
-    scheme = source.admin_url.partition("://")[0]
     for broker in sorted(brokers)[:MAX_BROKERS]:
         try:
-            intervals.append((broker, _lac_interval(f"{scheme}://{broker}")))
+            intervals.append((broker, lac_interval(source, broker)))
         except FetchError as error:
             unasked.append((broker, str(error)))
     return SourceReport(tuple(problems), tuple(intervals), tuple(unasked))
@@ -104,6 +106,13 @@ class SourceMonitor:
                 self._wake.set()
             return self._reports[source]
 
+    def refresh(self, source: Source) -> None:
+        """Check a cluster again now: its brokers have changed."""
+        with self._lock:
+            if source in self._due:
+                self._due[source] = time.monotonic()
+                self._wake.set()
+
     def keep(self, sources: set[Source]) -> None:
         """Forget clusters that no pool names any more."""
         with self._lock:
@@ -136,27 +145,65 @@ class SourceMonitor:
             self._changed(source)
 
 
-def _active_brokers(source: Source) -> list[str]:
-    # BrokersBase.getActiveBrokers: HOST:PORT of each active broker's web service
-    answer = get_json(f"{source.admin_url}/admin/v2/brokers", STEP_SECONDS)
-    if not isinstance(answer, list) or not all(isinstance(one, str) for one in answer):
-        raise FetchError("the answer is not a list of brokers; is this the admin API of Pulsar brokers?")
-    if not answer:
-        raise FetchError("no broker is active")
-    return [one.removeprefix("http://").removeprefix("https://") for one in answer]
+def active_brokers(source: Source) -> list[str]:
+    """HOST:PORT of the web service of each active broker (BrokersBase.getActiveBrokers).
+
+    Raises:
+        FetchError: no host of the admin URL tells.
+    """
+    reasons = []
+    for url in admin_urls(source):
+        try:
+            answer = get_json(f"{url}/admin/v2/brokers", STEP_SECONDS)
+        except FetchError as error:
+            reasons.append(str(error))
+            continue
+        if not isinstance(answer, list) or not all(isinstance(one, str) for one in answer):
+            reasons.append("the answer is not a list of brokers; is this the admin API of Pulsar brokers?")
+        elif not answer:
+            reasons.append("no broker is active")
+        else:
+            return [one.removeprefix("http://").removeprefix("https://") for one in answer]
+    raise FetchError(", ".join(dict.fromkeys(reasons)))
 
 
-def _lac_interval(base: str) -> int:
-    # BrokersBase.getRuntimeConfiguration: every setting of the asked broker as text
-    answer = get_json(f"{base}/admin/v2/brokers/configuration/runtime", STEP_SECONDS)
+def lac_interval(source: Source, broker: str) -> int:
+    """The explicit LAC interval that a broker (HOST:PORT) runs with (BrokersBase.getRuntimeConfiguration).
+
+    Raises:
+        FetchError: it does not tell.
+    """
+    answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS)
     try:
         return int(answer[LAC_SETTING])
     except (KeyError, TypeError, ValueError):
         raise FetchError(f"its runtime configuration has no {LAC_SETTING}") from None
 
 
+def health(source: Source, broker: str) -> None:
+    """Let a broker (HOST:PORT) check itself: it writes a message and reads it back (BrokersBase.healthCheck).
+
+    Raises:
+        FetchError: it is not healthy, or does not answer.
+    """
+    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health", HEALTH_SECONDS)
+    if status != 200:
+        raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
+
+
+def admin_urls(source: Source) -> list[str]:
+    """The admin URL, once for each of its hosts."""
+    scheme, _, hosts = source.admin_url.partition("://")
+    return [f"{scheme}://{host}" for host in hosts.rstrip("/").split(",")]
+
+
+def _scheme(source: Source) -> str:
+    return source.admin_url.partition("://")[0]
+
+
 def _service_addresses(url: str) -> list[tuple[str, int]]:
-    return _addresses(url.removeprefix("pulsar://").rstrip("/"), PULSAR_PORT)
+    scheme, _, hosts = url.partition("://")
+    return _addresses(hosts.rstrip("/"), TLS_PORT if scheme == "pulsar+ssl" else PULSAR_PORT)
 
 
 def _store_addresses(url: str) -> list[tuple[str, int]]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.source import LAC_SETTING
+from readonly_operator.api.pool.explicit_lac import LAC_SETTING, SUGGESTED_MS
 from readonly_operator.status import Condition, Truth, listed
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import ExplicitLac
     from readonly_operator.source import SourceReport
-
-SUGGESTED_MS = 200
-"""Suggested where the user says nothing: the newest message of an idle topic is then readable within about 0.4 s, for one small
-request per idle ledger (a ledger that gets entries sends none)."""
 
 
 def source_reachable(report: SourceReport | None) -> Condition:
@@ -34,8 +30,16 @@ def source_reachable(report: SourceReport | None) -> Condition:
     )
 
 
-def explicit_lac(report: SourceReport | None, wanted: ExplicitLac) -> Condition:
-    """ExplicitLac: whether every active writable broker sends explicit LACs, often enough; else what to set where."""
+def explicit_lac(report: SourceReport | None, wanted: ExplicitLac, managed: Condition | None = None) -> Condition:
+    """ExplicitLac: whether every active writable broker sends explicit LACs, often enough; else what to set where.
+
+    Args:
+        report: what the brokers say.
+        wanted: what the user wants.
+        managed: what managing has to say, which comes first; None for nothing.
+    """
+    if managed is not None:
+        return managed
     if report is None:
         return Condition("ExplicitLac", Truth.UNKNOWN, "NotChecked", "the writable cluster has not been checked yet")
     off = [broker for broker, interval in report.intervals_ms if interval <= 0]

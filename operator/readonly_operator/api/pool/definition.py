@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from readonly_operator.api.schema import Declared, Number, Rule
+from readonly_operator.api.schema import Declared, Number, Record, Rule
 from readonly_operator.api.status import AGE, Column, Reported, condition_column, status_schema
 
 DESCRIPTION = (
@@ -50,6 +50,15 @@ STATUS = status_schema(
         "lookupRevision": Declared(
             Reported(),
             "Name of the lookup redirection config that each broker is to hold; it changes whenever a binding does.",
+        ),
+        "explicitLac": Declared(
+            Record(
+                {
+                    "target": Declared(Reported(), "Where: NAMESPACE/CONFIGMAP/KEY."),
+                    "intervalMs": Declared(Number(), "The interval, in milliseconds."),
+                }
+            ),
+            "What the operator last set for this pool at the writable brokers, where it manages explicit LAC.",
         ),
     },
     "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (what brokers hold is "
