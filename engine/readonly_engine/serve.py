@@ -98,8 +98,8 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--lookup-unbound",
         choices=tuple(Unbound),
-        help="lookups of topics that are not bound: sent to the owner (Redirect, the default), served here by relaying "
-        "everything (Proxy), or refused (Reject)",
+        help="lookups of topics that are not bound: sent to the owner (redirect, the default), served here by relaying "
+        "everything (proxy), or refused (reject)",
     )
     add("--pool", metavar="NAME", help="brokers of one pool share its consumers out among them (default 'default')")
     add(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import http.client
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from readonly_operator.desired.lookup import Entry
 from readonly_operator.fetch import FetchError, get, get_json
 from readonly_operator.kinds import POD, Manifest
 from readonly_operator.names import ANNOTATION_BINDINGS_REVISION, PORT_HTTP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from readonly_operator.kube import Kube
     from readonly_operator.store import Store
@@ -24,8 +26,38 @@ WORDS = 300
 NUDGE_AGAIN_SECONDS = 2.0
 """A broker that holds the old config so long after the nudge was nudged before its kubelet saw the new ConfigMap."""
 
-Holding = dict[str, tuple[str, ...]]
-"""Topics by binding."""
+MATCHED_SECONDS = 30.0
+"""How long it counts which topics a binding matches: only topics that are made make it change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the slowest subscription of a topic is behind at one broker.
+
+    Attributes:
+        topic: full name.
+        subscription: the slowest.
+        entries: that it has not acked.
+    """
+
+    topic: str
+    subscription: str
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a binding comes to at one broker.
+
+    Attributes:
+        topics: how many it matches; None while the broker does not know.
+        partitions: how many partitions they have.
+        lag: of some topics that the broker serves.
+    """
+
+    topics: int | None = None
+    partitions: int | None = None
+    lag: tuple[Lag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +69,8 @@ class BrokerReport:
         asked: whether it could be asked.
         revision: of the config that it holds; None for none yet.
         bindings: what it holds.
+        figures: what comes of it, by the binding's name.
+        serving: whether its pod takes clients.
         problem: why it could not be asked, or its own complaint about the config; empty for none.
         unready: why it does not serve yet, by its own word; empty when it serves or does not say.
     """
@@ -44,7 +78,9 @@ class BrokerReport:
     name: str
     asked: bool
     revision: str | None = None
-    bindings: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    bindings: tuple[Entry, ...] = ()
+    figures: Mapping[str, Figures] = field(default_factory=dict)
+    serving: bool = False
     problem: str = ""
     unready: str = ""
 
@@ -91,10 +127,30 @@ class Brokers:
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ask-broker")
         self._nudged: dict[str, tuple[str, float]] = {}
+        self._matched: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def ask(self, pods: Sequence[Manifest]) -> list[BrokerReport]:
         """What each of the pods holds, in the order of the pods; all are asked at the same time."""
         return list(self._threads.map(self._ask, pods))
+
+    def matched(self, pods: Sequence[Manifest], binding: str) -> tuple[str, ...]:
+        """The topics that a binding matches, by the word of one of the brokers that hold it; what was said lately counts.
+
+        None of them knows while none runs: there are no such topics then, as far as the operator can tell.
+        """
+        now = self._clock()
+        said = self._matched.get(binding)
+        if said is not None and now - said[0] < MATCHED_SECONDS:
+            return said[1]
+        for pod in filter(is_ready, pods):
+            try:
+                answer = get_json(f"{_base(pod)}/bindings/topics?binding={quote(binding, safe='')}", self._timeout)
+                topics = tuple(map(str, answer["topics"]))
+            except (FetchError, KeyError, TypeError):
+                continue
+            self._matched[binding] = (now, topics)
+            return topics
+        return ()
 
     def nudge(self, pod: Manifest, revision: str) -> bool:
         """Change the pod's annotation, so that its kubelet refreshes the bindings at once instead of at its next round.
@@ -131,30 +187,47 @@ class Brokers:
         reason = waiting_reason(pod)
         if reason or not address:
             return BrokerReport(name, asked=False, problem=reason or "it has no address yet")
-        host = f"[{address}]" if ":" in address else address
+        base, ready = _base(pod), is_ready(pod)
         try:
-            answer = get_json(f"http://{host}:{PORT_HTTP}/bindings", self._timeout)
-            return _report(name, answer, "" if is_ready(pod) else self._unready(host))
+            answer = get_json(f"{base}/bindings", self._timeout)
+            return _report(name, answer, "" if ready else self._unready(base), serving=ready)
         except FetchError as error:
-            return BrokerReport(name, asked=False, problem=f"http://{host}:{PORT_HTTP}/bindings: {error}")
+            return BrokerReport(name, asked=False, problem=f"{base}/bindings: {error}")
 
-    def _unready(self, host: str) -> str:
+    def _unready(self, base: str) -> str:
         try:
-            status, body = get(f"http://{host}:{PORT_HTTP}/readyz", self._timeout)
+            status, body = get(f"{base}/readyz", self._timeout)
         except FetchError:
             return ""
         return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:WORDS]
 
 
-def _report(name: str, answer: Any, unready: str) -> BrokerReport:
+def _base(pod: Manifest) -> str:
+    address = str(pod["status"]["podIP"])
+    host = f"[{address}]" if ":" in address else address
+    return f"http://{host}:{PORT_HTTP}"
+
+
+def _report(name: str, answer: Any, unready: str, *, serving: bool) -> BrokerReport:
     try:
         return BrokerReport(
             name,
             asked=True,
             revision=answer["revision"],
-            bindings=tuple((one["name"], tuple(one["topics"])) for one in answer["bindings"]),
+            bindings=tuple(map(Entry.parse, answer["bindings"])),
+            figures={one["name"]: _figures(one) for one in answer["bindings"]},
+            serving=serving,
             problem=answer.get("error") or "",
             unready=unready,
         )
     except (KeyError, TypeError):
         raise FetchError("the answer is not a broker's") from None
+
+
+def _figures(document: Mapping[str, Any]) -> Figures:
+    matched = document.get("matched") or {}
+    return Figures(
+        matched.get("topics"),
+        matched.get("partitions"),
+        tuple(Lag(one["topic"], one["subscription"], one["entries"]) for one in document.get("lag") or ()),
+    )

@@ -14,6 +14,7 @@ from readonly_operator.api.pool import Pool, Source
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.apply import Applier
 from readonly_operator.brokers import Brokers
+from readonly_operator.events import Recorder
 from readonly_operator.kinds import BINDING, POD, POOL, WATCHED, Kind, Manifest
 from readonly_operator.kube import Kube, KubeError, missing_kinds
 from readonly_operator.names import PoolKey
@@ -36,6 +37,10 @@ FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 60.0
 STUCK_SECONDS = 300.0
 """A reconcile that takes longer is stuck, and the process not alive: each of its steps has a much shorter deadline."""
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 class NotInstalledError(Exception):
@@ -63,8 +68,9 @@ class Controller:
             applier=Applier(kube, self._store),
             brokers=self._brokers,
             sources=self._sources,
+            events=Recorder(kube, _now),
             settings=settings,
-            now=lambda: dt.datetime.now(dt.UTC),
+            now=_now,
         )
         self._stopped = threading.Event()
         self._delays: dict[PoolKey, float] = {}
@@ -168,6 +174,8 @@ class Controller:
                 self._again(key, FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS)
             else:
                 self._delays.pop(key, None)
+                if outcome.refresh_seconds:
+                    self._queue.add(key, outcome.refresh_seconds * random.uniform(0.9, 1.1))  # noqa: S311 (jitter, no secret)
 
     def _again(self, key: PoolKey, first: float, longest: float) -> None:
         delay = min(self._delays.get(key, first / 2) * 2, longest)

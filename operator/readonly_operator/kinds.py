@@ -37,6 +37,7 @@ class Kind:
 
 POOL = Kind(GROUP, VERSION, "ReadOnlyBrokerPool", "readonlybrokerpools")
 BINDING = Kind(GROUP, VERSION, "ReadOnlyTopicBinding", "readonlytopicbindings")
+EVENT = Kind("", "v1", "Event", "events")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", MANAGED_SELECTOR)
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", MANAGED_SELECTOR)
 SERVICE = Kind("", "v1", "Service", "services", MANAGED_SELECTOR)
@@ -45,9 +46,11 @@ POD = Kind("", "v1", "Pod", "pods", MANAGED_SELECTOR)
 
 CHILDREN = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, STATEFUL_SET)
 """What the operator makes of a pool (the pods are the StatefulSet's)."""
+OPTIONAL = frozenset({POD_MONITOR})
+"""Kinds that a cluster need not serve."""
 WATCHED = (POOL, BINDING, *CHILDREN, POD)
 
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in WATCHED}
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, EVENT)}
 
 
 def kind_of(manifest: Manifest) -> Kind:

@@ -31,6 +31,7 @@ class Settings:
         cluster_domain: DNS domain of the Kubernetes cluster.
         resync_seconds: how often everything is listed and looked at again, though no event said so.
         source_check_seconds: how often a writable cluster that answers is checked again.
+        refresh_seconds: how often brokers are asked what their bindings come to, though nothing changed.
         workers: pools that are reconciled at the same time.
         request_timeout_seconds: deadline of one request to the API server.
         broker_timeout_seconds: deadline of one question to a broker.
@@ -41,6 +42,7 @@ class Settings:
     cluster_domain: str = "cluster.local"
     resync_seconds: int = 600
     source_check_seconds: int = 60
+    refresh_seconds: int = 30
     workers: int = 4
     request_timeout_seconds: int = 15
     broker_timeout_seconds: int = 2

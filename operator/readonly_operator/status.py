@@ -31,7 +31,7 @@ class Condition:
     """One condition.
 
     Attributes:
-        type: Ready, Progressing, LookupConfigured, SourceReachable or ExplicitLac.
+        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, Paused or Stalled.
         status: whether it holds.
         reason: why, in one CamelCase word.
         message: why and what to do, in a sentence.
@@ -41,6 +41,32 @@ class Condition:
     status: Truth
     reason: str
     message: str
+
+
+WAITS_FOR_SOMEBODY = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed"})
+"""Reasons of Ready that no waiting ends."""
+
+NOT_PAUSED = Condition("Paused", Truth.FALSE, "NotPaused", "the operator keeps everything as the spec says")
+
+
+def complete(conditions: Iterable[Condition]) -> list[Condition]:
+    """The conditions of an object that is worked on, with what all objects have.
+
+    Stalled is there only while it is True: by that convention kstatus tells what failed from what takes long.
+    """
+    found = [*conditions, NOT_PAUSED]
+    ready = next((one for one in found if one.type == "Ready"), None)
+    if ready is not None and ready.reason in WAITS_FOR_SOMEBODY:
+        found.append(Condition("Stalled", Truth.TRUE, ready.reason, ready.message))
+    return found
+
+
+def paused(current: Mapping[str, Any], message: str) -> list[Condition]:
+    """The conditions of an object that is not worked on; one that never was is not ready, as far as anybody knows."""
+    found = [Condition("Paused", Truth.TRUE, "Paused", message)]
+    if not any(one["type"] == "Ready" for one in current.get("conditions") or ()):
+        found.insert(0, Condition("Ready", Truth.UNKNOWN, "Paused", message))
+    return found
 
 
 def listed(items: Iterable[str], limit: int = 5) -> str:
@@ -84,6 +110,19 @@ def render(
         )
     status = {"observedGeneration": generation, **values, "conditions": rendered}
     return {name: value for name, value in status.items() if value is not None}
+
+
+def keep(
+    current: Mapping[str, Any], generation: int, conditions: Iterable[Condition], now: dt.datetime
+) -> dict[str, Any]:
+    """The status so far, with some conditions of which it was not said, or said otherwise.
+
+    The generation that it is about stays, too: a later one was not acted on.
+    """
+    added = render(current, generation, conditions, {}, now)
+    fresh = {one["type"]: one for one in added["conditions"]}
+    kept = [one for one in current.get("conditions") or () if one["type"] not in fresh]
+    return {"observedGeneration": generation, **current, "conditions": [*kept, *fresh.values()]}
 
 
 def write(kube: Kube, store: Store, kind: Kind, body: Manifest, status: Mapping[str, Any]) -> bool:

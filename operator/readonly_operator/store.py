@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.kinds import BINDING, POOL, Kind, Manifest
 from readonly_operator.names import LABEL_POOL, PoolKey
+from readonly_operator.territory import Territory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +41,7 @@ class Store:
         self._objects: dict[tuple[Kind, PoolKey], dict[str, Manifest]] = {}
         self._where: dict[tuple[Kind, str, str], PoolKey] = {}
         self._deleted: dict[str, float] = {}
+        self._territory = Territory()
 
     def put(self, kind: Kind, body: Manifest) -> set[PoolKey]:
         """Take note of an object; what is older than what is known is ignored.
@@ -105,6 +107,28 @@ class Store:
         with self._lock:
             return [body for (kind, _), bodies in self._objects.items() if kind == POOL for body in bodies.values()]
 
+    def rivals(self, namespace: str, name: str) -> list[Manifest]:
+        """Bindings of other pools, in whatever namespaces, that may claim a topic of this binding; not those that are going."""
+        with self._lock:
+            own = self._where.get((BINDING, namespace, name))
+            found = [
+                self._find(BINDING, *rival)
+                for rival in sorted(self._territory.rivals((namespace, name)))
+                if self._where.get((BINDING, *rival)) != own
+            ]
+        return [body for body in found if body is not None and "deletionTimestamp" not in body["metadata"]]
+
+    def _concerned(self, kind: Kind, key: PoolKey, name: str) -> set[PoolKey]:
+        """Other pools that a change of a pool or binding concerns, because they have bindings for the same topics."""
+        if kind == BINDING:
+            bindings = [(key.namespace, name)]
+        elif kind == POOL:
+            bindings = [(key.namespace, one) for one in self._objects.get((BINDING, key), {})]
+        else:
+            return set()
+        rivals = {rival for binding in bindings for rival in self._territory.rivals(binding)}
+        return {self._where[BINDING, *rival] for rival in rivals if (BINDING, *rival) in self._where}
+
     def _find(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         key = self._where.get((kind, namespace, name))
         return None if key is None else self._objects[kind, key].get(name)
@@ -127,15 +151,30 @@ class Store:
         kept = {**body, "metadata": {field: value for field, value in metadata.items() if field != "managedFields"}}
         self._objects.setdefault((kind, key), {})[name] = kept
         self._where[kind, namespace, name] = key
+        if kind in {BINDING, POOL} and (known is None or _wish(known) != _wish(kept)):
+            touched |= self._concerned(kind, key, name)
+            if kind == BINDING:
+                self._territory.put((namespace, name), kept.get("spec") or {})
+                touched |= self._concerned(kind, key, name)
         return touched | {key}
 
     def _drop(self, kind: Kind, namespace: str, name: str) -> set[PoolKey]:
-        key = self._where.pop((kind, namespace, name))
+        key = self._where[kind, namespace, name]
+        touched = self._concerned(kind, key, name) | {key}
+        del self._where[kind, namespace, name]
+        if kind == BINDING:
+            self._territory.drop((namespace, name))
         bodies = self._objects[kind, key]
         del bodies[name]
         if not bodies:
             del self._objects[kind, key]
-        return {key}
+        return touched
+
+
+def _wish(body: Manifest) -> tuple[object, ...]:
+    """What changes with what the user wants of an object, and not with its status."""
+    metadata = body["metadata"]
+    return metadata["uid"], metadata.get("generation"), "deletionTimestamp" in metadata
 
 
 def _version(body: Manifest) -> int:

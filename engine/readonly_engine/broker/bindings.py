@@ -52,11 +52,11 @@ class Lifecycle(StrEnum):
 class Unbound(StrEnum):
     """What a lookup of a topic that is not bound is answered."""
 
-    REDIRECT = "Redirect"
+    REDIRECT = "redirect"
     """What the writable cluster answers: the client goes to the owner."""
-    PROXY = "Proxy"
+    PROXY = "proxy"
     """A broker of the pool, which relays everything to the owner: for clients that cannot reach the writable brokers."""
-    REJECT = "Reject"
+    REJECT = "reject"
     """An error."""
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator import status
 from readonly_operator.kinds import BINDING, Manifest
+from readonly_operator.reconcile.say import say as say_status
+from readonly_operator.reconcile.say import say_paused
 from readonly_operator.status import Condition, Truth, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from readonly_operator.api.binding import Binding
     from readonly_operator.names import PoolKey
@@ -18,11 +20,28 @@ if TYPE_CHECKING:
 
 
 def say(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState) -> None:
-    """Say how many brokers of the pool hold each binding."""
+    """Say how many brokers of the pool hold each binding, and what comes of it."""
     for binding, body in bindings:
-        holding = state.holders(binding)
-        values = {"brokers": state.brokers, "holdingBrokers": holding, "lookupRevision": state.wanted.revision}
-        _write(context, body, _conditions(state, holding), values)
+        if binding.paused:
+            say_paused(context, BINDING, body)
+            continue
+        figures = state.figures(binding)
+        values = {
+            "brokers": state.brokers,
+            "holdingBrokers": state.holders(binding),
+            "servingBrokers": state.serving(binding),
+            "lookupRevision": state.wanted.revision,
+            "matchedTopics": figures.topics,
+            "matchedPartitions": figures.partitions,
+            "lag": [asdict(lag) for lag in figures.lag] or None,
+        }
+        _write(context, body, _conditions(state, state.holders(binding), figures.topics), values)
+
+
+def say_conflicts(context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
+    """Say of bindings that an older one stands against them."""
+    for binding, body in bindings:
+        _write(context, body, _all("Conflict", conflicts[binding.full_name]), {})
 
 
 def say_pool_not_found(
@@ -55,8 +74,10 @@ def say_broken(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None
         _write(context, body, _all("InvalidSpec", message), {})
 
 
-def _conditions(state: LookupState, holding: int) -> list[Condition]:
+def _conditions(state: LookupState, holding: int, topics: int | None) -> list[Condition]:
     head = f"{holding} of {state.brokers} brokers hold it"
+    if topics == 0:
+        head += "; the writable cluster has no such topic yet"
     if state.brokers and holding == state.brokers == len(state.reports):
         # the pool may be behind with another binding: that is not this one's business
         return [
@@ -81,6 +102,4 @@ def _all(reason: str, message: str) -> list[Condition]:
 
 
 def _write(context: Context, body: Manifest, conditions: list[Condition], values: dict[str, Any]) -> None:
-    generation = body["metadata"].get("generation", 0)
-    rendered = status.render(body.get("status") or {}, generation, conditions, values, context.now())
-    status.write(context.kube, context.store, BINDING, body, rendered)
+    say_status(context, BINDING, body, conditions, values)

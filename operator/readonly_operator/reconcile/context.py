@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from readonly_operator.apply import Applier
     from readonly_operator.brokers import Brokers
+    from readonly_operator.events import Recorder
     from readonly_operator.kube import Kube
     from readonly_operator.settings import Settings
     from readonly_operator.source import SourceMonitor
@@ -27,6 +28,7 @@ class Context:
         applier: makes objects what they should be.
         brokers: asks brokers.
         sources: last reports of writable clusters.
+        events: tells what happened.
         settings: of this process.
         now: the time, with a time zone.
     """
@@ -36,6 +38,7 @@ class Context:
     applier: Applier
     brokers: Brokers
     sources: SourceMonitor
+    events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]
 
@@ -47,7 +50,9 @@ class Outcome:
     Attributes:
         settled: whether all is as it should be, as far as the operator can tell.
         look_again: whether something is awaited that no event will tell, so that it must be looked at again soon.
+        refresh_seconds: after how long to ask brokers anew for figures that the status shows; 0 for never.
     """
 
     settled: bool
     look_again: bool
+    refresh_seconds: float = 0.0

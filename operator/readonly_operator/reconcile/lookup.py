@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from readonly_operator.api.binding_definition import MOST_LAGGING
+from readonly_operator.brokers import Figures, Lag
+from readonly_operator.desired.lookup import Entry
 from readonly_operator.status import Condition, Truth, listed
 
 if TYPE_CHECKING:
@@ -40,11 +43,31 @@ class LookupState:
         return [report for report in self.reports if report.asked and report.revision != self.wanted.revision]
 
     def holders(self, binding: Binding) -> int:
-        """How many brokers hold this binding with these topics."""
-        return sum(
-            (binding.full_name, binding.topics) in {(name, tuple(sorted(topics))) for name, topics in report.bindings}
-            for report in self.reports
+        """How many brokers hold this binding as it is."""
+        return len(self._holders(binding))
+
+    def serving(self, binding: Binding) -> int:
+        """How many brokers hold this binding as it is, and take clients."""
+        return sum(report.serving for report in self._holders(binding))
+
+    def figures(self, binding: Binding) -> Figures:
+        """What the binding comes to, by the word of all brokers that hold it as it is."""
+        said = [report.figures.get(binding.full_name, Figures()) for report in self._holders(binding)]
+        known = [(one.topics, one.partitions or 0) for one in said if one.topics is not None]
+        topics, partitions = max(known, default=(None, None))
+        worst: dict[str, Lag] = {}
+        for lag in (lag for one in said for lag in one.lag):
+            before = worst.get(lag.topic)
+            if before is None or before.entries < lag.entries:
+                worst[lag.topic] = lag
+        found = sorted(worst.values(), key=lambda lag: (-rounded(lag.entries), lag.topic))[:MOST_LAGGING]
+        return Figures(
+            topics, partitions, tuple(Lag(one.topic, one.subscription, rounded(one.entries)) for one in found)
         )
+
+    def _holders(self, binding: Binding) -> list[BrokerReport]:
+        wanted = Entry.of(binding)
+        return [report for report in self.reports if wanted in report.bindings]
 
     def condition(self) -> Condition:
         """LookupConfigured of the pool."""
@@ -78,3 +101,9 @@ class LookupState:
         return sum(
             report.asked and report.revision == self.wanted.revision and not report.problem for report in self.reports
         )
+
+
+def rounded(entries: int) -> int:
+    """A lag to two digits: a status that changes with every message would be written again and again."""
+    step: int = 10 ** max(0, len(str(entries)) - 2)
+    return entries // step * step

@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from readonly_operator import status
-from readonly_operator.api.binding import Binding
+from readonly_operator.api.binding import Binding, is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.apply import NameConflictError, Result
 from readonly_operator.brokers import is_ready, waiting_reason
 from readonly_operator.desired.children import children
-from readonly_operator.desired.lookup import LookupConfig
-from readonly_operator.kinds import BINDING, CHILDREN, POD, POOL, STATEFUL_SET, Manifest
-from readonly_operator.names import LABEL_POOL
+from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
+from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest
+from readonly_operator.names import BINDINGS_KEY, LABEL_POOL
 from readonly_operator.reconcile import binding as binding_status
+from readonly_operator.reconcile.conflicts import conflicts
 from readonly_operator.reconcile.context import Context, Outcome
 from readonly_operator.reconcile.lookup import LookupState
+from readonly_operator.reconcile.say import say, say_paused
 from readonly_operator.reconcile.writable import explicit_lac, source_reachable
 from readonly_operator.status import Condition, Truth, listed
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from readonly_operator.names import PoolKey
 
 logger = logging.getLogger(__name__)
+
+FIRST_FIGURES_SECONDS = 3.0
+"""A broker that has just been told of a binding needs so long to list its topics."""
 
 
 def reconcile(context: Context, key: PoolKey) -> Outcome:
@@ -43,8 +47,16 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         pool = Pool.load(body)
     except ApiSpecError as error:
         return _give_up(context, body, bindings, "InvalidSpec", str(error))
+    if is_paused(body):
+        say_paused(context, POOL, body)
+        for _, binding_body in bindings:
+            say_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{key.name}" is paused')
+        return Outcome(settled=True, look_again=False)
 
-    lookup = LookupConfig.of(binding for binding, _ in bindings)
+    against = conflicts(context, pool, (binding for binding, _ in bindings))
+    held_back = [one for one in bindings if one[0].full_name in against]
+    bindings = [one for one in bindings if one[0].full_name not in against]
+    lookup = LookupConfig.holding(_entries(context, key, bindings))
     desired = children(pool, lookup, context.settings)
     try:
         _apply(context, pool, desired)
@@ -69,14 +81,41 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
         "readyReplicas": sum(map(is_ready, pods)),
         "selector": f"{LABEL_POOL}={key.name}",
-        "bindings": len(bindings) + len(broken),
+        "bindings": len(bindings) + len(held_back) + len(broken),
         "lookupRevision": lookup.revision,
     }
-    rendered = status.render(body.get("status") or {}, pool.generation, conditions, values, context.now())
-    status.write(context.kube, context.store, POOL, body, rendered)
+    say(context, POOL, body, conditions, values)
     binding_status.say(context, bindings, state)
+    binding_status.say_conflicts(context, against, held_back)
     binding_status.say_broken(context, broken)
-    return Outcome(settled, look_again=not settled and not all(map(waiting_reason, pods)))
+    return Outcome(
+        settled,
+        look_again=not settled and not all(map(waiting_reason, pods)),
+        refresh_seconds=_refresh_seconds(context, state, bindings, held_back),
+    )
+
+
+def _entries(context: Context, key: PoolKey, bindings: list[tuple[Binding, Manifest]]) -> list[Entry]:
+    """What brokers are to hold: what the bindings say; of those that are paused, what brokers were told last."""
+    if not any(binding.paused for binding, _ in bindings):
+        return [Entry.of(binding) for binding, _ in bindings]
+    known = context.store.get(CONFIG_MAP, key.namespace, key.bindings_map) or {}
+    told = entries_of((known.get("data") or {}).get(BINDINGS_KEY, ""))
+    found = [told.get(binding.full_name) if binding.paused else Entry.of(binding) for binding, _ in bindings]
+    return [entry for entry in found if entry is not None]
+
+
+def _refresh_seconds(
+    context: Context,
+    state: LookupState,
+    bindings: list[tuple[Binding, Manifest]],
+    held_back: list[tuple[Binding, Manifest]],
+) -> float:
+    """When to look again at what only brokers know: topics that come and go, and how far their readers are behind."""
+    if not held_back and not (bindings and any(report.asked for report in state.reports)):
+        return 0.0
+    unknown = any(state.holders(binding) and state.figures(binding).topics is None for binding, _ in bindings)
+    return FIRST_FIGURES_SECONDS if unknown else context.settings.refresh_seconds
 
 
 def _bindings(context: Context, key: PoolKey) -> tuple[list[tuple[Binding, Manifest]], list[tuple[str, Manifest]]]:
@@ -152,10 +191,7 @@ def _give_up(
         Condition("LookupConfigured", Truth.UNKNOWN, reason, message),
     ]
     values = {"bindings": len(bindings)}
-    rendered = status.render(
-        body.get("status") or {}, body["metadata"].get("generation", 0), conditions, values, context.now()
-    )
-    if status.write(context.kube, context.store, POOL, body, rendered):
+    if say(context, POOL, body, conditions, values):
         logger.warning("%s/%s: %s: %s", body["metadata"]["namespace"], body["metadata"]["name"], reason, message)
     binding_status.say_pool_broken(context, bindings, reason, message)
     return Outcome(

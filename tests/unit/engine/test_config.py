@@ -88,7 +88,7 @@ tls-trust-certificates: /run/tls/clients.pem
 advertised-tls-url: pulsar+ssl://me:7002
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
-lookup-unbound: Proxy
+lookup-unbound: proxy
 pool: red
 locality: /zone-a/rack-1
 cache-size: 1GiB
@@ -212,7 +212,7 @@ WRONG = [
     ("topics", [""], "must be a list of topics or patterns"),
     ("topics", None, "must be a list of topics or patterns"),
     ("bindings", ["a"], "must be a text"),
-    ("lookup-unbound", "proxy", "'proxy' would be one of Redirect, Proxy, Reject"),
+    ("lookup-unbound", "Proxy", "'Proxy' would be one of redirect, proxy, reject"),
     ("pool", "", "must be a text"),
     ("locality", "rack-1", "'rack-1' would be /RACK or /ZONE/RACK"),
     ("locality", "/a//b", "'/a//b' would be /RACK or /ZONE/RACK"),

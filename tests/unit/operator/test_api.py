@@ -6,6 +6,7 @@ import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import ExplicitLac, Pool
 from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
 
 
 def test_a_pool_with_only_a_source_has_the_defaults(pool_body):
@@ -106,8 +107,56 @@ def test_a_binding_that_cannot_be_used_names_the_field(binding_body, topics, mes
     assert str(caught.value).startswith(message)
 
 
+def test_a_binding_with_everything(binding_body):
+    body = binding_body()
+    body["spec"] |= {
+        "namespaces": ["shop/eu", "a/b"],
+        "subscriptions": ["ml-.*", "audit"],
+        "cursors": "Forwarded",
+        "fallback": "Writer",
+        "lifecyclePolicy": "Detach",
+    }
+    body["metadata"] |= {
+        "annotations": {"pulsar-readonly.io/paused": "true"},
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    binding = Binding.load(body)
+    assert (binding.namespaces, binding.subscriptions) == (("a/b", "shop/eu"), ("audit", "ml-.*"))
+    assert (binding.fallback, binding.lifecycle, binding.paused) == ("Writer", "Detach", True)
+    assert Entry.parse(Entry.of(binding).document()) == Entry.of(binding)
+    plain = Binding.load(binding_body())
+    assert (plain.fallback, plain.lifecycle, plain.paused) == ("Reject", "Drain", False)
+    assert Entry.of(plain).document().keys() == {"name", "topics"}, "older brokers know no more"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("topics", None, "spec.topics or spec.namespaces must name at least one topic or namespace"),
+        ("namespaces", ["public"], "spec.namespaces[0] must be TENANT/NAMESPACE, for example public/default"),
+        ("subscriptions", ["s("], "spec.subscriptions[0] is no regular expression: missing )"),
+        ("subscriptions", [], "spec.subscriptions must have 1 to 64 items, not 0"),
+        ("cursors", "Local", "spec.cursors must be one of Forwarded, not 'Local'"),
+        ("fallback", "Redirect", "spec.fallback must be one of Reject, Writer, not 'Redirect'"),
+        ("lifecyclePolicy", "Keep", "spec.lifecyclePolicy must be one of Drain, Detach, not 'Keep'"),
+    ],
+)
+def test_fields_of_a_binding_that_cannot_be_used(binding_body, field, value, message):
+    body = binding_body()
+    body["spec"][field] = value
+    with pytest.raises(ApiSpecError) as caught:
+        Binding.load(body)
+    assert str(caught.value).startswith(message)
+
+
 def test_a_binding_without_a_pool_names_the_field(binding_body):
     body = binding_body()
     del body["spec"]["poolRef"]
     with pytest.raises(ApiSpecError, match=r"spec\.poolRef\.name is missing"):
         Binding.load(body)
+
+
+def test_what_brokers_were_told_can_be_read_back(make_binding):
+    config = LookupConfig.of([make_binding("a"), make_binding("b", "persistent://public/default/x.*")])
+    assert entries_of(config.yaml()) == {entry.name: entry for entry in config.bindings}
+    assert entries_of("") == entries_of("[") == entries_of("bindings: [{name: a}]") == entries_of("bindings: 7") == {}

@@ -6,12 +6,12 @@ import datetime as dt
 
 import pytest
 from readonly_operator.api.pool import ExplicitLac
-from readonly_operator.brokers import BrokerReport, is_ready, waiting_reason
+from readonly_operator.brokers import BrokerReport, Figures, Lag, is_ready, waiting_reason
 from readonly_operator.desired.lookup import LookupConfig
 from readonly_operator.reconcile.lookup import LookupState
 from readonly_operator.reconcile.writable import explicit_lac, source_reachable
 from readonly_operator.source import SourceReport
-from readonly_operator.status import Condition, Truth, listed, render
+from readonly_operator.status import Condition, Truth, complete, keep, listed, paused, render
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 LATER = dt.datetime(2026, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1)))
@@ -58,6 +58,33 @@ def test_times_are_in_utc():
     )
 
 
+def types(status):
+    return {one["type"]: one["status"] for one in status["conditions"]}
+
+
+def test_an_object_that_is_worked_on_is_not_paused():
+    assert [one.type for one in complete([ready(Truth.TRUE)])] == ["Ready", "Paused"]
+
+
+@pytest.mark.parametrize("reason", ["InvalidSpec", "NameConflict", "Conflict"])
+def test_what_waits_for_somebody_is_stalled(reason):
+    found = complete([Condition("Ready", Truth.FALSE, reason, "m")])
+    assert found[-1] == Condition("Stalled", Truth.TRUE, reason, "m")
+
+
+def test_pausing_leaves_the_rest_of_the_status_as_it_was():
+    before = render({}, 3, complete([ready(Truth.TRUE)]), {"brokers": 2}, NOON)
+    after = keep(before, 4, paused(before, "by annotation"), NOON + dt.timedelta(hours=1))
+    assert (after["observedGeneration"], after["brokers"]) == (3, 2)
+    assert types(after) == {"Ready": "True", "Paused": "True"}
+    assert after["conditions"][0] == before["conditions"][0]
+    assert keep(after, 4, paused(after, "by annotation"), NOON + dt.timedelta(days=1)) == after
+
+
+def test_an_object_that_is_paused_from_its_beginning_is_not_known_to_be_ready():
+    assert types(keep({}, 1, paused({}, "by annotation"), NOON)) == {"Ready": "Unknown", "Paused": "True"}
+
+
 def test_long_lists_are_cut():
     assert listed(map(str, range(8)), 3) == "0; 1; 2; and 5 more"
     assert listed(["a"]) == "a"
@@ -97,6 +124,38 @@ def test_a_broker_that_holds_an_older_config_is_behind(wanted, make_binding):
 def test_a_binding_with_other_topics_is_not_held(wanted, make_binding):
     state = LookupState(wanted, 1, [holding("demo-0", wanted)])
     assert state.holders(make_binding("orders", "persistent://public/default/other")) == 0
+
+
+def test_what_a_binding_comes_to_is_what_most_is_known_of(make_binding):
+    binding = make_binding()
+    wanted = LookupConfig.of([binding])
+
+    def report(name, topics, *lags, serving=True):
+        figures = Figures(topics, None if topics is None else topics * 2, lags)
+        return BrokerReport(
+            name, asked=True, revision="r", bindings=wanted.bindings, figures={"team/orders": figures}, serving=serving
+        )
+
+    state = LookupState(
+        wanted,
+        3,
+        [
+            report("demo-0", None, Lag("t", "s", 5), Lag("u", "s", 1234)),
+            report("demo-1", 3, Lag("t", "s2", 12345), serving=False),
+            BrokerReport("demo-2", asked=True, revision="r"),
+        ],
+    )
+    assert (state.holders(binding), state.serving(binding)) == (2, 1)
+    assert state.figures(binding) == Figures(3, 6, (Lag("t", "s2", 12000), Lag("u", "s", 1200)))
+    assert LookupState(wanted, 0, []).figures(binding) == Figures()
+
+
+def test_only_the_worst_topics_are_in_the_status(make_binding):
+    wanted = LookupConfig.of([make_binding()])
+    lags = tuple(Lag(f"t{number}", "s", number) for number in range(20))
+    held = BrokerReport("demo-0", asked=True, bindings=wanted.bindings, figures={"team/orders": Figures(20, 0, lags)})
+    found = LookupState(wanted, 1, [held]).figures(make_binding()).lag
+    assert [lag.entries for lag in found] == list(range(19, 9, -1))
 
 
 def test_a_broker_that_cannot_be_asked_makes_it_unknown(wanted):

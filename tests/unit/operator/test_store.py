@@ -96,3 +96,52 @@ def test_managed_fields_are_not_kept_and_the_event_is_left_alone(store):
     assert store.put(CONFIG_MAP, body) == {DEMO}
     assert "managedFields" not in store.get(CONFIG_MAP, "team", "x")["metadata"]
     assert "managedFields" in body["metadata"]
+
+
+TOPIC = "persistent://public/default/orders"
+
+
+def of(binding_body, name, pool, *topics, version=8, generation=1):
+    body = binding_body(name, pool, list(topics))
+    body["metadata"] |= {"resourceVersion": str(version), "generation": generation}
+    return body
+
+
+def rivals(store, name):
+    return [body["metadata"]["name"] for body in store.rivals("team", name)]
+
+
+def test_bindings_of_other_pools_that_claim_a_topic_are_rivals(store, binding_body):
+    store.put(BINDING, of(binding_body, "a", "demo", TOPIC))
+    assert store.put(BINDING, of(binding_body, "b", "other", TOPIC + ".*")) == {DEMO, OTHER}
+    store.put(BINDING, of(binding_body, "c", "demo", TOPIC))
+    assert store.put(BINDING, of(binding_body, "d", "other", "persistent://public/default/else")) == {OTHER}, (
+        "names are compared as names, so that thousands of them concern nobody else"
+    )
+    assert rivals(store, "a") == ["b"]
+    assert rivals(store, "b") == ["a", "c"]
+    assert rivals(store, "d") == []
+
+
+def test_a_rival_that_changes_or_goes_concerns_the_other_pool(store, binding_body):
+    store.put(BINDING, of(binding_body, "a", "demo", TOPIC))
+    store.put(BINDING, of(binding_body, "b", "other", TOPIC))
+    reported = of(binding_body, "b", "other", TOPIC, version=9)
+    assert store.put(BINDING, reported | {"status": {"brokers": 1}}) == {OTHER}, "a status is nobody else's business"
+    elsewhere = "persistent://public/default/else"
+    assert store.put(BINDING, of(binding_body, "b", "other", elsewhere, version=10, generation=2)) == {DEMO, OTHER}
+    assert rivals(store, "a") == []
+    store.put(BINDING, of(binding_body, "b", "other", TOPIC, version=11, generation=3))
+    going = of(binding_body, "b", "other", TOPIC, version=12, generation=4)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert store.put(BINDING, going) == {DEMO, OTHER}
+    assert rivals(store, "a") == []
+    assert store.remove(BINDING, going) == {DEMO, OTHER}
+
+
+def test_a_pool_that_comes_concerns_the_pools_of_rivals(store, pool_body, binding_body):
+    store.put(BINDING, of(binding_body, "a", "demo", TOPIC))
+    store.put(BINDING, of(binding_body, "b", "other", TOPIC))
+    assert store.put(POOL, pool_body()) == {DEMO, OTHER}
+    assert store.put(POOL, changed(pool_body(), 9)) == {DEMO}
+    assert store.remove(POOL, pool_body()) == {DEMO, OTHER}

@@ -1,0 +1,105 @@
+"""Whether two bindings claim the same topic. Pure.
+
+Names, namespaces and names against expressions are decided by what is written. Two different expressions clash over a topic that
+there is: that every topic which one could ever match the other does not cannot be decided by looking at them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from readonly_operator.api.binding import Binding
+
+_PLAIN = re.compile(r"[-\w.=:%~@+/]+")
+_PARTITION = re.compile(r"-partition-(0|[1-9][0-9]*)$")
+_OF_PULSAR = re.compile(r"persistent://[^/]+/[^/]+/(__.*|.*__transaction_pending_ack)")
+_SCHEME = "persistent://"
+
+
+class Claimed(NamedTuple):
+    """What a binding claims.
+
+    Attributes:
+        names: full names of topics.
+        expressions: regular expressions of full names.
+        namespaces: TENANT/NAMESPACE, all topics of which are meant.
+    """
+
+    names: tuple[str, ...]
+    expressions: tuple[str, ...]
+    namespaces: tuple[str, ...]
+
+
+def claimed(topics: Iterable[str], namespaces: Iterable[str]) -> Claimed:
+    """What topics and namespaces of a binding claim."""
+    every = tuple(topics)
+    expressions = tuple(topic for topic in every if not is_name(topic))
+    return Claimed(tuple(filter(is_name, every)), expressions, tuple(namespaces))
+
+
+def is_name(topic: str) -> bool:
+    """Whether a topic of a binding is a name, as brokers read it; else it is an expression."""
+    return _PLAIN.fullmatch(topic) is not None and ".+" not in topic
+
+
+def base_of(topic: str) -> str:
+    """The partitioned topic that a partition belongs to; the topic itself where it is none."""
+    return _PARTITION.sub("", topic)
+
+
+def namespace_of(topic: str) -> str:
+    """TENANT/NAMESPACE of a full name or an expression that names both literally."""
+    return "/".join(topic.removeprefix(_SCHEME).split("/")[:2])
+
+
+def clash(older: Binding, younger: Binding, matched: Callable[[], Iterable[str]]) -> str:
+    """What both claim: a topic's name, or a namespace or an expression in words; empty for nothing.
+
+    Args:
+        older: one binding.
+        younger: the other.
+        matched: the topics of the writable cluster that the older one matches; asked only where both have expressions.
+    """
+    one, other = claimed(older.topics, older.namespaces), claimed(younger.topics, younger.namespaces)
+    by_name = _names(one, other) or _names(other, one) or _namespaces(one, other) or _namespaces(other, one)
+    if by_name:
+        return by_name
+    same = sorted(set(one.expressions) & set(other.expressions))
+    if same:
+        return f"all topics that match {same[0]}"
+    places = {namespace_of(expression) for expression in one.expressions}
+    if not places & {namespace_of(expression) for expression in other.expressions}:
+        return ""
+    return next((topic for topic in matched() if _matches(other.expressions, topic)), "")
+
+
+def _names(one: Claimed, other: Claimed) -> str:
+    """A topic that one claims by name, and the other too."""
+    others = set(other.names)
+    for name in one.names:
+        if name in others or base_of(name) in others or _matches(other.expressions, name):
+            return name
+        if namespace_of(name) in other.namespaces and not _OF_PULSAR.fullmatch(name):
+            return name
+    return ""
+
+
+def _namespaces(one: Claimed, other: Claimed) -> str:
+    """A namespace that one claims as a whole, and the other at least in part."""
+    for namespace in one.namespaces:
+        if namespace in other.namespaces:
+            return f"all topics of {namespace}"
+        for expression in other.expressions:
+            if namespace_of(expression) == namespace:
+                return f"topics that match {expression}"
+    return ""
+
+
+def _matches(expressions: Iterable[str], topic: str) -> bool:
+    return any(
+        re.fullmatch(expression, topic) or re.fullmatch(expression, base_of(topic)) for expression in expressions
+    )

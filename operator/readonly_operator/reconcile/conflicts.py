@@ -1,0 +1,67 @@
+"""Bindings that claim a topic which an older binding claims for another pool of the same writable cluster.
+
+The older one wins. The younger one is not given to brokers at all while that lasts, so that it is never in force in part. A
+binding that is itself held back still claims what it names: its author is to change it, and nothing else flaps meanwhile.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from readonly_operator.api.binding import Binding
+from readonly_operator.api.pool import Pool
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.kinds import POD, POOL
+from readonly_operator.overlap import clash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_operator.names import PoolKey
+    from readonly_operator.reconcile.context import Context
+
+
+def conflicts(context: Context, pool: Pool, bindings: Iterable[Binding]) -> dict[str, str]:
+    """Of a pool's bindings, by full name, those that an older one stands against, with what to say."""
+    found = {}
+    for binding in bindings:
+        for body in context.store.rivals(binding.namespace, binding.name):
+            text = _against(context, pool, binding, body)
+            if text:
+                found[binding.full_name] = text
+                break
+    return found
+
+
+def _against(context: Context, pool: Pool, binding: Binding, body: dict[str, object]) -> str:
+    try:
+        rival = Binding.load(body)
+    except ApiSpecError:
+        return ""
+    if rival.pool == pool.key or not rival.older_than(binding) or _cluster(context, rival.pool) != cluster_of(pool):
+        return ""
+    pods = context.store.of_pool(POD, rival.pool)
+    both = clash(rival, binding, partial(context.brokers.matched, pods, rival.full_name))
+    if not both:
+        return ""
+    return (
+        f"{both}: claimed by ReadOnlyTopicBinding {rival.full_name}, which is older, for ReadOnlyBrokerPool {rival.pool} of "
+        "the same writable cluster; take it out of one of the two"
+    )
+
+
+def cluster_of(pool: Pool) -> str:
+    """What tells writable clusters apart: the metadata store, in whatever order its servers are named."""
+    hosts, slash, chroot = pool.source.metadata_store_url.removeprefix("zk:").partition("/")
+    return ",".join(sorted(hosts.split(","))) + slash + chroot
+
+
+def _cluster(context: Context, key: PoolKey) -> str:
+    body = context.store.get(POOL, key.namespace, key.name)
+    if body is None or "deletionTimestamp" in body["metadata"]:
+        return ""
+    try:
+        return cluster_of(Pool.load(body))
+    except ApiSpecError:
+        return ""

@@ -1,0 +1,95 @@
+"""What is told as Kubernetes Events."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from readonly_operator.events import (
+    BURST,
+    NORMAL,
+    REPEAT_SECONDS,
+    WARNING,
+    Budget,
+    Notice,
+    event_name,
+    manifest,
+    of_conditions,
+)
+from readonly_operator.kinds import POOL
+from readonly_operator.status import NOT_PAUSED, Condition, Truth, render
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def status(*conditions: Condition):
+    return render({}, 1, conditions, {}, NOON)
+
+
+def ready(truth: Truth, reason: str, message: str = "m") -> Condition:
+    return Condition("Ready", truth, reason, message)
+
+
+def test_what_comes_about_is_told_once():
+    held = ready(Truth.TRUE, "Held", "2 of 2")
+    assert of_conditions({}, [held]) == [Notice(NORMAL, "Held", "2 of 2")]
+    assert of_conditions(status(ready(Truth.FALSE, "BrokersBehind")), [held]) == [Notice(NORMAL, "Held", "2 of 2")]
+    assert of_conditions(status(held), [held]) == []
+    assert of_conditions(status(held), [ready(Truth.TRUE, "Held", "3 of 3")]) == []
+
+
+def test_waiting_is_not_told_and_trouble_is():
+    assert of_conditions({}, [ready(Truth.FALSE, "BrokersNotReady")]) == []
+    refused = ready(Truth.FALSE, "Conflict", "claimed by team/a")
+    assert of_conditions(status(ready(Truth.FALSE, "BrokersBehind")), [refused]) == [
+        Notice(WARNING, "Conflict", "claimed by team/a")
+    ]
+
+
+def test_the_same_trouble_in_several_conditions_is_told_once():
+    conditions = [
+        ready(Truth.FALSE, "InvalidSpec", "m"),
+        Condition("Progressing", Truth.FALSE, "InvalidSpec", "m"),
+        Condition("LookupConfigured", Truth.FALSE, "InvalidSpec", "m"),
+    ]
+    assert of_conditions({}, conditions) == [Notice(WARNING, "InvalidSpec", "m")]
+
+
+def test_the_writable_cluster_is_told_of_both_ways():
+    answers = Condition("SourceReachable", Truth.TRUE, "Answers", "yes")
+    gone = Condition("SourceReachable", Truth.FALSE, "Unreachable", "refused")
+    assert of_conditions(status(answers), [gone]) == [Notice(WARNING, "Unreachable", "refused")]
+    assert of_conditions(status(gone), [answers]) == [Notice(NORMAL, "Answers", "yes")]
+
+
+def test_pausing_and_going_on_are_told():
+    paused = Condition("Paused", Truth.TRUE, "Paused", "by annotation")
+    assert of_conditions({}, [NOT_PAUSED]) == []
+    assert of_conditions(status(NOT_PAUSED), [paused]) == [Notice(NORMAL, "Paused", "by annotation")]
+    assert [one.reason for one in of_conditions(status(paused), [NOT_PAUSED])] == ["Resumed"]
+
+
+def test_only_so_many_in_a_time():
+    budget = Budget(0.0)
+    assert [budget.take(0.0) for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+    assert [budget.take(1.0), budget.take(1.0)] == [True, False]
+    assert sum(budget.take(1000.0) for _ in range(100)) == BURST
+    assert REPEAT_SECONDS > BURST
+
+
+@pytest.mark.parametrize("known", [None, {"firstTimestamp": "2026-01-01T10:00:00Z", "count": 4}])
+def test_the_event_object(pool_body, known):
+    body, notice = pool_body(), Notice(WARNING, "NameConflict", "m" * 3000)
+    made = manifest(POOL, body, notice, known, "2026-01-01T12:00:00Z", "operator-0")
+    assert made["metadata"] == {"name": event_name(body, notice), "namespace": "team"}
+    assert made["involvedObject"]["uid"] == "uid-of-demo"
+    assert (made["type"], made["reason"], len(made["message"])) == (WARNING, "NameConflict", 1000)
+    assert made["count"] == (1 if known is None else 5)
+    assert made["firstTimestamp"] == ("2026-01-01T12:00:00Z" if known is None else "2026-01-01T10:00:00Z")
+    assert made["lastTimestamp"] == "2026-01-01T12:00:00Z"
+
+
+def test_other_words_are_another_event(pool_body):
+    names = {event_name(pool_body(), Notice(NORMAL, "Held", text)) for text in ("a", "b")}
+    assert len(names) == 2
+    assert event_name(pool_body(), Notice(NORMAL, "Held", "a")) in names

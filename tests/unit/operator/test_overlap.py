@@ -1,0 +1,110 @@
+"""Which bindings claim the same topics."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_operator.api.binding import Binding
+from readonly_operator.names import PoolKey
+from readonly_operator.overlap import clash
+from readonly_operator.territory import Territory
+
+P = "persistent://public/default/"
+
+
+def binding(name: str, topics=(), namespaces=(), created: str = "") -> Binding:
+    full = tuple(topic if ":" in topic else P + topic for topic in topics)
+    return Binding("team", name, 1, PoolKey("team", "p"), full, tuple(namespaces), created=created)
+
+
+def nothing():
+    raise AssertionError("nothing need be asked")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (["a", "b"], ["b"], P + "b"),
+        (["a"], ["b"], ""),
+        (["a"], ["a-partition-3"], P + "a-partition-3"),
+        (["a-partition-2"], ["a-partition-3"], ""),
+        (["orders-eu"], ["orders-.*"], P + "orders-eu"),
+        (["orders"], ["orders-.*"], ""),
+        (["orders-1-partition-0"], ["orders-1"], P + "orders-1-partition-0"),
+        (["persistent://t/n/orders-eu"], ["orders-.*"], ""),
+        (["x.*"], ["x.*"], f"all topics that match {P}x.*"),
+    ],
+)
+def test_names_and_expressions(one, other, both):
+    assert clash(binding("a", one), binding("b", other), nothing) == both
+    assert clash(binding("b", other), binding("a", one), nothing) == both
+
+
+@pytest.mark.parametrize(
+    ("topics", "both"),
+    [
+        (["orders"], P + "orders"),
+        (["x.*"], f"topics that match {P}x.*"),
+        (["persistent://t/n/orders"], ""),
+        (["persistent://t/n/x.*"], ""),
+        (["__change_events"], ""),
+        (["a-s__transaction_pending_ack"], ""),
+    ],
+)
+def test_a_namespace_is_all_its_topics_but_pulsars_own(topics, both):
+    whole = binding("a", namespaces=["public/default", "shop/eu"])
+    assert clash(whole, binding("b", topics), nothing) == both
+    assert clash(binding("b", topics), whole, nothing) == both
+
+
+def test_a_namespace_twice():
+    assert (
+        clash(binding("a", namespaces=["t/n"]), binding("b", namespaces=["x/y", "t/n"]), nothing) == "all topics of t/n"
+    )
+    assert clash(binding("a", namespaces=["t/n"]), binding("b", namespaces=["x/y"]), nothing) == ""
+
+
+def test_two_expressions_clash_over_a_topic_that_there_is():
+    older, younger = binding("a", [".*-eu"]), binding("b", ["orders-.*"])
+    assert clash(older, younger, lambda: [P + "logs-eu"]) == ""
+    assert clash(older, younger, lambda: [P + "logs-eu", P + "orders-eu"]) == P + "orders-eu"
+    assert clash(binding("a", ["persistent://t/n/.*-eu"]), younger, nothing) == ""
+
+
+def test_who_was_there_first():
+    first, second = binding("b", created="2026-01-01T00:00:00Z"), binding("a", created="2026-01-01T00:00:01Z")
+    assert first.older_than(second)
+    assert not second.older_than(first)
+    assert binding("a").older_than(binding("b"))
+    assert not binding("a").older_than(binding("a"))
+
+
+TOPICS = st.sampled_from(["a", "b", "a-partition-0", "a.*", "[ab]", "persistent://t/n/a", "persistent://t/n/.+"])
+CLAIMS = st.tuples(st.lists(TOPICS, max_size=3), st.lists(st.sampled_from(["public/default", "t/n"]), max_size=1))
+
+
+@given(st.lists(CLAIMS, max_size=6), st.integers(0, 5))
+def test_the_index_leaves_out_nobody_who_claims_the_same(claims, dropped):
+    territory = Territory()
+    bindings = {("team", str(i)): binding(str(i), *claim) for i, claim in enumerate(claims)}
+    for name, one in bindings.items():
+        territory.put(name, {"topics": ["none"], "namespaces": ["public/default"]})
+        territory.put(name, {"topics": list(one.topics), "namespaces": list(one.namespaces)})
+    territory.drop(("team", str(dropped)))
+    bindings.pop(("team", str(dropped)), None)
+    there_is = [P + "a", P + "b", "persistent://t/n/a"]
+    for name, one in bindings.items():
+        found = territory.rivals(name)
+        assert found <= bindings.keys() - {name}
+        for other, another in bindings.items():
+            if other != name and clash(one, another, lambda: there_is):
+                assert other in found
+
+
+def test_a_binding_that_names_nothing_useful_has_no_rivals():
+    territory = Territory()
+    territory.put(("team", "a"), {"topics": "x", "namespaces": [7]})
+    territory.put(("team", "b"), {"topics": [P + "a"]})
+    assert territory.rivals(("team", "a")) == set()
+    assert territory.rivals(("team", "gone")) == set()
