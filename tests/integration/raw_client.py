@@ -53,7 +53,7 @@ class RawClient:
         self._received: list[tuple[BaseCommand, bytes]] = []
         self._requests = 0
         self.seen: list[str] = []
-        connect = CommandConnect(client_version="raw", protocol_version=21, **fields)
+        connect = CommandConnect(**{"client_version": "raw", "protocol_version": 21, **fields})
         connect.feature_flags.CopyFrom(FeatureFlags(supports_auth_refresh=refresh))
         if method:
             connect.auth_method_name, connect.auth_data = method, credentials

@@ -62,6 +62,8 @@ async def admit(
             subscribe.metadata.add(key=RELAYED_BY, value=broker.fleet.url)
         pass_through = not bound or bool(via) or await broker.topics.passing.admit(topic, subscribe)
         consumer = Consumer(client, topic, subscribe, pass_through=pass_through, via=via, hold=hold, bound=bound)
+        if from_peer:
+            consumer.brought_at = time.monotonic()
         answer = await consumer.relayed.attach()
         if not pass_through:
             state = await consumer.relayed.state()
@@ -73,6 +75,8 @@ async def admit(
             broker.topics.passing.enter(consumer)
         if consumer.left:
             raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
+        if hold is not None and not from_peer:
+            broker.arrivals.came(hold.key)
         admitted = True
         return consumer, answer
     finally:

@@ -7,6 +7,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from readonly_engine.broker.arrivals import Arrivals
 from readonly_engine.broker.balance import Balancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, load_bindings
 from readonly_engine.broker.claims import Act, ClaimKey
@@ -70,6 +71,7 @@ class Broker:
         self.claiming = claiming
         self.limits = limits
         self.moves = Moves()
+        self.arrivals = Arrivals()
         self.slow_clients = 0
         self.draining = False
         self._rotation = Rotation(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything

@@ -57,6 +57,7 @@ class Consumer:
         hold: this broker's claim of the subscription, or its knowledge of whose it is.
 
     Attributes:
+        brought_at: when another broker of the pool has brought it here; None where its client came by itself.
         in_step: whether it has been at the owner ever since the copy of the cursor was last compared with the owner's.
     """
 
@@ -92,6 +93,7 @@ class Consumer:
         self._told_end = False
         self._newest_ledger = -1
         self.in_step = True
+        self.brought_at: float | None = None
         self._handing_over: asyncio.Task[None] | None = None
         self.relayed = RelayedConsumer(
             connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=via
@@ -181,6 +183,8 @@ class Consumer:
             self._handing_over = broker.topics.leave(self.subscription, self)
             self.subscription = None
         if self.hold is not None:
+            if self.brought_at is not None:
+                broker.arrivals.left(self.hold.key, self.brought_at, time.monotonic())
             leave = partial(broker.claiming.leave, self.hold)
             if self._handing_over is None:
                 leave()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 
 if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.broker.consumer import Consumer
 
 OF_ANY_BROKER = frozenset(
     {BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA}
@@ -35,6 +38,9 @@ OF_CONSUMER = frozenset(
 
 _CLOSING = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
 """Those before whose answer the owner closes the consumers of the subscription."""
+
+
+LOOK_S = 0.05
 
 
 async def ask_anyone(client: ClientConnection, command: BaseCommand) -> None:
@@ -66,6 +72,8 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
         client.refuse(request_id, ServerError.MetadataError, f"no consumer {body.consumer_id} on this connection")
         return
     subscription = consumer.subscription
+    if command.type == BaseCommand.UNSUBSCRIBE and not command.unsubscribe.force:
+        await _arrived(consumer)
     try:
         with ExitStack() as closing:
             if command.type in _CLOSING:
@@ -93,6 +101,15 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
             for other in subscription.consumers:
                 other.dismiss("seek" if command.type == BaseCommand.SEEK else "unsubscribe by force")
     client.respond(answer, request_id)
+
+
+async def _arrived(consumer: Consumer) -> None:
+    """Wait until all consumers of a subscription that are on their way here are at the owner, who then counts them."""
+    arrivals = consumer.connection.broker.arrivals
+    while consumer.hold is not None and not consumer.left:
+        if not arrivals.expected(consumer.hold.key, time.monotonic()):
+            return
+        await asyncio.sleep(LOOK_S)
 
 
 def refuse_lookup(client: ClientConnection, command: BaseCommand, request_id: int, error: RelayError) -> None:

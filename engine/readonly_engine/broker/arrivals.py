@@ -1,0 +1,50 @@
+"""Consumers that are on their way here from another broker of the pool: for a moment neither has them at the owner. Pure.
+
+An owner refuses an UNSUBSCRIBE while there are other consumers. Here it waits for those that are on their way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.claims import ClaimKey
+
+MOVED_WITHIN_S = 5.0
+"""A broker sends a client on as soon as it has brought its consumer here: one that leaves later was closed."""
+
+TRAVEL_S = 5.0
+"""A client comes at once, or not at all."""
+
+
+class Arrivals:
+    """Knows who is expected. Times are in seconds of any clock."""
+
+    def __init__(self) -> None:
+        self._expected: dict[ClaimKey, deque[float]] = {}
+
+    def left(self, key: ClaimKey, came: float, now: float) -> None:
+        """A consumer that another broker had brought has left.
+
+        Args:
+            key: its subscription.
+            came: when it had come.
+            now: the time.
+        """
+        self._expected = {one: waits for one, waits in self._expected.items() if waits[-1] > now}
+        if now - came <= MOVED_WITHIN_S:
+            self._expected.setdefault(key, deque()).append(now + TRAVEL_S)
+
+    def came(self, key: ClaimKey) -> None:
+        """A consumer has come by itself."""
+        waits = self._expected.get(key)
+        if waits is not None:
+            waits.popleft()
+            if not waits:
+                del self._expected[key]
+
+    def expected(self, key: ClaimKey, now: float) -> bool:
+        """Whether a consumer of the subscription is on its way."""
+        waits = self._expected.get(key)
+        return waits is not None and waits[-1] > now

@@ -1,0 +1,104 @@
+"""What a client hears of consumers while one broker of the pool sends them on to another, frame by frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from readonly_engine.wire.commands import body_of
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandConsumerStats,
+    CommandSubscribe,
+    CommandUnsubscribe,
+    ServerError,
+)
+
+from tests.integration.fleet import wait_for
+from tests.integration.raw_client import RawClient, RefusedError
+
+if TYPE_CHECKING:
+    import pulsar as pulsar_lib
+
+    from devstack.pool import Pool
+    from devstack.pulsar.status import Endpoints
+
+MOVES: dict[str, Any] = {"client_version": "Pulsar-Java-v4.0.8"}
+"""Goes where it is told."""
+EARLIEST = CommandSubscribe.Earliest
+
+
+def owner_of(pulsar: Endpoints, topic: str) -> str:
+    with RawClient(pulsar.writer_url) as client:
+        return client.lookup(topic)
+
+
+def statistics(client: RawClient) -> BaseCommand:
+    return client.request(
+        BaseCommand(type=BaseCommand.CONSUMER_STATS, consumer_stats=CommandConsumerStats(consumer_id=0))
+    )
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared], ids=["Exclusive", "Shared"])
+def test_statistics_of_a_consumer_are_those_that_the_owner_would_have(
+    pulsar: Endpoints, pool: Pool, pulsar_client: pulsar_lib.Client, topic: str, kind: CommandSubscribe.SubType
+) -> None:
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    for value in range(10):
+        producer.send(bytes([value]))
+    seen = []
+    for url, subscription in ((owner_of(pulsar, topic), "direct"), (pool.brokers[0].url, "through")):
+        with RawClient(url) as client:
+            client.subscribe(topic, subscription, sub_type=kind, initial_position=EARLIEST, consumer_name="me")
+            client.flow(100)
+            for _ in range(10):
+                client.receive()
+            answer = statistics(client).consumer_stats_response
+            host, _, port = answer.address.rpartition(":")
+            assert port.isdigit()
+            seen.append(
+                (
+                    answer.available_permits,
+                    answer.unacked_messages,
+                    answer.blocked_consumer_on_unacked_msgs,
+                    answer.consumer_name,
+                    answer.type,
+                    answer.msg_backlog,
+                    host,
+                )
+            )
+    assert seen[0] == seen[1]
+    assert seen[0][0] == 90
+
+
+def test_unsubscribe_is_refused_while_another_consumer_is_on_its_way(
+    pulsar: Endpoints, pool: Pool, pulsar_client: pulsar_lib.Client, topic: str
+) -> None:
+    pulsar_client.create_producer(topic).close()
+    first, second = pool.brokers
+    options = {"sub_type": CommandSubscribe.Shared}
+    with RawClient(first.url) as stays, RawClient(second.url, **MOVES) as moved, RawClient(first.url, **MOVES) as again:
+        stays.subscribe(topic, "s", **options)
+        moved.subscribe(topic, "s", **options)
+        close, _ = moved.wait(lambda command: command.type == BaseCommand.CLOSE_CONSUMER)
+        assert close.close_consumer.assigned_broker_service_url == first.url
+        unsubscribe = BaseCommand(
+            type=BaseCommand.UNSUBSCRIBE, unsubscribe=CommandUnsubscribe(consumer_id=0, request_id=77)
+        )
+        stays.send(unsubscribe)
+        again.subscribe(topic, "s", **options)
+        answer, _ = stays.wait(lambda command: command.type in {BaseCommand.SUCCESS, BaseCommand.ERROR})
+        assert answer.type == BaseCommand.ERROR
+        assert body_of(answer).request_id == 77
+        refusal = (ServerError.Name(answer.error.error), answer.error.message)
+
+        owner = owner_of(pulsar, topic)
+        with RawClient(owner) as one, RawClient(owner) as other:
+            one.subscribe(topic, "direct", **options)
+            other.subscribe(topic, "direct", **options)
+            with pytest.raises(RefusedError) as refused:
+                one.request(unsubscribe)
+            assert refused.value.args[1:] == refusal
+        again.close()
+        wait_for(lambda: first.stats()["topics"][topic]["subscriptions"]["s"]["consumers"][1:] == [])
+        assert stays.request(unsubscribe).type == BaseCommand.SUCCESS
