@@ -14,20 +14,20 @@ from readonly_engine.broker.acks import apply_ack
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.broker.owner_cursor import OwnerCursor
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
-from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.relay.errors import RelayError
-from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
+from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.pending_ack_pb2 import Operation
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.dispatch.receiver import Delivery
+    from readonly_engine.broker.owner_cursor import Questions
     from readonly_engine.broker.txn_acks import TxnAckSource
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.entries import TopicEntry
@@ -43,11 +43,6 @@ MS_PER_S = 1000
 
 BACKOFF_S = (0.1, 5.0)
 
-MOST_ACKED_AGAIN = 1_000_000
-"""An owner stores its cursors every second (managedLedgerDefaultMarkDeleteRateLimit): it cannot have lost more."""
-
-ACKS_A_COMMAND = 1000
-
 SETTLE_S = 5.0
 """How long acks that are under way are waited for before another consumer of a Failover subscription gets its first message."""
 
@@ -55,8 +50,6 @@ NO_ENTRY = -1
 
 UNREADABLE_S = 15.0
 """An entry that cannot be read for so long is left to the owner."""
-
-ASKED_TIMES = 6
 
 MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
@@ -83,10 +76,9 @@ class Subscription:
         rates: limits on what is delivered, each with what it is shared with.
         transactions: of the topic.
         state: where the owner says that the subscription stands, and how far it lets consumers read.
-        holes: what is acked at the owner: ranges (lower, upper].
-        holes_now: asks the owner for them.
+        acked: what is acked at the owner: ranges (lower, upper].
         batches: batches that are acked in part, with the bits of the messages that are not.
-        batches_now: asks for those that other brokers of the pool know of.
+        questions: asks for both again.
         txn_ack_source: the owner's log of acks in transactions.
         counters: where it counts what it does.
         cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
@@ -100,10 +92,9 @@ class Subscription:
         rates: tuple[RateLimit, ...],
         transactions: TopicTransactions,
         state: OwnerState,
-        holes: Iterable[tuple[Position, Position]],
-        holes_now: Callable[[], Awaitable[list[tuple[Position, Position]]]],
+        acked: Iterable[tuple[Position, Position]],
         batches: Iterable[tuple[Position, int]],
-        batches_now: Callable[[], Awaitable[list[tuple[Position, int]]]],
+        questions: Questions,
         txn_ack_source: TxnAckSource,
         counters: Counters,
         cannot_read: Callable[[Subscription, Position, str], None],
@@ -115,19 +106,18 @@ class Subscription:
         self.counters = counters
         self._log = log_
         self._cursor = CursorCopy(log_.chain, _start(subscribe, state))
-        self._cursor.load_holes(holes)
+        self._cursor.load_holes(acked)
         self._cursor.load_batches(batches)
         self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
         self._batch_acks = settings.batch_acks
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
-        self._holes = holes_now
-        self._batches_elsewhere = batches_now
+        self._owner = OwnerCursor(
+            f"{self.topic}, {self.name}", log_, self._cursor, questions, self.confirm, self._cursor_moved
+        )
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
         self._moving = 0
         self._reset = False
-        self._compared_at = 0.0
-        self._comparing = asyncio.Lock()
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
         self._cannot_read = cannot_read
@@ -252,24 +242,8 @@ class Subscription:
         _, late = await asyncio.wait(settled, timeout=SETTLE_S)
         for wait in late:
             wait.cancel()
-        pause = BACKOFF_S[0]
-        while True:
-            try:
-                state = await consumer.relayed.state()
-                holes = await self._holes()
-                batches = await self._batches_elsewhere()
-            except RelayError as error:
-                log.info("%s, %s: %s; trying again in %.1f s", self.topic, self.name, error, pause)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, BACKOFF_S[1])
-            else:
-                break
+        state = await self._owner.take_over(consumer.relayed)
         self._activating = None
-        self.confirm(state.last)
-        if state.mark_delete is not None:
-            self._cursor.ack_up_to(state.mark_delete)
-        self._cursor.load_holes(holes)
-        self._cursor.load_batches(batches)
         self._look_back(state.last)
         dispatcher.activate(consumer.receiver)
         self.pump()
@@ -296,7 +270,7 @@ class Subscription:
         effect = apply_ack(ack, self.kind, self._cursor, self._dispatcher, by, batch_acks=self._batch_acks)
         if effect.completed and consumer is not None:
             # The owner knows it from the parts, unless it was restarted meanwhile.
-            self._ack_at_owner(consumer, effect.completed)
+            self._owner.ack(consumer.relayed, effect.completed)
         if effect.unblocked:
             self.pump()
 
@@ -313,96 +287,35 @@ class Subscription:
     @property
     def newest_ledger(self) -> int:
         """The last ledger of the topic that is known; -1 for none."""
-        return max(self._log.chain.ledger_ids, default=-1)
+        return self._owner.newest_ledger
 
     async def owner_moved(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
         """Compare with the owner's cursor after it came back.
 
-        An owner confirms acks before they are stored, and loses the last ones when the topic is unloaded or the owner dies: they
-        are acked again. A topic that was loaded anew has a new ledger (ManagedLedgerImpl). Without one the cursor was reset.
-
         Args:
-            consumer: through whom to ack; its own acks that were under way have been sent again.
+            consumer: one that is at the owner again.
             state: what the owner says now.
             newest_ledger: the topic's last ledger before the owner moved.
 
         Returns:
             Whether this copy can go on. After a reset it cannot: the consumers must subscribe again, as they would at the owner.
         """
-        begun = time.monotonic()
-        async with self._comparing:
-            if begun < self._compared_at:
-                return True  # through another consumer that is back at the owner, later than this one
-            self._compared_at = time.monotonic()
-            goes_on = await self._compare(consumer, state, newest_ledger)
-            if not goes_on:
-                self.reset()
-            return goes_on
+        goes_on = await self._owner.goes_on(consumer.relayed, state, newest_ledger, self._unanswered)
+        if not goes_on:
+            self.reset()
+        return goes_on
 
     def caught_up_with(self, state: OwnerState) -> bool:
         """Follow the owner's cursor where it is ahead. Returns whether it is ahead, or as far."""
-        # The owner may name the start of a ledger for the end of the one before: compare what comes next.
-        after = self._log.chain.after
-        if state.mark_delete is None or after(state.mark_delete) < after(self._cursor.mark_delete):
-            return False
-        self._cursor.ack_up_to(state.mark_delete)
+        return self._owner.caught_up_with(state)
+
+    def _cursor_moved(self, state: OwnerState) -> None:
         self._dispatcher.cursor_moved()
         self._look_back(state.last)
         self.pump()
-        return True
 
-    async def _compare(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
-        self.confirm(state.last)
-        if state.mark_delete is None:
-            return True
-        if self.caught_up_with(state) and not self._cursor.has_holes and not self._cursor.batches:
-            return True
-        again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
-        known = await self._acked_at_owner()
-        if known is None:
-            return False
-        for ack in (ack for other in self.consumers for ack in other.relayed.unanswered):
-            _add_acked(known, ack)
-        again = [position for position in again if position not in known]
-        anew = self.newest_ledger > newest_ledger
-        if not anew and self._cursor.batches:
-            # The owner tells nobody what is acked of a batch; a reset forward would show nowhere else.
-            return False
-        if not again:
-            return True
-        if not anew:
-            return False
-        log.info("%s, %s: %d acks that the owner has lost are sent again", self.topic, self.name, len(again))
-        self._ack_at_owner(consumer, again)
-        return True
-
-    async def _acked_at_owner(self) -> PositionRanges | None:
-        """What is acked at the owner behind its mark-delete position; the topic's ledgers are known anew. None if nobody tells.
-
-        An owner that has just come back may be slow to tell.
-        """
-        pause = BACKOFF_S[0]
-        for _ in range(ASKED_TIMES):
-            known = PositionRanges()
-            try:
-                for lower, upper in await self._holes():
-                    known.add_range(lower, upper)
-                await self._log.reload()
-            except (RelayError, MetadataError) as error:
-                log.warning("%s, %s: %s; trying again in %.1f s", self.topic, self.name, error, pause)
-                await asyncio.sleep(pause)
-                pause *= 2
-            else:
-                return known
-        return None
-
-    def _ack_at_owner(self, consumer: Consumer, positions: list[Position]) -> None:
-        """Ack entries, which are acked here, at the owner."""
-        for start in range(0, len(positions), ACKS_A_COMMAND):
-            ack = CommandAck(ack_type=CommandAck.Individual)
-            for position in positions[start : start + ACKS_A_COMMAND]:
-                ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
-            consumer.relayed.ack(ack)
+    def _unanswered(self) -> Iterator[CommandAck]:
+        return (ack for consumer in self.consumers for ack in consumer.relayed.unanswered)
 
     # Delivery
 
@@ -610,13 +523,3 @@ def _start(subscribe: CommandSubscribe, state: OwnerState) -> Position:
     first = subscribe.start_message_id
     earliest = not subscribe.HasField("start_message_id") or (first.ledger_id, first.entry_id) == EARLIEST
     return EARLIEST if earliest else start
-
-
-def _add_acked(known: PositionRanges, ack: CommandAck) -> None:
-    """Add what an ack covers."""
-    for message_id in ack.message_id:
-        position = Position(message_id.ledger_id, message_id.entry_id)
-        if ack.ack_type == CommandAck.Cumulative:
-            known.add_range(EARLIEST, position)
-        else:
-            known.add(position)

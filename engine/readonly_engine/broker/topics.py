@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
+from readonly_engine.broker.owner_cursor import Questions
 from readonly_engine.broker.owner_settings import OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
@@ -174,7 +175,7 @@ class ServedTopics:
                     settings = await self._owner_settings.of(topic, subscribe)
                     # Nothing can be acked behind a cursor that stands at the end.
                     behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
-                    holes = await self._holes(topic, subscribe) if behind else []
+                    acked = await self._acked(topic, subscribe) if behind else []
                     recall = partial(self._left_batches, topic, subscribe, settings)
                     batches = await recall() if behind else []
                     view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
@@ -185,10 +186,9 @@ class ServedTopics:
                         self._rate_limits(),
                         served.transactions,
                         state,
-                        holes,
-                        partial(self._holes, topic, subscribe),
+                        acked,
                         batches,
-                        recall,
+                        Questions(partial(self._acked, topic, subscribe), recall),
                         self._txn_ack_source(topic, subscribe.subscription),
                         self._counters_of(topic, subscribe.subscription),
                         self.passing.cannot_read,
@@ -335,7 +335,7 @@ class ServedTopics:
         if await self._owner_settings.transactions(FRESH_S) and (served := self._topics.get(topic)) is not None:
             served.transactions.guard()
 
-    async def _holes(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
+    async def _acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
         """What is acked, as the owner has it now."""
         if not subscribe.durable:
             return []
