@@ -20,15 +20,20 @@ from readonly_operator.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from readonly_operator.main import Operation
+
 DESCRIPTION = (
     "Runs pools of read-only Pulsar brokers in Kubernetes, as ReadOnlyBrokerPool and ReadOnlyTopicBinding objects say."
 )
 EPILOG = (
     "It takes the Kubernetes configuration of the pod that it runs in, else that of KUBECONFIG or ~/.kube/config. "
     "Each setting can also be given as an environment variable PULSAR_READONLY_<SETTING>, for example "
-    "PULSAR_READONLY_ENGINE_IMAGE, _NAMESPACES, _CLUSTER_DOMAIN, _RESYNC_SECONDS, _SOURCE_CHECK_SECONDS, _WORKERS; flags win."
+    "PULSAR_READONLY_ENGINE_IMAGE, _NAMESPACES, _CLUSTER_DOMAIN, _RESYNC_SECONDS, _SOURCE_CHECK_SECONDS, _LEASE, "
+    "_LEASE_SECONDS, _WORKERS; flags win."
 )
 LIVENESS = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/\S*")
+LEASE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+SHORTEST_LEASE_SECONDS = 3
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -42,6 +47,11 @@ def parser() -> argparse.ArgumentParser:
     scope.add_argument("--all-namespaces", action="store_true", help="serve all namespaces (the default)")
     made.add_argument(
         "--engine-image", metavar="IMAGE", help="image of brokers whose pool names none (default: this version's)"
+    )
+    made.add_argument(
+        "--lease",
+        metavar="NAMESPACE/NAME",
+        help="hold this Lease of coordination.k8s.io; of several processes with the same Lease, one acts and the others wait",
     )
     made.add_argument(
         "--liveness", metavar="URL", help="serve the operator's health there, for example http://0.0.0.0:8081/healthz"
@@ -65,7 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     namespaces = () if options.all_namespaces else tuple(options.namespace) if options.namespace else None
     try:
-        settings = Settings.load(os.environ, namespaces=namespaces, engine_image=options.engine_image)
+        settings = Settings.load(
+            os.environ, namespaces=namespaces, engine_image=options.engine_image, lease=options.lease
+        )
+        if settings.lease:
+            _demand(LEASE, "--lease", settings.lease, "NAMESPACE/NAME, for example pulsar-readonly-system/operator")
+            _check_duration(settings.lease_seconds)
         for namespace in settings.namespaces:
             _demand(NAMESPACE, "--namespace", namespace, "the name of a namespace, as in kubectl get namespaces")
         if options.liveness:
@@ -84,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, int] | None) -> int:
     # imported late, so that --help does not wait for the Kubernetes client
+    from readonly_operator.leadership import leading  # noqa: PLC0415
     from readonly_operator.main import Operation  # noqa: PLC0415
 
     if metrics_address:
@@ -95,18 +111,9 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
             return _refuse(f"--metrics {metrics_address[0]}:{metrics_address[1]}: {error.strerror or error}", 1)
     operation = Operation(settings)
     try:
-        with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(
-                kopf.operator(
-                    clusterwide=not settings.namespaces,
-                    namespaces=settings.namespaces,
-                    liveness_endpoint=liveness,
-                    standalone=True,
-                    memo=operation,
-                    # else kopf makes one of the user's name, and the image's user has none
-                    identity=OPERATOR,  # type: ignore[arg-type]
-                )
-            )
+        with leading(settings, liveness) as leads, contextlib.suppress(asyncio.CancelledError):
+            if leads:
+                asyncio.run(_operate(operation, liveness))
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE and liveness is not None
         return _refuse(f"--liveness {liveness}: the address is in use" if taken else error, 1)
@@ -115,6 +122,19 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
             logging.getLogger(__name__).debug("the operator failed", exc_info=True)
         return _refuse(operation.refusal or error, 1)
     return 0
+
+
+async def _operate(operation: Operation, liveness: str | None) -> None:
+    namespaces = operation.settings.namespaces
+    await kopf.operator(
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        liveness_endpoint=liveness,
+        standalone=True,
+        memo=operation,
+        # else kopf makes one of the user's name, and the image's user has none
+        identity=OPERATOR,  # type: ignore[arg-type]
+    )
 
 
 def _configure_logs(log_format: str, log_level: str) -> None:
@@ -131,6 +151,14 @@ def _configure_logs(log_format: str, log_level: str) -> None:
 def _demand(pattern: re.Pattern[str], option: str, text: str, right: str) -> None:
     if not pattern.fullmatch(text):
         raise SettingsError(f"{option} {text}: must be {right}")
+
+
+def _check_duration(seconds: int) -> None:
+    if seconds < SHORTEST_LEASE_SECONDS:
+        raise SettingsError(
+            f"PULSAR_READONLY_LEASE_SECONDS={seconds}: must be at least {SHORTEST_LEASE_SECONDS}, or a slow answer of the API "
+            "server makes the operator lose the Lease"
+        )
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A namespaced kind.
+    """A kind of objects.
 
     Attributes:
         group: API group, empty for the core group.
@@ -21,6 +21,7 @@ class Kind:
         kind: name in manifests.
         plural: name in URLs.
         selector: label selector for listing and watching; empty for all objects of the kind.
+        namespaced: whether its objects are in namespaces.
     """
 
     group: str
@@ -28,6 +29,7 @@ class Kind:
     kind: str
     plural: str
     selector: str = ""
+    namespaced: bool = True
 
     @property
     def api_version(self) -> str:
@@ -38,6 +40,7 @@ class Kind:
 POOL = Kind(GROUP, VERSION, "ReadOnlyBrokerPool", "readonlybrokerpools")
 BINDING = Kind(GROUP, VERSION, "ReadOnlyTopicBinding", "readonlytopicbindings")
 EVENT = Kind("", "v1", "Event", "events")
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", MANAGED_SELECTOR)
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", MANAGED_SELECTOR)
 SERVICE = Kind("", "v1", "Service", "services", MANAGED_SELECTOR)
@@ -50,7 +53,7 @@ OPTIONAL = frozenset({POD_MONITOR})
 """Kinds that a cluster need not serve."""
 WATCHED = (POOL, BINDING, *CHILDREN, POD)
 
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, EVENT)}
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, EVENT, LEASE)}
 
 
 def kind_of(manifest: Manifest) -> Kind:

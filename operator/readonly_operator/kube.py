@@ -80,6 +80,9 @@ class Kube(Protocol):
         """Server-side apply by the operator's field manager; the object as it is then."""
         ...
 
+    def put(self, manifest: Manifest) -> Manifest:
+        """Create an object, or with a resource version in it replace that version; KubeError 409 when another was faster."""
+        ...
     def apply_status(self, manifest: Manifest) -> Manifest:
         """The same for the status subresource."""
         ...
@@ -156,6 +159,20 @@ class ApiServer:
             force_conflicts=True,
         )
 
+    def put(self, manifest: Manifest) -> Manifest:
+        """See Kube."""
+        metadata = manifest["metadata"]
+        call = self._client.replace if "resourceVersion" in metadata else self._client.create
+        try:
+            return self._plain(
+                call,
+                self._resource(kind_of(manifest)),
+                body=manifest,
+                namespace=metadata["namespace"],
+                field_manager=OPERATOR,
+            )
+        except NotFoundError as error:
+            raise KubeError(_reason(error), error.status) from error
     def apply_status(self, manifest: Manifest) -> Manifest:
         """See Kube."""
         metadata = manifest["metadata"]

@@ -22,6 +22,13 @@ FAILURES = Counter(
 )
 WAITING = Gauge("pulsar_readonly_operator_queue_length", "Pools that wait to be looked at")
 
+LEADER = Gauge("pulsar_readonly_operator_leader", "1 while this process holds the Lease, or needs none")
+
+
+def leading(*, yes: bool) -> None:
+    """Note whether this process acts."""
+    LEADER.set(yes)
+
 
 def watch_queue(queue: WorkQueue) -> None:
     """Let the gauge show this queue."""

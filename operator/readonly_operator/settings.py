@@ -29,6 +29,8 @@ class Settings:
         namespaces: namespaces that it serves; empty for all of them.
         engine_image: image of brokers whose pool names none.
         cluster_domain: DNS domain of the Kubernetes cluster.
+        lease: NAMESPACE/NAME of a Lease that is held while the operator acts; empty for none.
+        lease_seconds: after how long without a renewal another process takes over.
         resync_seconds: how often everything is listed and looked at again, though no event said so.
         source_check_seconds: how often a writable cluster that answers is checked again.
         refresh_seconds: how often brokers are asked what their bindings come to, though nothing changed.
@@ -40,6 +42,8 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     engine_image: str = ""
     cluster_domain: str = "cluster.local"
+    lease: str = ""
+    lease_seconds: int = 15
     resync_seconds: int = 600
     source_check_seconds: int = 60
     refresh_seconds: int = 30

@@ -15,7 +15,15 @@ def test_help_names_the_options(capsys):
         command.main(["--help"])
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    for option in ("--namespace", "--all-namespaces", "--engine-image", "--liveness", "--metrics", "--log-format"):
+    for option in (
+        "--namespace",
+        "--all-namespaces",
+        "--lease",
+        "--engine-image",
+        "--liveness",
+        "--metrics",
+        "--log-format",
+    ):
         assert option in text
 
 
@@ -30,6 +38,10 @@ def test_help_names_the_options(capsys):
             ["--liveness", "8080"],
             "--liveness 8080: must be http://HOST:PORT/PATH, for example http://0.0.0.0:8081/healthz",
         ),
+        (
+            ["--lease", "operator"],
+            "--lease operator: must be NAMESPACE/NAME, for example pulsar-readonly-system/operator",
+        ),
         (["--metrics", "8082"], "--metrics 8082: must be HOST:PORT, for example 0.0.0.0:8082"),
         (["--metrics", "0.0.0.0:99999"], "--metrics 0.0.0.0:99999: must be HOST:PORT, for example 0.0.0.0:8082"),
     ],
@@ -37,6 +49,14 @@ def test_help_names_the_options(capsys):
 def test_bad_options_say_what_would_be_right(capsys, argv, message):
     assert command.main(argv) == 2
     assert capsys.readouterr().err == f"pulsar-readonly operator: {message}\n"
+
+
+def test_a_lease_that_would_be_lost_by_a_slow_answer_is_refused(capsys, monkeypatch):
+    monkeypatch.setenv("PULSAR_READONLY_LEASE_SECONDS", "2")
+    assert command.main(["--lease", "a/b"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "pulsar-readonly operator: PULSAR_READONLY_LEASE_SECONDS=2: must be at least 3"
+    )
 
 
 def test_two_scopes_exclude_each_other(capsys):
