@@ -45,6 +45,10 @@ SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", MANAGED_SE
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", MANAGED_SELECTOR)
 SERVICE = Kind("", "v1", "Service", "services", MANAGED_SELECTOR)
 STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", MANAGED_SELECTOR)
+DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", MANAGED_SELECTOR)
+AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGED_SELECTOR)
+NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", MANAGED_SELECTOR)
+POD_MONITOR = Kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", MANAGED_SELECTOR)
 POD = Kind("", "v1", "Pod", "pods", MANAGED_SELECTOR)
 
 CHILDREN = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, STATEFUL_SET)
