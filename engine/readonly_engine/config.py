@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from readonly_engine.broker.bindings import Unbound
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate
 from readonly_engine.broker.limits import LimitSettings
+from readonly_engine.locality import is_place
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.url import hosts_in
 from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
@@ -77,6 +78,7 @@ class EngineConfig:
         lookup_unbound: what lookups of topics that are not bound are answered: one of Unbound.
         pool: brokers with the same pool name share the consumers of their topics out among them.
         locality: where this broker is, `/RACK` or `/ZONE/RACK` as bookies are placed: near ones are read; empty for any.
+        locality_file: a file that says so, read again when it changes; it wins over locality.
         cache_size: bytes of entries kept in memory.
         tiered_storage: how offloaded ledgers are read.
         dispatch_rate_per_subscription: how much each subscription may deliver in a second.
@@ -115,6 +117,7 @@ class EngineConfig:
     lookup_unbound: Unbound = Unbound.REDIRECT
     pool: str = "default"
     locality: str = ""
+    locality_file: Path | None = None
     cache_size: int = 256 << 20
     tiered_storage: TieredConfig = AS_NOTED
     dispatch_rate_per_subscription: DispatchRate = UNLIMITED
@@ -312,7 +315,7 @@ def _flag(value: object) -> bool:
 
 def _locality(value: object) -> str:
     text = _text(value)
-    if not re.fullmatch(r"(/[^/\s]+)+", text):
+    if not is_place(text):
         raise ConfigError(
             f"{text!r} would be /RACK or /ZONE/RACK, as bookies are placed by pulsar-admin bookies set-bookie-rack"
         )
@@ -362,6 +365,7 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "lookup_unbound": _unbound,
     "pool": _text,
     "locality": _locality,
+    "locality_file": _path,
     "cache_size": _size,
     "tiered_storage": _tiered_storage,
     "dispatch_rate_per_subscription": _dispatch_rate,

@@ -33,6 +33,7 @@ from readonly_engine.config import (
     read_config_file,
 )
 from readonly_engine.http.server import HttpServer
+from readonly_engine.locality import LocalityFile
 from readonly_engine.logs import set_up_logging
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import MetadataUnavailableError
@@ -107,6 +108,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="/ZONE/RACK",
         help="where this broker is: near bookies are read, as `pulsar-admin bookies set-bookie-rack` has placed them",
     )
+    add("--locality-file", metavar="FILE", help="file that says so, read again when it changes; it wins")
     add("--cache-size", metavar="SIZE", help="entries kept in memory, as 512MiB (default 256MiB)")
     add(
         "--tiered-storage",
@@ -216,8 +218,11 @@ async def serve(config: EngineConfig) -> None:
         raise StartError(f"--metadata-store: {error}") from error
     cluster = ClusterMetadata(store)
     bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality)
-    if config.locality:
+    if config.locality or config.locality_file is not None:
         cluster.watch_racks(bookies.choice.place)
+    following = None
+    if config.locality_file is not None:
+        following = asyncio.create_task(LocalityFile(config.locality_file, bookies.choice.move).follow())
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)
     fleet = Fleet(store, config.pool, url, tls_url)
@@ -252,6 +257,8 @@ async def serve(config: EngineConfig) -> None:
         log.info("stopping")
         await broker.drain()
     finally:
+        if following is not None:
+            following.cancel()
         await http.close()
         await admin.close()
         bookies.close()

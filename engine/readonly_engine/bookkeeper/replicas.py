@@ -68,6 +68,10 @@ class ReplicaChoice:
         self._places: dict[str, str] = {}
         self._health: dict[str, _Health] = {}
 
+    def move(self, locality: str) -> None:
+        """Learn where this reader is."""
+        self._locality = locality
+
     def place(self, places: Mapping[str, str]) -> None:
         """Learn where bookies are; nobody knows where those are that are not named."""
         self._places = dict(places)

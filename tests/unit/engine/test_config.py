@@ -91,6 +91,7 @@ bindings: /etc/bindings.yaml
 lookup-unbound: proxy
 pool: red
 locality: /zone-a/rack-1
+locality-file: /etc/pod/locality
 cache-size: 1GiB
 tiered-storage:
   read-priority: bookkeeper-first
@@ -135,6 +136,7 @@ log-format: json
     assert config.lookup_unbound is Unbound.PROXY
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
     assert config.locality == "/zone-a/rack-1"
+    assert config.locality_file == Path("/etc/pod/locality")
     assert config.tiered_storage == TieredConfig(
         read_priority="bookkeeper-first",
         bucket="offloaded",
@@ -216,6 +218,7 @@ WRONG = [
     ("pool", "", "must be a text"),
     ("locality", "rack-1", "'rack-1' would be /RACK or /ZONE/RACK"),
     ("locality", "/a//b", "'/a//b' would be /RACK or /ZONE/RACK"),
+    ("locality-file", "", "must be a text"),
     ("cache-size", "9" * 5000, "would be a size as 64MiB or 1GiB"),
     ("listen", "host:" + "9" * 5000, "would be HOST:PORT"),
     ("cache-size", "lots", "'lots' would be a size as 64MiB or 1GiB"),
