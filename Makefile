@@ -19,7 +19,7 @@ system: ## install the Debian packages that are missing (needs root)
 	@devstack/install-packages
 setup: $(STAMP) ## everything else that demo and tests need: Python packages, the Pulsar distribution, Kubernetes, images, an object store
 	@$(PY) -m devstack pulsar fetch
-	@$(PY) -m devstack kube build
+	@$(PY) -m devstack kube build --with helm --with promtool
 	@$(PY) -m devstack image build all
 	@$(PY) -m devstack objectstore build
 venv: $(STAMP) ## the locked Python packages, in .venv
@@ -61,8 +61,11 @@ types: $(STAMP) ## mypy, strict
 	@$(PY) -m mypy
 
 .PHONY: crds
-crds: $(STAMP) ## make the custom resource definitions again from the operator's typed specs
+crds: $(STAMP) ## make the custom resource definitions again from the operator's typed specs, here and in the chart
 	@$(PY) -m readonly_operator.crds crds charts/pulsar-readonly/crds
+.PHONY: chart
+chart: crds ## copy what the chart embeds: definitions, dashboard and alerts
+	@cp monitoring/grafana-dashboard.json monitoring/rules.yaml charts/pulsar-readonly/files/
 
 WIRE := engine/readonly_engine/wire
 .PHONY: proto

@@ -49,6 +49,7 @@ class Build:
         links: names under which the first program is called too.
         stamp: linker settings, as a template in which {version} is the version of `versioned`, {minor} its second part.
         versioned: the module whose version the programs report.
+        tags: Go's build tags.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Build:
     links: tuple[str, ...] = ()
     stamp: str = ""
     versioned: str = ""
+    tags: tuple[str, ...] = ()
 
     def version(self) -> str:
         """The version of `versioned` in go.mod, with its v."""
@@ -65,7 +67,8 @@ class Build:
 
     def key(self) -> str:
         """Changes when what is built changes."""
-        return content_key(_SOURCES / self.module, self.name, repr(self.packages), repr(self.links), self.stamp, _FLAGS)
+        said = (repr(self.packages), repr(self.links), self.stamp, _FLAGS, *self.tags)
+        return content_key(_SOURCES / self.module, self.name, *said)
 
     def folder(self, layout: Layout) -> Path:
         """Where its programs are."""
@@ -119,8 +122,15 @@ HELM = Build(
     stamp="-X helm.sh/helm/v3/internal/version.version={version}",
     versioned="helm.sh/helm/v3",
 )
+PROMTOOL = Build(
+    name="promtool",
+    what="promtool (checks of Prometheus rules)",
+    module="prometheus",
+    packages={"": ("github.com/prometheus/prometheus/cmd/promtool",)},
+    tags=("remove_all_sd",),  # without service discoveries, which are most of it and not needed here
+)
 CORE = (KUBE, COREDNS, NODE)
-EXTRAS = {build.name: build for build in (HELM,)}
+EXTRAS = {build.name: build for build in (HELM, PROMTOOL)}
 
 
 def go_environment(layout: Layout) -> dict[str, str]:
@@ -156,7 +166,8 @@ def ensure(layout: Layout, build: Build) -> Path:
         with step(f"building {build.what} {version}".strip()):
             for part, packages in build.packages.items():
                 (draft / part).mkdir(parents=True, exist_ok=True)
-                _go_build(layout, build, ["-ldflags", flags, "-o", f"{draft / part}/", *packages])
+                tags = [f"-tags={','.join(build.tags)}"] if build.tags else []
+                _go_build(layout, build, [*tags, "-ldflags", flags, "-o", f"{draft / part}/", *packages])
         for name in build.links:
             (draft / name).symlink_to(build.name)
         draft.rename(folder)
