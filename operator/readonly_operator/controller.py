@@ -15,6 +15,7 @@ from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.apply import Applier
 from readonly_operator.brokers import Brokers
 from readonly_operator.events import Recorder
+from readonly_operator.explicit_lac.desk import LacDesk
 from readonly_operator.kinds import BINDING, POD, POOL, WATCHED, Kind, Manifest
 from readonly_operator.kube import Kube, KubeError, missing_kinds
 from readonly_operator.names import PoolKey
@@ -23,6 +24,7 @@ from readonly_operator.reconcile.pool import reconcile
 from readonly_operator.source import SourceMonitor
 from readonly_operator.store import Store
 from readonly_operator.workqueue import WorkQueue
+from readonly_operator.writer import WriterWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,12 +64,15 @@ class Controller:
         self._queue = WorkQueue()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
         self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed)
+        lac = LacDesk(kube, self._store, _now, self._queue.add, self._sources.refresh)
+        self._writer = WriterWork([lac])
         self._context = Context(
             kube=kube,
             store=self._store,
             applier=Applier(kube, self._store),
             brokers=self._brokers,
             sources=self._sources,
+            lac=lac,
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,
@@ -99,12 +104,14 @@ class Controller:
             self._threads.append(thread)
             thread.start()
         self._sources.start()
+        self._writer.start()
 
     def stop(self) -> None:
         """Let the workers finish what they do."""
         self._stopped.set()
         self._queue.close()
         self._sources.stop()
+        self._writer.stop()
         self._brokers.close()
         for thread in self._threads:
             thread.join(timeout=5)
@@ -126,6 +133,8 @@ class Controller:
         for key in touched:
             self._delays.pop(key, None)
             self._queue.add(key)
+        if kind == POOL:
+            self._writer.poke()
 
     def resync(self) -> None:
         """List everything, and look at every pool again."""
@@ -140,8 +149,10 @@ class Controller:
     def alive(self) -> bool:
         """Whether all threads run, and none is stuck in a reconcile."""
         now = time.monotonic()
-        return all(thread.is_alive() for thread in self._threads) and all(
-            now - since < STUCK_SECONDS for since in self._started.copy().values()
+        return (
+            self._writer.is_alive()
+            and all(thread.is_alive() for thread in self._threads)
+            and all(now - since < STUCK_SECONDS for since in self._started.copy().values())
         )
 
     def _namespaces(self) -> tuple[str | None, ...]:

@@ -137,6 +137,8 @@ def _manage(wishes: tuple[Wish, ...], config: ConfigSeen, workload: WorkloadSeen
         return _first_change(wishes, config, live, seen)
     good = sum(broker.interval_ms is not None for broker in seen.brokers) - len(slow)
     running = f"{good} of {workload.replicas} writable brokers run with {live} ms"
+    if seen.problem:
+        running = f"{place} is set to {live} ms"
     waiting = _waiting(workload, seen, now) if mine else None
     if waiting:
         stuck, reason = waiting

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from readonly_operator.apply import Applier
     from readonly_operator.brokers import Brokers
     from readonly_operator.events import Recorder
+    from readonly_operator.explicit_lac.desk import LacDesk
     from readonly_operator.kube import Kube
     from readonly_operator.settings import Settings
     from readonly_operator.source import SourceMonitor
@@ -28,6 +29,7 @@ class Context:
         applier: makes objects what they should be.
         brokers: asks brokers.
         sources: last reports of writable clusters.
+        lac: last reports of managing explicit LAC.
         events: tells what happened.
         settings: of this process.
         now: the time, with a time zone.
@@ -38,6 +40,7 @@ class Context:
     applier: Applier
     brokers: Brokers
     sources: SourceMonitor
+    lac: LacDesk
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]

@@ -15,6 +15,7 @@ from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
 from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest
 from readonly_operator.names import BINDINGS_KEY, LABEL_POOL
 from readonly_operator.reconcile import binding as binding_status
+from readonly_operator.reconcile import holding
 from readonly_operator.reconcile.conflicts import conflicts
 from readonly_operator.reconcile.context import Context, Outcome
 from readonly_operator.reconcile.lookup import LookupState
@@ -42,6 +43,8 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     if body is None or "deletionTimestamp" in body["metadata"]:
         binding_status.say_pool_not_found(context, key, bindings, deleting=body is not None)
         binding_status.say_broken(context, broken)
+        if body is not None:
+            holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], {}))
         return Outcome(settled=True, look_again=False)
     try:
         pool = Pool.load(body)
@@ -53,6 +56,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
             say_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{key.name}" is paused')
         return Outcome(settled=True, look_again=False)
 
+    unheld = holding.hold(context, pool, body)
     against = conflicts(context, pool, (binding for binding, _ in bindings))
     held_back = [one for one in bindings if one[0].full_name in against]
     bindings = [one for one in bindings if one[0].full_name not in against]
@@ -75,7 +79,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         _progressing(settled, ready, looked_up),
         looked_up,
         source_reachable(report),
-        explicit_lac(report, pool.explicit_lac),
+        unheld or explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition),
     ]
     values = {
         "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
@@ -83,6 +87,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         "selector": f"{LABEL_POOL}={key.name}",
         "bindings": len(bindings) + len(held_back) + len(broken),
         "lookupRevision": lookup.revision,
+        "explicitLac": context.lac.report(key).noted or (body.get("status") or {}).get("explicitLac"),
     }
     say(context, POOL, body, conditions, values)
     binding_status.say(context, bindings, state)

@@ -1,0 +1,255 @@
+"""Managing explicit LAC for real: look at each place, make the next step, remember what to say about it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from readonly_operator.api.binding import is_paused
+from readonly_operator.api.pool import Pool
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.explicit_lac import say
+from readonly_operator.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan
+from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Seen, WorkloadSeen
+from readonly_operator.explicit_lac.wishes import Wish, agree
+from readonly_operator.fetch import FetchError
+from readonly_operator.kinds import CONFIG_MAP, POD, STATEFUL_SET
+from readonly_operator.kube import KubeError, Right
+from readonly_operator.names import ANNOTATION_EXPLICIT_LAC, MANAGER_EXPLICIT_LAC
+from readonly_operator.source import active_brokers, health, lac_interval
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable
+
+    from readonly_operator.api.pool import Source
+    from readonly_operator.explicit_lac.plan import Action
+    from readonly_operator.explicit_lac.wishes import Agreement, Place
+    from readonly_operator.kinds import Manifest
+    from readonly_operator.kube import Kube
+    from readonly_operator.names import PoolKey
+    from readonly_operator.status import Condition
+    from readonly_operator.store import Store
+
+logger = logging.getLogger(__name__)
+
+FORBIDDEN = 403
+RETRY_SECONDS = 15.0
+"""How soon a step is tried again that the API server refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a pool is to say.
+
+    Attributes:
+        condition: ExplicitLac; None where verifying says all there is to say.
+        noted: status.explicitLac: what was set where; None for nothing.
+        released: whether a deletion of the pool need not wait.
+    """
+
+    condition: Condition | None = None
+    noted: Manifest | None = None
+    released: bool = False
+
+
+class LacDesk:
+    """Works on every place that pools name for management.
+
+    Args:
+        kube: the API server.
+        store: knows the pools.
+        now: the time, with a time zone.
+        changed: called with each pool whose report is new.
+        refresh: called with a writable cluster whose brokers have just changed.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        store: Store,
+        now: Callable[[], dt.datetime],
+        changed: Callable[[PoolKey], None],
+        refresh: Callable[[Source], None],
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._now = now
+        self._changed = changed
+        self._refresh = refresh
+        self._reports: dict[PoolKey, Report] = {}
+        self._agreements: dict[Place, Agreement] = {}
+        self._due: dict[Place, float] = {}
+
+    def report(self, key: PoolKey) -> Report:
+        """What a pool is to say; nothing as long as it was not looked at."""
+        return self._reports.get(key, Report())
+
+    def look(self) -> float:
+        """Look at every place that is due or that pools want something else of.
+
+        Returns:
+            Seconds until something is due again.
+        """
+        agreements, conflicts = agree(self._wishes())
+        reports = {key: Report(say.conflict(reason), released=True) for key, reason in conflicts.items()}
+        for agreement in agreements:
+            place = agreement.place
+            if self._agreements.get(place) == agreement and self._due[place] > time.monotonic():
+                reports |= {wish.pool: self.report(wish.pool) for wish in (*agreement.active, *agreement.leaving)}
+                continue
+            made, noted = self._step(agreement)
+            self._agreements[place], self._due[place] = agreement, time.monotonic() + made.again
+            reports |= self._reports_of(agreement, made, noted)
+        for place in self._agreements.keys() - {agreement.place for agreement in agreements}:
+            del self._agreements[place], self._due[place]
+        before, self._reports = self._reports, reports
+        for key in before.keys() | reports.keys():
+            if before.get(key) != reports.get(key):
+                self._changed(key)
+        return max(0.0, min(self._due.values(), default=float("inf")) - time.monotonic())
+
+    def _wishes(self) -> list[Wish]:
+        wishes = []
+        for body in self._store.pools():
+            if is_paused(body) and "deletionTimestamp" not in body["metadata"]:
+                continue
+            try:
+                wish = Wish.of(Pool.load(body), body)
+            except ApiSpecError:
+                continue
+            if wish is not None:
+                wishes.append(wish)
+        return wishes
+
+    def _reports_of(self, agreement: Agreement, made: Plan, noted: Manifest | None) -> dict[PoolKey, Report]:
+        reports = {
+            wish.pool: Report(made.refused.get(wish.pool, made.condition), None if wish.pool in made.refused else noted)
+            for wish in agreement.active
+        }
+        for wish in agreement.leaving:
+            reports[wish.pool] = Report(made.condition, noted, made.released)
+            if made.released and made.farewell:
+                logger.warning("%s: %s", wish.pool, made.farewell)
+        rolled = any(
+            (old := self.report(wish.pool).condition) is not None and old.reason == "Rolling"
+            for wish in agreement.active
+        )
+        if rolled and made.condition is None:
+            self._refresh(agreement.source)
+        return reports
+
+    def _step(self, agreement: Agreement) -> tuple[Plan, Manifest | None]:
+        """Look, plan, do; what was done, and what is noted then."""
+        place = agreement.place
+        try:
+            seen = self._see(agreement)
+            made = plan(agreement, seen, self._now())
+            if made.action is not None:
+                seen = replace(seen, missing=tuple(right for right in _rights(place) if not self._kube.may(right)))
+                made = plan(agreement, seen, self._now())
+            if isinstance(made.action, AskHealth):
+                made = plan(agreement, self._with_health(seen, agreement.source), self._now())
+            if made.action is not None:
+                self._do(place, seen, made.action)
+        except KubeError as error:
+            if error.status == FORBIDDEN:
+                return self._refused(agreement), None
+            logger.warning("%s: explicit LAC: the API server says: %s", place, error)
+            condition = self.report((*agreement.active, *agreement.leaving)[0].pool).condition
+            return Plan(condition=condition, again=RETRY_SECONDS), None
+        note = made.action.note if isinstance(made.action, SetValue) else seen.config and seen.config.note
+        noted = {"target": str(place), "intervalMs": note.interval_ms} if note else None
+        return made, noted
+
+    def _refused(self, agreement: Agreement) -> Plan:
+        missing = tuple(right for right in _rights(agreement.place) if not self._kube.may(right))
+        return plan(agreement, Seen(missing=missing or tuple(_rights(agreement.place))), self._now())
+
+    def _see(self, agreement: Agreement) -> Seen:
+        place = agreement.place
+        config = self._kube.get(CONFIG_MAP, place.namespace, place.config_map)
+        workload = self._kube.get(STATEFUL_SET, place.namespace, place.stateful_set)
+        seen = Seen(
+            None if config is None else ConfigSeen.of(config, place.key),
+            None if workload is None else WorkloadSeen.of(workload, place.config_map),
+        )
+        if seen.workload is None:
+            return seen
+        ordinals = range(seen.workload.first, seen.workload.first + seen.workload.replicas)
+        pods = [
+            (ordinal, pod)
+            for ordinal in ordinals
+            if (pod := self._kube.get(POD, place.namespace, f"{place.stateful_set}-{ordinal}")) is not None
+        ]
+        try:
+            addresses = active_brokers(agreement.source)
+        except FetchError as error:
+            brokers = tuple(BrokerSeen.of(pod, ordinal) for ordinal, pod in pods)
+            return replace(seen, brokers=brokers, problem=f"adminUrl {agreement.source.admin_url}: {error}")
+        brokers = tuple(
+            _asked(BrokerSeen.of(pod, ordinal).found(addresses, pod), agreement.source) for ordinal, pod in pods
+        )
+        return replace(seen, brokers=brokers)
+
+    def _with_health(self, seen: Seen, source: Source) -> Seen:
+        brokers = []
+        for broker in seen.brokers:
+            try:
+                health(source, broker.address)
+                brokers.append(replace(broker, healthy=True))
+            except FetchError as error:
+                brokers.append(replace(broker, healthy=False, trouble=f"health check: {error}"))
+        return replace(seen, brokers=tuple(brokers))
+
+    def _do(self, place: Place, seen: Seen, action: Action) -> None:
+        config = seen.config
+        match action:
+            case SetValue(interval_ms, note) if config is not None:
+                metadata = {
+                    "name": place.config_map,
+                    "namespace": place.namespace,
+                    "uid": config.uid,  # else one that was deleted meanwhile would be made
+                    "annotations": {ANNOTATION_EXPLICIT_LAC: note.text()},
+                }
+                data = {place.key: str(interval_ms)}
+                self._kube.apply_as(
+                    MANAGER_EXPLICIT_LAC,
+                    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
+                )
+                logger.info("%s: set to %s, was %s", place, interval_ms, config.value)
+            case PutBack(value, note) if config is not None:
+                annotations = {ANNOTATION_EXPLICIT_LAC: note.text()}
+                self._merge(place, config, {"annotations": annotations}, {"data": {place.key: value}})
+                logger.info("%s: put back to %s", place, value)
+            case Forget() if config is not None:
+                self._merge(place, config, {"annotations": {ANNOTATION_EXPLICIT_LAC: None}}, {})
+            case Evict(pod, uid):
+                allowed = self._kube.evict(place.namespace, pod, uid)
+                logger.info("%s: %s %s", place, pod, "is restarted" if allowed else "may not be evicted now")
+
+    def _merge(self, place: Place, config: ConfigSeen, metadata: Manifest, rest: Manifest) -> None:
+        patch = {"metadata": {"resourceVersion": config.version, **metadata}, **rest}
+        self._kube.merge(MANAGER_EXPLICIT_LAC, CONFIG_MAP, place.namespace, place.config_map, patch)
+
+
+def _rights(place: Place) -> list[Right]:
+    namespace = place.namespace
+    return [
+        Right("get", "", "configmaps", namespace, place.config_map),
+        Right("patch", "", "configmaps", namespace, place.config_map),
+        Right("get", "apps", "statefulsets", namespace, place.stateful_set),
+        Right("get", "", "pods", namespace),
+        Right("create", "", "pods/eviction", namespace),
+    ]
+
+
+def _asked(broker: BrokerSeen, source: Source) -> BrokerSeen:
+    if not broker.ready or not broker.address:
+        return broker
+    try:
+        return replace(broker, interval_ms=lac_interval(source, broker.address))
+    except FetchError as error:
+        return replace(broker, trouble=str(error))

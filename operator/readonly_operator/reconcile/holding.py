@@ -1,0 +1,101 @@
+"""The finalizer of pools that have something to put back at the writable cluster; no other pool has one."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.explicit_lac import RESTORE
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.explicit_lac.wishes import Wish
+from readonly_operator.kinds import POOL
+from readonly_operator.kube import KubeError
+from readonly_operator.names import FINALIZER_WRITER, MANAGER_EXPLICIT_LAC
+from readonly_operator.status import Condition, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_operator.kinds import Manifest
+    from readonly_operator.reconcile.context import Context
+
+logger = logging.getLogger(__name__)
+
+FORBIDDEN = 403
+
+
+def hold(context: Context, pool: Pool, body: Manifest) -> Condition | None:
+    """Give a pool the finalizer when its deletion will have to wait, and take it away when not.
+
+    Returns:
+        ExplicitLac, when the operator may not do that; None when all is well.
+
+    Raises:
+        KubeError: the API server refused for another reason.
+    """
+    wanted = needs_hold(pool)
+    held = FINALIZER_WRITER in (body["metadata"].get("finalizers") or ())
+    if wanted == held:
+        return None
+    try:
+        _set(context, body, held=wanted)
+    except KubeError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return Condition(
+            "ExplicitLac",
+            Truth.FALSE,
+            "Forbidden",
+            "spec.explicitLac.onDeletion is Restore, and for that the pool needs a finalizer, which the operator may not set: "
+            f"grant its service account verb patch on readonlybrokerpools.pulsar-readonly.io in namespace {pool.key.namespace}, "
+            "as manifests/explicit-lac does",
+        )
+    return None
+
+
+def needs_hold(pool: Pool) -> bool:
+    """Whether there is something to put back when the pool is deleted."""
+    return pool.explicit_lac.manages and pool.explicit_lac.on_deletion == RESTORE
+
+
+def let_go(context: Context, body: Manifest, say: Callable[[Condition], object]) -> None:
+    """Take the finalizer from a pool that is being deleted, when there is nothing left to put back; else say what is awaited.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    if FINALIZER_WRITER not in (body["metadata"].get("finalizers") or ()):
+        return
+    waiting = _waiting(context, body)
+    if waiting is None:
+        _set(context, body, held=False)
+    else:
+        say(waiting)
+
+
+def _waiting(context: Context, body: Manifest) -> Condition | None:
+    try:
+        pool = Pool.load(body)
+    except ApiSpecError:
+        return None
+    if Wish.of(pool, body) is None:
+        return None
+    report = context.lac.report(pool.key)
+    if report.released:
+        return None
+    return report.condition or Condition(
+        "ExplicitLac", Truth.FALSE, "Restoring", "the writable brokers' setting from before is put back"
+    )
+
+
+def _set(context: Context, body: Manifest, *, held: bool) -> None:
+    metadata = body["metadata"]
+    finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER_WRITER]
+    if held:
+        finalizers.append(FINALIZER_WRITER)
+    # with the version, for the list is written as a whole
+    patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
+    after = context.kube.merge(MANAGER_EXPLICIT_LAC, POOL, metadata["namespace"], metadata["name"], patch)
+    if after is not None and held:
+        context.store.put(POOL, after)

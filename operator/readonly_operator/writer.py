@@ -1,0 +1,78 @@
+"""Work at writable clusters that takes its time: a thread of its own, so that no pool waits for it.
+
+Each desk looks at all pools, does what is due, and keeps what it has to say; reconciling reads that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 15.0
+LONGEST_SECONDS = 3600.0
+SETTLE_SECONDS = 0.2
+"""Pools that change together are looked at together: they are to agree before anything is set."""
+
+
+class Desk(Protocol):
+    """A kind of work."""
+
+    def look(self) -> float:
+        """Do what is due; seconds until something is due again."""
+        ...
+
+
+class WriterWork:
+    """Lets desks work one after the other.
+
+    Args:
+        desks: what there is to do.
+    """
+
+    def __init__(self, desks: Sequence[Desk]) -> None:
+        self._desks = desks
+        self._poked = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="writer-work", daemon=True)
+
+    def start(self) -> None:
+        """Begin; all pools must be known by now."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the step that is under way, which is left to end by itself."""
+        self._stopped.set()
+        self._poked.set()
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def poke(self) -> None:
+        """Look again soon: a pool has changed."""
+        self._poked.set()
+
+    def _run(self) -> None:
+        due = [0.0] * len(self._desks)
+        while not self._stopped.is_set():
+            if self._poked.wait(max(0.0, min(*due, time.monotonic() + LONGEST_SECONDS) - time.monotonic())):
+                self._stopped.wait(SETTLE_SECONDS)
+                self._poked.clear()
+                due = [0.0] * len(self._desks)
+            for index, desk in enumerate(self._desks):
+                if due[index] <= time.monotonic() and not self._stopped.is_set():
+                    due[index] = time.monotonic() + self._look(desk)
+
+    def _look(self, desk: Desk) -> float:
+        try:
+            return desk.look()
+        except Exception:
+            logger.exception("work at a writable cluster failed; it is tried again")
+            return RETRY_SECONDS
