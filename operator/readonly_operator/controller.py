@@ -16,9 +16,10 @@ from readonly_operator.apply import Applier
 from readonly_operator.brokers import Brokers
 from readonly_operator.events import Recorder
 from readonly_operator.explicit_lac.desk import LacDesk
-from readonly_operator.kinds import BINDING, POD, POOL, WATCHED, Kind, Manifest
+from readonly_operator.kinds import BINDING, OPTIONAL, POD, POOL, WATCHED, Kind, Manifest
 from readonly_operator.kube import Kube, KubeError, missing_kinds
 from readonly_operator.names import PoolKey
+from readonly_operator.places import Places
 from readonly_operator.reconcile.context import Context
 from readonly_operator.reconcile.pool import reconcile
 from readonly_operator.source import SourceMonitor
@@ -71,6 +72,7 @@ class Controller:
             store=self._store,
             applier=Applier(kube, self._store),
             brokers=self._brokers,
+            places=Places(kube, self._store),
             sources=self._sources,
             lac=lac,
             events=Recorder(kube, _now),
@@ -139,8 +141,11 @@ class Controller:
     def resync(self) -> None:
         """List everything, and look at every pool again."""
         touched: set[PoolKey] = set()
+        lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
+        self._store.lack(lacking)
         for kind in WATCHED:
-            bodies = [body for namespace in self._namespaces() for body in self._kube.list(kind, namespace)]
+            namespaces = () if kind in lacking else self._namespaces()
+            bodies = [body for namespace in namespaces for body in self._kube.list(kind, namespace)]
             touched |= self._store.replace(kind, bodies, self._settings.namespaces)
         self._sources.keep(self._named_sources())
         for key in touched:

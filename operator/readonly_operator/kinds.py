@@ -50,8 +50,18 @@ AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpod
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", MANAGED_SELECTOR)
 POD_MONITOR = Kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", MANAGED_SELECTOR)
 POD = Kind("", "v1", "Pod", "pods", MANAGED_SELECTOR)
+NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
 
-CHILDREN = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, STATEFUL_SET)
+CHILDREN = (
+    SERVICE_ACCOUNT,
+    CONFIG_MAP,
+    SERVICE,
+    STATEFUL_SET,
+    DISRUPTION_BUDGET,
+    AUTOSCALER,
+    NETWORK_POLICY,
+    POD_MONITOR,
+)
 """What the operator makes of a pool (the pods are the StatefulSet's)."""
 OPTIONAL = frozenset({POD_MONITOR})
 """Kinds that a cluster need not serve."""

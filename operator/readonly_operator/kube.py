@@ -83,6 +83,7 @@ class Kube(Protocol):
     def put(self, manifest: Manifest) -> Manifest:
         """Create an object, or with a resource version in it replace that version; KubeError 409 when another was faster."""
         ...
+
     def apply_status(self, manifest: Manifest) -> Manifest:
         """The same for the status subresource."""
         ...
@@ -173,6 +174,7 @@ class ApiServer:
             )
         except NotFoundError as error:
             raise KubeError(_reason(error), error.status) from error
+
     def apply_status(self, manifest: Manifest) -> Manifest:
         """See Kube."""
         metadata = manifest["metadata"]
@@ -287,7 +289,7 @@ class ApiServer:
             api_version=kind.version,
             kind=kind.kind,
             name=kind.plural,
-            namespaced=True,
+            namespaced=kind.namespaced,
             client=self._client,
         )
 

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Any
 import kopf
 
 from readonly_operator.controller import Controller, NotInstalledError
-from readonly_operator.kinds import BINDING, CONFIG_MAP, POD, POOL, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET, WATCHED
+from readonly_operator.kinds import (
+    AUTOSCALER,
+    BINDING,
+    CONFIG_MAP,
+    DISRUPTION_BUDGET,
+    NETWORK_POLICY,
+    POD,
+    POD_MONITOR,
+    POOL,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    WATCHED,
+)
 from readonly_operator.kube import ApiServer, KubeError, NoConfigurationError
 from readonly_operator.names import OPERATOR
 
@@ -93,6 +106,10 @@ async def probe(memo: Any, **_: Any) -> str:
 @kopf.on.event(CONFIG_MAP.group, CONFIG_MAP.version, CONFIG_MAP.plural)
 @kopf.on.event(SERVICE.group, SERVICE.version, SERVICE.plural)
 @kopf.on.event(STATEFUL_SET.group, STATEFUL_SET.version, STATEFUL_SET.plural)
+@kopf.on.event(DISRUPTION_BUDGET.group, DISRUPTION_BUDGET.version, DISRUPTION_BUDGET.plural)
+@kopf.on.event(AUTOSCALER.group, AUTOSCALER.version, AUTOSCALER.plural)
+@kopf.on.event(NETWORK_POLICY.group, NETWORK_POLICY.version, NETWORK_POLICY.plural)
+@kopf.on.event(POD_MONITOR.group, POD_MONITOR.version, POD_MONITOR.plural)
 @kopf.on.event(POD.group, POD.version, POD.plural)
 async def observe(event: Any, resource: kopf.Resource, memo: Any, **_: Any) -> None:
     """Take note of an object; the workers do the rest, on their own threads."""

@@ -33,13 +33,23 @@ ANNOTATION_EXPLICIT_LAC_FROM = f"{GROUP}/explicit-lac-from"
 PAUSED_KEY = f"{GROUP}/paused"
 """Annotation of pools and bindings; with the value "true" the operator changes nothing of theirs."""
 
+ANNOTATION_LOCALITY = f"{GROUP}/locality"
+"""On each broker's pod: where it is, from labels of its node; the broker sees it as a file."""
+
 PORT_PULSAR = 6650
+PORT_PULSAR_TLS = 6651
 PORT_HTTP = 8080
 
 CONFIG_DIRECTORY = "/etc/pulsar-readonly"
 CONFIG_KEY = "engine.yaml"
 BINDINGS_DIRECTORY = "/etc/pulsar-readonly-bindings"
 BINDINGS_KEY = "bindings.yaml"
+SECRETS_DIRECTORY = "/etc/pulsar-readonly-secrets"
+POD_DIRECTORY = "/etc/pulsar-readonly-pod"
+LOCALITY_KEY = "locality"
+LOCALITY_FILE = f"{POD_DIRECTORY}/{LOCALITY_KEY}"
+VOLUME_PREFIX = "pulsar-readonly-"
+"""Of the names of the operator's own volumes: users' volumes have other names."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -71,6 +81,14 @@ class PoolKey:
     def fleet(self) -> str:
         """Name by which the brokers of the pool find each other in ZooKeeper: unique in a Kubernetes cluster."""
         return f"{self.namespace}.{self.name}"
+
+    def broker_service(self, ordinal: int) -> str:
+        """Service of one broker, for clients outside the cluster."""
+        return f"{self.name}-broker-{ordinal}"
+
+    def pod(self, ordinal: int) -> str:
+        """Pod of one broker."""
+        return f"{self.name}-{ordinal}"
 
     def selector(self) -> dict[str, str]:
         """Labels that select the pool's brokers; they never change, for a StatefulSet's selector cannot."""

@@ -41,6 +41,7 @@ class Store:
         self._objects: dict[tuple[Kind, PoolKey], dict[str, Manifest]] = {}
         self._where: dict[tuple[Kind, str, str], PoolKey] = {}
         self._deleted: dict[str, float] = {}
+        self._lacking: frozenset[Kind] = frozenset()
         self._territory = Territory()
 
     def put(self, kind: Kind, body: Manifest) -> set[PoolKey]:
@@ -101,6 +102,14 @@ class Store:
         """The objects of a kind that are about this pool, by name."""
         with self._lock:
             return [body for _, body in sorted(self._objects.get((kind, key), {}).items())]
+
+    def lack(self, kinds: Iterable[Kind]) -> None:
+        """Take note of the kinds that the cluster does not serve."""
+        self._lacking = frozenset(kinds)
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether the cluster serves a kind."""
+        return kind not in self._lacking
 
     def pools(self) -> list[Manifest]:
         """All pools."""

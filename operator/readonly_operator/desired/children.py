@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.desired import configmaps, services, statefulset
+from readonly_operator.desired import configmaps, policies, services, statefulset
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
@@ -14,12 +14,20 @@ if TYPE_CHECKING:
 
 
 def children(pool: Pool, lookup: LookupConfig, settings: Settings) -> list[Manifest]:
-    """The objects in the order of applying: the lookup redirection config first, since running brokers wait for it."""
+    """The objects in the order of applying: the lookup redirection config first, since running brokers wait for it.
+
+    Objects that the spec does not ask for are not among them, and are deleted where there are some.
+    """
     return [
         configmaps.bindings_map(pool, lookup),
         configmaps.config_map(pool),
         services.service_account(pool),
         services.headless_service(pool),
         services.client_service(pool),
+        *services.broker_services(pool),
+        *policies.network_policy(pool),
+        *policies.disruption_budget(pool),
         statefulset.stateful_set(pool, settings),
+        *policies.autoscaler(pool),
+        *policies.pod_monitor(pool),
     ]

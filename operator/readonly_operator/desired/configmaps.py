@@ -6,26 +6,14 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from readonly_operator.desired.engine import engine_config
 from readonly_operator.desired.metadata import start
 from readonly_operator.kinds import CONFIG_MAP, Manifest
-from readonly_operator.names import BINDINGS_KEY, CONFIG_KEY, PORT_HTTP, PORT_PULSAR
+from readonly_operator.names import BINDINGS_KEY, CONFIG_KEY
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
     from readonly_operator.desired.lookup import LookupConfig
-
-
-def engine_config(pool: Pool) -> dict[str, str]:
-    """The engine's configuration, in the words of `pulsar-readonly serve --config`."""
-    return {
-        "metadata-store": pool.source.metadata_store_url,
-        "writer-url": pool.source.service_url,
-        "admin-url": pool.source.admin_url,
-        "listen": f"0.0.0.0:{PORT_PULSAR}",
-        "http": f"0.0.0.0:{PORT_HTTP}",
-        "cache-size": f"{pool.cache.size}B",
-        "log-format": "json",
-    }
 
 
 def config_map(pool: Pool) -> Manifest:

@@ -1,15 +1,20 @@
-"""The ServiceAccount and the two Services of a pool."""
+"""The ServiceAccount and the Services of a pool."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from readonly_operator.api.pool.listeners import BROKER
 from readonly_operator.desired.metadata import start
 from readonly_operator.kinds import SERVICE, SERVICE_ACCOUNT, Manifest
-from readonly_operator.names import PORT_HTTP, PORT_PULSAR
+from readonly_operator.names import PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from readonly_operator.api.pool import Pool
+
+_PORTS = {"pulsar": PORT_PULSAR, "pulsar-tls": PORT_PULSAR_TLS, "http": PORT_HTTP}
 
 
 def service_account(pool: Pool) -> Manifest:
@@ -27,20 +32,73 @@ def headless_service(pool: Pool) -> Manifest:
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": pool.key.selector(),
-        "ports": _ports(),
+        "ports": _ports(["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"]),
     }
     return manifest
 
 
 def client_service(pool: Pool) -> Manifest:
     """Service that clients name in their service URL: any broker that is ready."""
+    wanted = pool.listeners.service
+    inside = wanted.type == "ClusterIP"  # health and metrics are nobody's business outside the cluster
     manifest = start(SERVICE, pool.key.name, pool)
-    manifest["spec"] = {"type": "ClusterIP", "selector": pool.key.selector(), "ports": _ports()}
+    _annotate(manifest, wanted.annotations)
+    manifest["spec"] = {
+        "type": wanted.type,
+        "selector": pool.key.selector(),
+        "ports": _ports(
+            client_ports(pool) + (["http"] if inside else []),
+            {"pulsar": wanted.pulsar_node_port, "pulsar-tls": wanted.pulsar_tls_node_port},
+        ),
+        **_load_balancer(wanted.load_balancer_class, wanted.load_balancer_source_ranges),
+    }
     return manifest
 
 
-def _ports() -> list[dict[str, Any]]:
-    return [
-        {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
-        for name, port in (("pulsar", PORT_PULSAR), ("http", PORT_HTTP))
-    ]
+def broker_services(pool: Pool) -> list[Manifest]:
+    """A load balancer for each broker, for clients outside the cluster; none where the spec asks for none."""
+    external = pool.listeners.external
+    if external is None:
+        return []
+    made = []
+    for ordinal in range(pool.replicas):
+        broker = pool.key.pod(ordinal)
+        manifest = start(SERVICE, pool.key.broker_service(ordinal), pool)
+        _annotate(manifest, {key: value.replace(BROKER, broker) for key, value in external.annotations.items()})
+        manifest["spec"] = {
+            "type": "LoadBalancer",
+            "publishNotReadyAddresses": True,
+            "selector": {**pool.key.selector(), "statefulset.kubernetes.io/pod-name": broker},
+            "ports": _ports(client_ports(pool)),
+            **_load_balancer(external.load_balancer_class, external.load_balancer_source_ranges),
+        }
+        made.append(manifest)
+    return made
+
+
+def client_ports(pool: Pool) -> list[str]:
+    """Names of the ports that clients may use."""
+    plain = ["pulsar"] if pool.listeners.plaintext == "Clients" else []
+    return plain + (["pulsar-tls"] if pool.listeners.tls else [])
+
+
+def _annotate(manifest: Manifest, annotations: Mapping[str, str]) -> None:
+    if annotations:
+        manifest["metadata"]["annotations"] = dict(annotations)
+
+
+def _load_balancer(kind: str, sources: Sequence[str]) -> dict[str, Any]:
+    return {
+        **({"loadBalancerClass": kind} if kind else {}),
+        **({"loadBalancerSourceRanges": list(sources)} if sources else {}),
+    }
+
+
+def _ports(names: Sequence[str], node_ports: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
+    made = []
+    for name in names:
+        port: dict[str, Any] = {"name": name, "port": _PORTS[name], "targetPort": name, "protocol": "TCP"}
+        if node_ports and node_ports.get(name):
+            port["nodePort"] = node_ports[name]
+        made.append(port)
+    return made

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.desired.configmaps import engine_config
+from readonly_operator.api.pool.listeners import BROKER
 from readonly_operator.desired.digest import digest
+from readonly_operator.desired.engine import engine_config
+from readonly_operator.desired.files import mounts
 from readonly_operator.desired.metadata import start
+from readonly_operator.desired.quantities import canonical
 from readonly_operator.kinds import STATEFUL_SET, Manifest
 from readonly_operator.names import (
     ANNOTATION_CONFIG_HASH,
+    ANNOTATION_LOCALITY,
     BINDINGS_DIRECTORY,
     BINDINGS_KEY,
     CONFIG_DIRECTORY,
     CONFIG_KEY,
+    LOCALITY_KEY,
+    POD_DIRECTORY,
     PORT_HTTP,
     PORT_PULSAR,
+    PORT_PULSAR_TLS,
+    VOLUME_PREFIX,
 )
 
 if TYPE_CHECKING:
@@ -24,23 +32,23 @@ if TYPE_CHECKING:
 
 USER = 65532
 """The user of the images, not root."""
-GRACE_SECONDS = 30
 
 
 def stateful_set(pool: Pool, settings: Settings) -> Manifest:
     """StatefulSet: brokers need stable names, for lookups send clients to them by name; they start and stop in any order."""
     manifest = start(STATEFUL_SET, pool.key.name, pool)
+    wanted = pool.pod_template.metadata
     manifest["spec"] = {
         "replicas": pool.replicas,
         "serviceName": pool.key.headless_service,
         "podManagementPolicy": "Parallel",
-        "updateStrategy": {"type": "RollingUpdate"},
+        "updateStrategy": _update_strategy(pool),
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": pool.key.selector()},
         "template": {
             "metadata": {
-                "labels": pool.key.labels(),
-                "annotations": {ANNOTATION_CONFIG_HASH: digest(engine_config(pool))},
+                "labels": {**wanted.labels, **pool.key.labels()},
+                "annotations": {**wanted.annotations, ANNOTATION_CONFIG_HASH: digest(engine_config(pool))},
             },
             "spec": _pod(pool, settings),
         },
@@ -48,12 +56,23 @@ def stateful_set(pool: Pool, settings: Settings) -> Manifest:
     return manifest
 
 
+def _update_strategy(pool: Pool) -> dict[str, Any]:
+    wanted = pool.update_strategy
+    rolling: dict[str, Any] = {}
+    if wanted.partition:
+        rolling["partition"] = wanted.partition
+    if wanted.max_unavailable is not None:
+        rolling["maxUnavailable"] = wanted.max_unavailable
+    return {"type": wanted.type, **({"rollingUpdate": rolling} if rolling else {})}
+
+
 def _pod(pool: Pool, settings: Settings) -> dict[str, Any]:
-    return {
+    wanted = pool.pod_template
+    pod: dict[str, Any] = {
         "serviceAccountName": pool.key.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "terminationGracePeriodSeconds": wanted.termination_grace_period_seconds,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER,
@@ -62,35 +81,56 @@ def _pod(pool: Pool, settings: Settings) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(pool, settings)],
-        "volumes": [
-            {"name": "config", "configMap": {"name": pool.key.config_map}},
-            {"name": "bindings", "configMap": {"name": pool.key.bindings_map}},
-        ],
+        "volumes": _volumes(pool),
     }
+    if pool.topology_spread:
+        pod["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                **constraint,
+                "labelSelector": {"matchLabels": pool.key.selector()},
+            }
+            for constraint in pool.topology_spread
+        ]
+    chosen = {
+        "imagePullSecrets": [dict(one) for one in pool.image_pull_secrets],
+        "nodeSelector": dict(wanted.node_selector),
+        "tolerations": [dict(one) for one in wanted.tolerations],
+        "affinity": dict(wanted.affinity),
+        "priorityClassName": wanted.priority_class_name,
+        "runtimeClassName": wanted.runtime_class_name,
+    }
+    return {**pod, **{name: value for name, value in chosen.items() if value}}
+
+
+def _volumes(pool: Pool) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [
+        {"name": f"{VOLUME_PREFIX}config", "configMap": {"name": pool.key.config_map}},
+        {"name": f"{VOLUME_PREFIX}bindings", "configMap": {"name": pool.key.bindings_map}},
+    ]
+    if pool.locality.node_labels:
+        # empty until the operator knows the node: a pod is made before it has one
+        place = {"path": LOCALITY_KEY, "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_LOCALITY}']"}}
+        made.append({"name": f"{VOLUME_PREFIX}pod", "downwardAPI": {"items": [place]}})
+    made += [mount.volume() for mount in mounts(pool)]
+    return made + [dict(volume) for volume in pool.pod_template.volumes]
 
 
 def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
-    host = f"$(POD_NAME).{pool.key.headless_service}.$(POD_NAMESPACE).svc.{settings.cluster_domain}"
+    tls = pool.listeners.tls is not None
     container: dict[str, Any] = {
         "name": "broker",
         "image": pool.image or settings.engine_image,
-        "args": [
-            "serve",
-            "--config",
-            f"{CONFIG_DIRECTORY}/{CONFIG_KEY}",
-            "--bindings",
-            f"{BINDINGS_DIRECTORY}/{BINDINGS_KEY}",
-            "--advertised-url",
-            f"pulsar://{host}:{PORT_PULSAR}",
-            "--pool",
-            pool.key.fleet,
-        ],
+        "args": _arguments(pool, settings),
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            *(dict(one) for one in pool.pod_template.env),
         ],
         "ports": [
             {"name": "pulsar", "containerPort": PORT_PULSAR, "protocol": "TCP"},
+            *([{"name": "pulsar-tls", "containerPort": PORT_PULSAR_TLS, "protocol": "TCP"}] if tls else []),
             {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",  # so that status can quote why a broker gave up
@@ -102,20 +142,47 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [
-            {"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
-            {"name": "bindings", "mountPath": BINDINGS_DIRECTORY, "readOnly": True},
-        ],
+        "volumeMounts": _volume_mounts(pool),
     }
     if pool.image_pull_policy:
         container["imagePullPolicy"] = pool.image_pull_policy
     if pool.resources:
         container["resources"] = {
-            # as text, which is how Kubernetes gives them back
-            kind: {name: str(quantity) for name, quantity in quantities.items()}
+            kind: {name: canonical(quantity) for name, quantity in quantities.items()}
             for kind, quantities in pool.resources.items()
         }
     return container
+
+
+def _arguments(pool: Pool, settings: Settings) -> list[str]:
+    external = pool.listeners.external
+    if external is not None:
+        host = external.host.replace(BROKER, "$(POD_NAME)")
+    else:
+        host = f"$(POD_NAME).{pool.key.headless_service}.$(POD_NAMESPACE).svc.{settings.cluster_domain}"
+    made = [
+        "serve",
+        "--config",
+        f"{CONFIG_DIRECTORY}/{CONFIG_KEY}",
+        "--bindings",
+        f"{BINDINGS_DIRECTORY}/{BINDINGS_KEY}",
+        "--advertised-url",
+        f"pulsar://{host}:{PORT_PULSAR}",
+    ]
+    if pool.listeners.tls is not None:
+        made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
+    return [*made, "--pool", pool.key.fleet]
+
+
+def _volume_mounts(pool: Pool) -> list[dict[str, Any]]:
+    made = [
+        {"name": f"{VOLUME_PREFIX}config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
+        {"name": f"{VOLUME_PREFIX}bindings", "mountPath": BINDINGS_DIRECTORY, "readOnly": True},
+    ]
+    if pool.locality.node_labels:
+        made.append({"name": f"{VOLUME_PREFIX}pod", "mountPath": POD_DIRECTORY, "readOnly": True})
+    made += [mount.mount() for mount in mounts(pool)]
+    return made + [dict(mount) for mount in pool.pod_template.volume_mounts]
 
 
 def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:

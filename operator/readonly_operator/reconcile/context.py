@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from readonly_operator.events import Recorder
     from readonly_operator.explicit_lac.desk import LacDesk
     from readonly_operator.kube import Kube
+    from readonly_operator.places import Places
     from readonly_operator.settings import Settings
     from readonly_operator.source import SourceMonitor
     from readonly_operator.store import Store
@@ -28,6 +29,7 @@ class Context:
         store: what is known of it.
         applier: makes objects what they should be.
         brokers: asks brokers.
+        places: tells brokers where they are.
         sources: last reports of writable clusters.
         lac: last reports of managing explicit LAC.
         events: tells what happened.
@@ -39,6 +41,7 @@ class Context:
     store: Store
     applier: Applier
     brokers: Brokers
+    places: Places
     sources: SourceMonitor
     lac: LacDesk
     events: Recorder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from readonly_operator.apply import NameConflictError, Result
 from readonly_operator.brokers import is_ready, waiting_reason
 from readonly_operator.desired.children import children
 from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
-from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest
+from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest, kind_of
+from readonly_operator.kube import KubeError
 from readonly_operator.names import BINDINGS_KEY, LABEL_POOL
 from readonly_operator.reconcile import binding as binding_status
 from readonly_operator.reconcile import holding
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+REFUSALS = (http.client.FORBIDDEN, http.client.UNPROCESSABLE_ENTITY)
+"""Answers of an API server that understood an object and will not have it: a person must act."""
 FIRST_FIGURES_SECONDS = 3.0
 """A broker that has just been told of a binding needs so long to list its topics."""
 
@@ -61,13 +65,19 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     held_back = [one for one in bindings if one[0].full_name in against]
     bindings = [one for one in bindings if one[0].full_name not in against]
     lookup = LookupConfig.holding(_entries(context, key, bindings))
-    desired = children(pool, lookup, context.settings)
+    wanted = children(pool, lookup, context.settings)
+    desired = [one for one in wanted if context.store.serves(kind_of(one))]
     try:
         _apply(context, pool, desired)
     except NameConflictError as error:
         return _give_up(context, body, bindings, "NameConflict", str(error))
+    except KubeError as error:
+        if error.status not in REFUSALS:
+            raise
+        return _give_up(context, body, bindings, "Refused", str(error))
 
     pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
+    context.places.note(pods, pool.locality.node_labels)
     state = _ask_brokers(context, pool, lookup, pods)
     report = context.sources.report(pool.source)
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
@@ -76,7 +86,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     settled = ready.status is Truth.TRUE and (state.converged() or pool.replicas == 0)
     conditions = [
         ready,
-        _progressing(settled, ready, looked_up),
+        _progressing(settled, ready, looked_up, {one["kind"] for one in wanted if one not in desired}),
         looked_up,
         source_reachable(report),
         unheld or explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition),
@@ -179,9 +189,10 @@ def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest], state: Look
     return Condition("Ready", Truth.FALSE, "BrokersNotReady", f"{head}" + (f"; {listed(reasons)}" if reasons else ""))
 
 
-def _progressing(settled: bool, ready: Condition, looked_up: Condition) -> Condition:
+def _progressing(settled: bool, ready: Condition, looked_up: Condition, lacking: set[str]) -> Condition:
     if settled:
-        return Condition("Progressing", Truth.FALSE, "Settled", "everything is as the spec says")
+        but = "".join(f", but there is no {kind}, for the cluster does not know that kind" for kind in sorted(lacking))
+        return Condition("Progressing", Truth.FALSE, "Settled", f"everything is as the spec says{but}")
     waiting = ready if ready.status is not Truth.TRUE else looked_up
     return Condition("Progressing", Truth.TRUE, waiting.reason, waiting.message)
 
@@ -200,5 +211,5 @@ def _give_up(
         logger.warning("%s/%s: %s: %s", body["metadata"]["namespace"], body["metadata"]["name"], reason, message)
     binding_status.say_pool_broken(context, bindings, reason, message)
     return Outcome(
-        settled=False, look_again=reason == "NameConflict"
-    )  # a foreign object that goes away makes no event here
+        settled=False, look_again=reason in {"NameConflict", "Refused"}
+    )  # a foreign object or a quota that goes away makes no event here

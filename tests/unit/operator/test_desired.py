@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from readonly_engine.broker.drain import DRAIN_TIMEOUT_S
+from readonly_engine.config import make_config, read_config_file
 from readonly_operator.desired.children import children
 from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.desired.quantities import canonical
 from readonly_operator.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,17 +24,90 @@ if TYPE_CHECKING:
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SETTINGS = Settings(engine_image="pulsar-readonly/engine:1.2.3")
 EVERYTHING = {
+    "source": {
+        "serviceUrl": "pulsar+ssl://broker-0.pulsar:6651,broker-1.pulsar:6651",
+        "adminUrl": "https://broker-0.pulsar:8443,broker-1.pulsar:8443/",
+        "metadataStoreUrl": "zk:zk-0.pulsar:2181,zk-1.pulsar:2181/pulsar",
+        "authentication": {"type": "Token", "secretRef": {"name": "reader", "key": "jwt"}},
+        "tls": {
+            "brokers": {
+                "trustedCertificates": {"configMapName": "pulsar-ca"},
+                "clientCertificate": {"secretName": "reader-tls"},
+            },
+            "bookies": {
+                "trustedCertificates": {"secretName": "bookie-ca", "key": "ca.pem"},
+                "hostnameVerification": False,
+            },
+        },
+    },
     "replicas": 3,
     "image": "example/engine:9",
     "imagePullPolicy": "Never",
-    "resources": {"requests": {"cpu": 1, "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
+    "imagePullSecrets": [{"name": "pull"}],
+    "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"memory": "2Gi"}},
     "cache": {"size": "512Mi"},
+    "limits": {
+        "maxConnections": 5000,
+        "maxConsumersPerTopic": 100,
+        "maxBufferedMemory": "256Mi",
+        "dispatchRatePerSubscription": {"messages": 1000},
+        "dispatchRatePerBroker": {"messages": 50000, "bytes": "100Mi"},
+    },
+    "tieredStorage": {
+        "readPriority": "BookKeeperFirst",
+        "endpoint": "https://s3.example.com",
+        "credentials": {"name": "s3"},
+        "cacheSize": "128Mi",
+    },
+    "listeners": {
+        "plaintext": "BrokersOnly",
+        "tls": {"certificate": {"secretName": "demo-tls"}, "clientAuthorities": {"secretName": "clients"}},
+        "service": {"type": "NodePort", "pulsarTlsNodePort": 30651, "annotations": {"example.com/team": "data"}},
+        "external": {
+            "host": "{broker}.pulsar.example.com",
+            "annotations": {"external-dns.alpha.kubernetes.io/hostname": "{broker}.pulsar.example.com"},
+            "loadBalancerSourceRanges": ["10.0.0.0/8"],
+        },
+    },
+    "lookup": {"unbound": "Proxy"},
     "explicitLac": {"management": "Verify", "interval": "200ms"},
+    "locality": {"nodeLabels": ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"]},
+    "topologySpread": [{"topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}],
+    "disruptionBudget": {"minAvailable": "50%"},
+    "updateStrategy": {"partition": 1, "maxUnavailable": "25%"},
+    "autoscaling": {"minReplicas": 2, "maxReplicas": 6, "targetCPUUtilization": 60},
+    "podTemplate": {
+        "metadata": {"labels": {"team": "data"}, "annotations": {"example.com/owner": "data"}},
+        "nodeSelector": {"disk": "none"},
+        "tolerations": [{"key": "dedicated", "value": "pulsar", "effect": "NoSchedule"}],
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "noisy"}}}
+                ]
+            }
+        },
+        "priorityClassName": "high",
+        "terminationGracePeriodSeconds": 60,
+        "env": [{"name": "TZ", "value": "Europe/Berlin"}],
+        "volumes": [{"name": "offloaded", "persistentVolumeClaim": {"claimName": "offloaded", "readOnly": True}}],
+        "volumeMounts": [{"name": "offloaded", "mountPath": "/offloaded", "readOnly": True}],
+    },
+    "monitoring": {"podMonitor": {"interval": "30s", "labels": {"release": "prometheus"}}},
+    "networkPolicy": {
+        "clients": [{"namespaceSelector": {"matchLabels": {"pulsar": "clients"}}}],
+        "monitoring": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+    },
+    "logLevel": "debug",
 }
 
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
-    return children(pool, lookup, settings)[-1]["spec"]["template"]
+    return find(children(pool, lookup, settings), "StatefulSet")["spec"]["template"]
+
+
+def find(manifests: list[dict], kind: str, name: str = "demo") -> dict:
+    return next(one for one in manifests if one["kind"] == kind and one["metadata"]["name"] == name)
 
 
 @pytest.mark.parametrize(("name", "spec"), [("minimal", {}), ("everything", EVERYTHING)])
@@ -54,11 +130,119 @@ def test_replicas_and_explicit_lac_do_not_roll_brokers(make_pool):
 
 
 @pytest.mark.parametrize(
-    "spec", [{"cache": {"size": "1Gi"}}, {"image": "other:1"}, {"resources": {"limits": {"cpu": 2}}}]
+    "spec",
+    [
+        {"cache": {"size": "1Gi"}},
+        {"image": "other:1"},
+        {"resources": {"limits": {"cpu": 2}}},
+        {"limits": {"maxConnections": 7}},
+        {"lookup": {"unbound": "Reject"}},
+    ],
 )
 def test_what_brokers_read_at_their_start_rolls_them(make_pool, spec):
     lookup = LookupConfig.of([])
     assert _template(make_pool(), lookup) != _template(make_pool(**spec), lookup)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"disruptionBudget": {"enabled": False}},
+        {"autoscaling": {"maxReplicas": 4}},
+        {"monitoring": {"podMonitor": {}}},
+        {"networkPolicy": {}},
+        {"listeners": {"service": {"type": "LoadBalancer"}}},
+        {"updateStrategy": {"type": "OnDelete"}},
+    ],
+)
+def test_what_surrounds_brokers_does_not_roll_them(make_pool, spec):
+    lookup = LookupConfig.of([])
+    assert _template(make_pool(), lookup) == _template(make_pool(**spec), lookup)
+
+
+@pytest.mark.parametrize(
+    ("kind", "on", "off"),
+    [
+        ("PodDisruptionBudget", {}, {"disruptionBudget": {"enabled": False}}),
+        ("HorizontalPodAutoscaler", {"autoscaling": {"maxReplicas": 4}}, {}),
+        ("PodMonitor", {"monitoring": {"podMonitor": {}}}, {"monitoring": {}}),
+        ("NetworkPolicy", {"networkPolicy": {}}, {}),
+    ],
+)
+def test_optional_objects_are_there_only_where_they_are_asked_for(make_pool, kind, on, off):
+    def kinds(spec):
+        return [one["kind"] for one in children(make_pool(**spec), LookupConfig.of([]), SETTINGS)]
+
+    assert kinds(on).count(kind) == 1
+    assert kind not in kinds(off)
+
+
+def test_each_broker_has_a_load_balancer_where_clients_are_outside(make_pool):
+    external = {"external": {"host": "{broker}.example.com", "annotations": {"dns": "{broker}.example.com"}}}
+    made = children(make_pool(replicas=2, listeners=external), LookupConfig.of([]), SETTINGS)
+    balancers = [one for one in made if one["kind"] == "Service" and one["spec"]["type"] == "LoadBalancer"]
+    assert [one["metadata"]["name"] for one in balancers] == ["demo-broker-0", "demo-broker-1"]
+    assert balancers[1]["metadata"]["annotations"] == {"dns": "demo-1.example.com"}
+    assert balancers[1]["spec"]["selector"]["statefulset.kubernetes.io/pod-name"] == "demo-1"
+    args = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[args.index("--advertised-url") + 1] == "pulsar://$(POD_NAME).example.com:6650"
+
+
+def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
+    spec = {"autoscaling": {"minReplicas": 3, "maxReplicas": 5}}
+    assert [make_pool(replicas=wanted, **spec).replicas for wanted in (0, 1, 4, 9)] == [0, 3, 4, 5]
+    made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
+    target = find(made, "HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]
+    assert target == {"apiVersion": "pulsar-readonly.io/v1alpha1", "kind": "ReadOnlyBrokerPool", "name": "demo"}
+
+
+def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool):
+    made = children(make_pool(**EVERYTHING), LookupConfig.of([]), SETTINGS)
+    for one in made:
+        if one["kind"] == "StatefulSet":
+            container = one["spec"]["template"]["spec"]["containers"][0]
+            assert "secret" not in str(container["env"]).lower()
+            assert "secret" not in str(container["args"])
+            volumes = one["spec"]["template"]["spec"]["volumes"]
+            named = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+            assert named == {"reader", "reader-tls", "bookie-ca", "demo-tls", "clients", "s3"}
+        else:
+            assert "secretName" not in str(one)
+
+
+def test_pods_end_after_brokers_have_left_in_order(make_pool):
+    template = _template(make_pool(), LookupConfig.of([]))
+    assert template["spec"]["terminationGracePeriodSeconds"] >= DRAIN_TIMEOUT_S + 10
+
+
+def test_the_engine_takes_the_configuration(make_pool, tmp_path):
+    for spec in ({}, EVERYTHING):
+        text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")
+        path = tmp_path / "engine.yaml"
+        path.write_text(text["data"]["engine.yaml"])
+        config = make_config(read_config_file(path), {"bindings": "bindings.yaml", "advertised-url": "pulsar://a:1"})
+        assert config.metadata_store == make_pool(**spec).source.metadata_store_url
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical_form"),
+    [
+        (1, "1"),
+        ("0.5", "500m"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("0.5Ki", "512"),
+        ("1000m", "1"),
+        ("1500", "1500"),
+        ("2000", "2k"),
+        ("1e3", "1e3"),
+        ("0", "0"),
+        ("0.0001", "100u"),
+        ("much", "much"),
+    ],
+)
+def test_quantities_are_written_as_kubernetes_writes_them(given, canonical_form):
+    assert canonical(given) == canonical_form
 
 
 def test_brokers_advertise_themselves_under_the_cluster_domain(make_pool):

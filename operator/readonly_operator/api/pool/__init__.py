@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
@@ -39,9 +39,15 @@ class Pool(PoolSpec):
             ApiSpecError: a field cannot be used; the text names it.
         """
         metadata = body["metadata"]
-        return cls(
+        values = declared_values(PoolSpec, body.get("spec") or {}, "spec")
+        pool = cls(
             key=PoolKey(metadata["namespace"], metadata["name"]),
             uid=metadata["uid"],
             generation=metadata.get("generation", 0),
-            **declared_values(PoolSpec, body.get("spec") or {}, "spec"),
+            **values,
         )
+        scaling = pool.autoscaling
+        if scaling is None or pool.replicas == 0:
+            return pool
+        # what the autoscaler is going to make of it
+        return replace(pool, replicas=min(max(pool.replicas, scaling.min_replicas), scaling.max_replicas))

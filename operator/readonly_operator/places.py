@@ -1,0 +1,90 @@
+"""Where brokers are: labels of their nodes, written on their pods, where a volume shows them to the brokers.
+
+Kubernetes copies zone and region of a node to its pods since 1.35; before that, and for other labels, the node is asked.
+A node's labels are read once: it does not move.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from readonly_operator.kinds import NODE, POD, Manifest
+from readonly_operator.kube import KubeError
+from readonly_operator.names import ANNOTATION_LOCALITY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from readonly_operator.kube import Kube
+    from readonly_operator.store import Store
+
+logger = logging.getLogger(__name__)
+
+MOST_NODES = 10_000
+"""Nodes whose labels are remembered; with more, they are forgotten and read again."""
+
+
+def place(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]) -> str:
+    """The place that labels say, as `/OUTER/INNER`; empty unless all are there.
+
+    Args:
+        labels: which ones, the outermost first.
+        pod: the labels that the pod has.
+        node: the labels that its node has.
+    """
+    values = [pod.get(label) or node.get(label, "") for label in labels]
+    return "".join(f"/{value}" for value in values) if values and all(values) else ""
+
+
+class Places:
+    """Writes places on pods.
+
+    Args:
+        kube: the API server.
+        store: what is known of it; annotated pods are noted there.
+    """
+
+    def __init__(self, kube: Kube, store: Store) -> None:
+        self._kube = kube
+        self._store = store
+        self._lock = threading.Lock()
+        self._nodes: dict[str, dict[str, str]] = {}
+        self._complained = False
+
+    def note(self, pods: Sequence[Manifest], labels: Sequence[str]) -> None:
+        """Write on each pod that has a node where that is, unless it says so already.
+
+        Raises:
+            KubeError: the API server refused to annotate a pod.
+        """
+        for pod in pods:
+            metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName")
+            known = (metadata.get("annotations") or {}).get(ANNOTATION_LOCALITY, "")
+            if not labels or not node:
+                continue
+            own = metadata.get("labels") or {}
+            found = place(labels, own, {}) or place(labels, own, self._labels_of(node))
+            if found and found != known:
+                after = self._kube.annotate(POD, metadata["namespace"], metadata["name"], {ANNOTATION_LOCALITY: found})
+                if after is not None:
+                    self._store.put(POD, after)
+
+    def _labels_of(self, name: str) -> dict[str, str]:
+        with self._lock:
+            if name in self._nodes:
+                return self._nodes[name]
+        try:
+            node = self._kube.get(NODE, "", name)
+        except KubeError as error:
+            if not self._complained:
+                self._complained = True
+                logger.warning("where brokers are stays unknown to them: %s", error)
+            node = None
+        labels = ((node or {}).get("metadata") or {}).get("labels") or {}
+        with self._lock:
+            if len(self._nodes) >= MOST_NODES:
+                self._nodes.clear()
+            self._nodes[name] = labels
+        return dict(labels)
