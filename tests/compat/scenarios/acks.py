@@ -18,11 +18,26 @@ again = Theme("Redelivery and delay")
 flow = Theme("Flow")
 
 _BATCH = {"max_messages": 10, "max_delay_ms": 10_000}
+_BEHIND = "99"
 
 
 def _come_back(client: Client, topic: str, at_least: int, **options: Any) -> list[str]:
     """What a consumer that comes now gets; sorted, for Shared promises no order."""
     return sorted(client.consumer(topic, type="shared", **options).rest(at_least), key=int)
+
+
+def _batch_and_one(client: Client, topic: str) -> None:
+    """A batch of ten, and behind it a message by itself: when its ack has reached the owner, those before it have."""
+    client.producer(topic, batching=_BATCH).send_all(numbers(10))
+    client.producer(topic).send(_BEHIND)
+
+
+def _wait_hole(s: Session, topic: str) -> None:
+    """Wait until the owner has an ack behind what is not acked."""
+    s.until(
+        lambda: s.admin.internal_stats(topic)["cursors"]["sub"]["individuallyDeletedMessages"] != "[]",
+        "an ack behind the batch at the owner",
+    )
 
 
 @acks
@@ -85,12 +100,12 @@ def cumulative_shared(s: Session) -> Any:
 def whole_batch(s: Session) -> Any:
     """A batch is acked when all its messages are."""
     client, topic = s.client(), s.topic()
-    client.producer(topic, batching=_BATCH).send_all(numbers(10))
+    _batch_and_one(client, topic)
     consumer = client.consumer(topic, type="shared")
-    messages = consumer.take(10)
-    for message in messages[:9]:
+    messages = consumer.take(11)
+    for message in (*messages[:9], messages[10]):
         consumer.ack(message)
-    time.sleep(0.5)  # longer than any client gathers acks
+    _wait_hole(s, topic)
     before = s.backlog(topic)
     consumer.ack(messages[9])
     s.wait_backlog(topic, 0)
@@ -102,12 +117,12 @@ def whole_batch(s: Session) -> Any:
 def batch_index(s: Session) -> Any:
     """Batch-index acks: of a batch only what was not acked comes again."""
     client, topic = s.client(), s.topic()
-    client.producer(topic, batching=_BATCH).send_all(numbers(10))
+    _batch_and_one(client, topic)
     consumer = client.consumer(topic, type="shared", batch_index_ack=True)
-    for message in consumer.take(10):
-        if message.value in {"1", "4", "5"}:
+    for message in consumer.take(11):
+        if message.value in {"1", "4", "5", _BEHIND}:
             consumer.ack(message)
-    time.sleep(0.5)
+    _wait_hole(s, topic)
     consumer.close()
     left = _come_back(client, topic, 7, batch_index_ack=True)
     s.equal(left, ["0", "2", "3", "6", "7", "8", "9"], "what is left")
@@ -121,7 +136,7 @@ def batch_index_cumulative(s: Session) -> Any:
     client.producer(topic, batching=_BATCH).send_all(numbers(20))
     consumer = client.consumer(topic, batch_index_ack=True)
     consumer.ack_cumulative(consumer.take(20)[13])
-    time.sleep(0.5)
+    s.wait_backlog(topic, 1)
     consumer.close()
     left = client.consumer(topic, batch_index_ack=True).rest(6)
     s.equal(left, numbers(6, 14), "what is left")
@@ -132,11 +147,12 @@ def batch_index_cumulative(s: Session) -> Any:
 def batch_without_index(s: Session) -> Any:
     """Without batch-index acks a batch acked in part comes again whole."""
     client, topic = s.client(), s.topic()
-    client.producer(topic, batching=_BATCH).send_all(numbers(10))
+    _batch_and_one(client, topic)
     consumer = client.consumer(topic, type="shared")
-    for message in consumer.take(10)[:4]:
+    messages = consumer.take(11)
+    for message in (*messages[:4], messages[10]):
         consumer.ack(message)
-    time.sleep(0.5)
+    _wait_hole(s, topic)
     consumer.close()
     left = _come_back(client, topic, 10)
     s.equal(left, numbers(10), "what is left")
@@ -247,7 +263,7 @@ def redeliver_all(s: Session) -> Any:
     messages = consumer.take(6)
     for message in messages[:2]:
         consumer.ack(message)
-    time.sleep(0.3)
+    s.wait_backlog(topic, 4)
     consumer.call("redeliver")
     messages = consumer.take(4)
     seen = sorted([message.value, message.redelivered] for message in messages)
@@ -264,7 +280,7 @@ def redeliver_exclusive(s: Session) -> Any:
     messages = consumer.take(8)
     for message in messages[:3]:
         consumer.ack(message)
-    time.sleep(0.3)
+    s.wait_backlog(topic, 5)
     consumer.call("redeliver")
     values = consumer.values(5)
     s.equal(values, numbers(5, 3), "what comes again")
