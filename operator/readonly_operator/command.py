@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
 import errno
 import logging
 import os
@@ -14,13 +12,10 @@ from typing import TYPE_CHECKING
 
 import kopf
 
-from readonly_operator.names import OPERATOR
 from readonly_operator.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from readonly_operator.main import Operation
 
 DESCRIPTION = (
     "Runs pools of read-only Pulsar brokers in Kubernetes, as ReadOnlyBrokerPool and ReadOnlyTopicBinding objects say."
@@ -101,6 +96,7 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
     # imported late, so that --help does not wait for the Kubernetes client
     from readonly_operator.leadership import leading  # noqa: PLC0415
     from readonly_operator.main import Operation  # noqa: PLC0415
+    from readonly_operator.running import run  # noqa: PLC0415
 
     if metrics_address:
         from prometheus_client import start_http_server  # noqa: PLC0415
@@ -111,9 +107,9 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
             return _refuse(f"--metrics {metrics_address[0]}:{metrics_address[1]}: {error.strerror or error}", 1)
     operation = Operation(settings)
     try:
-        with leading(settings, liveness) as leads, contextlib.suppress(asyncio.CancelledError):
+        with leading(settings, liveness) as leads:
             if leads:
-                asyncio.run(_operate(operation, liveness))
+                run(operation, liveness)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE and liveness is not None
         return _refuse(f"--liveness {liveness}: the address is in use" if taken else error, 1)
@@ -122,19 +118,6 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
             logging.getLogger(__name__).debug("the operator failed", exc_info=True)
         return _refuse(operation.refusal or error, 1)
     return 0
-
-
-async def _operate(operation: Operation, liveness: str | None) -> None:
-    namespaces = operation.settings.namespaces
-    await kopf.operator(
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        liveness_endpoint=liveness,
-        standalone=True,
-        memo=operation,
-        # else kopf makes one of the user's name, and the image's user has none
-        identity=OPERATOR,  # type: ignore[arg-type]
-    )
 
 
 def _configure_logs(log_format: str, log_level: str) -> None:
