@@ -148,7 +148,7 @@ class LacDesk:
             seen = self._see(agreement)
             made = plan(agreement, seen, self._now())
             if made.action is not None:
-                seen = replace(seen, missing=tuple(right for right in _rights(place) if not self._kube.may(right)))
+                seen = replace(seen, missing=tuple(right for right in rights(place) if not self._kube.may(right)))
                 made = plan(agreement, seen, self._now())
             if isinstance(made.action, AskHealth):
                 made = plan(agreement, self._with_health(seen, agreement.source), self._now())
@@ -165,8 +165,8 @@ class LacDesk:
         return made, noted
 
     def _refused(self, agreement: Agreement) -> Plan:
-        missing = tuple(right for right in _rights(agreement.place) if not self._kube.may(right))
-        return plan(agreement, Seen(missing=missing or tuple(_rights(agreement.place))), self._now())
+        missing = tuple(right for right in rights(agreement.place) if not self._kube.may(right))
+        return plan(agreement, Seen(missing=missing or tuple(rights(agreement.place))), self._now())
 
     def _see(self, agreement: Agreement) -> Seen:
         place = agreement.place
@@ -235,7 +235,8 @@ class LacDesk:
         self._kube.merge(MANAGER_EXPLICIT_LAC, CONFIG_MAP, place.namespace, place.config_map, patch)
 
 
-def _rights(place: Place) -> list[Right]:
+def rights(place: Place) -> list[Right]:
+    """What managing a place takes; manifests/explicit-lac grants it."""
     namespace = place.namespace
     return [
         Right("get", "", "configmaps", namespace, place.config_map),

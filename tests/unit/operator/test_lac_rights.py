@@ -1,0 +1,47 @@
+"""The manifest that grants what managing explicit LAC takes: that, and nothing else."""
+
+from __future__ import annotations
+
+import pathlib
+
+import yaml
+from readonly_operator.explicit_lac.desk import rights
+from readonly_operator.explicit_lac.wishes import Place
+from readonly_operator.kinds import POOL
+
+FILE = pathlib.Path(__file__).parents[3] / "manifests" / "explicit-lac" / "rbac.yaml"
+
+
+def roles() -> dict[str, dict]:
+    return {one["kind"]: one for one in yaml.safe_load_all(FILE.read_text())}
+
+
+def granted(role: dict) -> set[tuple[str, str, str, str]]:
+    return {
+        (verb, group, resource, name)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def test_the_role_grants_what_managing_asks_for():
+    place = Place("pulsar", "pulsar-broker", "pulsar-broker", "key")
+    asked = {(right.verb, right.group, right.resource, right.name) for right in rights(place)}
+    assert granted(roles()["Role"]) == asked
+    assert {right.namespace for right in rights(place)} == {roles()["Role"]["metadata"]["namespace"]}
+
+
+def test_the_finalizer_needs_a_right_of_its_own():
+    assert granted(roles()["ClusterRole"]) == {("patch", POOL.group, POOL.plural, "")}
+
+
+def test_everything_is_granted_to_the_operator():
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        binding = roles()[kind]
+        assert binding["roleRef"]["name"] == roles()[binding["roleRef"]["kind"]]["metadata"]["name"]
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": "pulsar-readonly-system"}
+        ]
