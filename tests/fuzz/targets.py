@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.broker.bindings import BindingsError, load_bindings, parse_pattern
@@ -18,10 +18,12 @@ from readonly_engine.relay.session import OwnerSession
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.start import parse_start
 from readonly_engine.wire.batch import decode_stored_entry, unpack
+from readonly_engine.wire.bit_set import bits_of, words_of
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.bookie_v2 import decode_batch, decode_batch_header
 from readonly_engine.wire.chunks import ChunkJoiner
 from readonly_engine.wire.commands import body_of, command_name, decode_command, has_request_id
+from readonly_engine.wire.compacted import decode_compacted
 from readonly_engine.wire.compression import decompress
 from readonly_engine.wire.cursors import decode_cursor, decode_cursor_entry
 from readonly_engine.wire.digest import digest_for
@@ -31,7 +33,10 @@ from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.ledgers import decode_bookie_address, decode_ledger_metadata, decode_managed_ledger
 from readonly_engine.wire.message import decode_metadata, decode_stored
 from readonly_engine.wire.message_pb2 import MessageMetadata
+from readonly_engine.wire.pending_ack import decode_txn_acks
+from readonly_engine.wire.pending_ack_pb2 import AckedEntry, Batch, Operation, Record
 from readonly_engine.wire.sequence_file import decode_map_index
+from readonly_engine.wire.sticky_key import key_hash, sticky_key
 
 from tests.fuzz import offloaded
 
@@ -168,6 +173,48 @@ def _chunk_seed() -> bytes:
     return b"".join(parts)
 
 
+def _compacted(data: bytes) -> None:
+    """An entry of a compacted ledger, and what compaction has left in it."""
+    _, payload = decode_compacted(data)
+    decode_stored(payload)
+
+
+def _sticky_key(data: bytes) -> None:
+    key_hash(sticky_key(decode_metadata(len(data).to_bytes(4, "big") + data)))
+
+
+def _sticky_key_seeds() -> tuple[bytes, ...]:
+    """Metadata with each kind of key."""
+    fields: tuple[dict[str, Any], ...] = (
+        {"ordering_key": b"order"},
+        {"partition_key": "key"},
+        {"partition_key": "a2V5", "partition_key_b64_encoded": True},
+        {"partition_key": "no base64!", "partition_key_b64_encoded": True},
+        {},
+    )
+    common: dict[str, Any] = {"producer_name": "p", "sequence_id": 7, "publish_time": 1}
+    return tuple(MessageMetadata(**{**common, **one}).SerializeToString() for one in fields)
+
+
+def _bit_set(data: bytes) -> None:
+    """Words of 64 bits: what comes back is what went in, but for the empty words at the end."""
+    words = [int.from_bytes(data[i : i + 8], "little", signed=True) for i in range(0, len(data), 8)]
+    while words and not words[-1]:
+        words.pop()
+    if words_of(bits_of(words)) != words:
+        raise AssertionError("another set of bits")
+
+
+def _txn_ack_seeds() -> tuple[bytes, ...]:
+    """A record by itself, and a batch of two."""
+    acked = AckedEntry(ledger_id=4, entry_id=7, unacked_words=[3, -1])
+    records = [
+        Record(operation=Operation.ACK, txnid_most_bits=1, txnid_least_bits=2, ack_type=0, acked=[acked]),
+        Record(operation=Operation.COMMIT, txnid_most_bits=1, txnid_least_bits=2, ack_type=1),
+    ]
+    return records[0].SerializeToString(), b"\x0e\x01\0\1" + Batch(records=records).SerializeToString()
+
+
 def _decompress(data: bytes) -> None:
     """The first bytes choose codec and size."""
     decompress(data[0] % 6 if data else 0, data[4:], int.from_bytes(data[1:4], "big"), _SMALL_LIMIT)
@@ -246,6 +293,7 @@ def _targets() -> tuple[Target, ...]:
     bodies = tuple(decode_reply(entry)[1].body for entry in entries)
     payloads = tuple(body[36:] for body in bodies)
     batch_reply = b"\x02\x07\0\0" + bytes(4) + bodies[0][:8] + bytes(16) + len(bodies[0]).to_bytes(4, "big") + bodies[0]
+    compacted = tuple(decode_reply(entry)[1].body[40:] for entry in _golden("bookie_read_compacted"))
     lacs = tuple(decode_reply(reply)[1].lac_body for reply in _golden("bookie_read_lac"))
     framed = tuple(frame for frame in _golden("broker_*", "client_*"))
     return (
@@ -266,6 +314,10 @@ def _targets() -> tuple[Target, ...]:
         Target("managed-ledgers", decode_managed_ledger, wire, _golden("zk_managed_ledger*")),
         Target("cursors", decode_cursor, wire, _golden("zk_cursor_*")),
         Target("cursor-entries", decode_cursor_entry, wire, _golden("cursor_entry*")),
+        Target("compacted-entries", _compacted, wire, compacted),
+        Target("txn-acks", decode_txn_acks, wire, _txn_ack_seeds()),
+        Target("sticky-keys", _sticky_key, wire, _sticky_key_seeds()),
+        Target("bit-sets", _bit_set, (), (bytes(range(24)), bytes(8) + b"\xff" * 8, bytes(8))),
         Target("holes", _text(parse_holes), (), (b"[(4:0..4:1],(4:5..4:9]]", b"[]")),
         Target("bookie-address", decode_bookie_address, wire, _golden("zk_bookie")),
         Target("message-metadata", decode_stored, wire, payloads),
