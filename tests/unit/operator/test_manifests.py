@@ -1,4 +1,4 @@
-"""The install manifests: rights and pod security."""
+"""The install manifests: rights, scopes and pod security."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import pathlib
 
 import pytest
 import yaml
-from readonly_operator.kinds import CHILDREN, WATCHED
+from readonly_operator.command import parser
+from readonly_operator.kinds import CHILDREN, EVENT, LEASE, WATCHED
 
-BASE = pathlib.Path(__file__).parents[3] / "manifests" / "base"
+MANIFESTS = pathlib.Path(__file__).parents[3] / "manifests"
 
 
 def documents(name: str) -> list[dict]:
-    return list(yaml.safe_load_all((BASE / name).read_text()))
+    return list(yaml.safe_load_all((MANIFESTS / name).read_text()))
+
+
+def rules_of(name: str, kind: str) -> list[dict]:
+    return next(one for one in documents(name) if one["kind"] == kind)["rules"]
 
 
 @pytest.fixture
 def rules():
-    return next(one for one in documents("rbac.yaml") if one["kind"] == "ClusterRole")["rules"]
+    return rules_of("cluster-wide/rbac.yaml", "ClusterRole")
 
 
 def verbs(rules, kind, suffix: str = "") -> set[str]:
@@ -31,6 +36,7 @@ def verbs(rules, kind, suffix: str = "") -> set[str]:
 
 def test_nothing_is_granted_wholesale(rules):
     assert "*" not in str(rules)
+    assert "*" not in str(rules_of("operator/lease.yaml", "Role"))
 
 
 def test_what_is_watched_may_be_listed_and_watched(rules):
@@ -50,11 +56,31 @@ def test_secrets_and_user_written_specs_are_out_of_reach(rules):
     assert verbs(rules, WATCHED[0], "/status") == {"patch"}
 
 
-def test_the_operator_runs_restricted():
-    deployment = documents("operator.yaml")[0]
+def test_events_are_written_and_not_read_wholesale(rules):
+    assert verbs(rules, EVENT) == {"get", "create", "patch"}
+
+
+def test_leases_are_the_operators_own_only():
+    lease = rules_of("operator/lease.yaml", "Role")
+    assert verbs(lease, LEASE) == {"get", "update", "create"}
+    assert [rule.get("resourceNames") for rule in lease] == [["pulsar-readonly-operator"], None]
+
+
+def test_one_namespace_takes_the_same_rights_but_for_what_is_in_no_namespace(rules):
+    files = ("namespaced/rbac.yaml", "operator/lease.yaml", "operator/service-account.yaml")
+    found = {one["kind"] for name in files for one in documents(name)}
+    assert found == {"Role", "RoleBinding", "ServiceAccount"}
+    assert rules_of("namespaced/rbac.yaml", "Role") == [rule for rule in rules if rule["resources"] != ["nodes"]]
+
+
+def test_the_operator_runs_restricted_and_twice():
+    deployment = documents("operator/deployment.yaml")[0]
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
-    assert deployment["spec"]["strategy"]["type"] == "Recreate"
+    assert deployment["spec"]["replicas"] == 2
+    options = parser().parse_args(container["args"][1:])
+    assert options.lease == "$(POD_NAMESPACE)/pulsar-readonly-operator"
+    assert options.all_namespaces
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
@@ -62,4 +88,5 @@ def test_the_operator_runs_restricted():
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert documents("namespace.yaml")[0]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    namespace = documents("cluster-wide/namespace.yaml")[0]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
