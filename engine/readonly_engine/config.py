@@ -73,6 +73,7 @@ class EngineConfig:
         tls_key: its key, PEM.
         tls_trust_certificates: authorities of the clients' certificates, PEM; with them, a client must show one.
         advertised_tls_url: where clients are sent to reach this broker with TLS, `pulsar+ssl://HOST:PORT`.
+        peer_tls_trust_certificates: authorities of the pool's own brokers, PEM; they bring consumers to each other with TLS then.
         topics: topics or regular expressions that are bound whatever the bindings file says.
         bindings: a file of bindings that is read again when it changes.
         lookup_unbound: what lookups of topics that are not bound are answered: one of Unbound.
@@ -112,6 +113,7 @@ class EngineConfig:
     tls_key: Path | None = None
     tls_trust_certificates: Path | None = None
     advertised_tls_url: str = ""
+    peer_tls_trust_certificates: Path | None = None
     topics: tuple[str, ...] = ()
     bindings: Path | None = None
     lookup_unbound: Unbound = Unbound.REDIRECT
@@ -157,6 +159,13 @@ class EngineConfig:
         if self.tls_listen is None:
             return None
         return TlsFiles("tls", self.tls_trust_certificates, self.tls_certificate, self.tls_key)
+
+    @property
+    def peer_tls(self) -> TlsFiles | None:
+        """TLS towards the other brokers of the pool; None for none. They are shown what clients are shown."""
+        if self.peer_tls_trust_certificates is None:
+            return None
+        return TlsFiles("peer-tls", self.peer_tls_trust_certificates, self.tls_certificate, self.tls_key)
 
     @property
     def writer_tls(self) -> TlsFiles | None:
@@ -360,6 +369,7 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "tls_key": _path,
     "tls_trust_certificates": _path,
     "advertised_tls_url": _url("pulsar+ssl"),
+    "peer_tls_trust_certificates": _path,
     "topics": _texts,
     "bindings": _path,
     "lookup_unbound": _unbound,
@@ -444,6 +454,7 @@ def _check_tls(config: EngineConfig) -> None:
         raise ConfigError("tls-certificate and tls-key are missing: tls-listen needs them")
     for name, needed in (
         *((name, "tls_listen") for name in ("tls_certificate", "tls_trust_certificates", "advertised_tls_url")),
+        ("peer_tls_trust_certificates", "tls_listen"),
         *((name, "writer_tls") for name in ("writer_tls_trust_certificates", "writer_tls_certificate")),
     ):
         if getattr(config, name) and getattr(config, needed) is None:

@@ -94,6 +94,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="pulsar+ssl://HOST:PORT",
         help="where clients with TLS are sent (default: made from --tls-listen)",
     )
+    add(
+        "--peer-tls-trust-certificates",
+        metavar="FILE",
+        help="PEM authorities of the pool's own brokers; with it they bring consumers to each other with TLS only",
+    )
     add("--topics", metavar="PATTERN", nargs="+", help="topics to serve: names, or regular expressions over full names")
     add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
     add(
@@ -205,6 +210,7 @@ async def serve(config: EngineConfig) -> None:
     try:
         tls = None if config.tls is None else Reloaded(config.tls.files, config.tls.server_context)
         writer_tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
+        peer_tls = None if config.peer_tls is None else ClientTls(config.peer_tls)
         bookie_tls = None if config.bookie_tls is None else ClientTls(config.bookie_tls)
         admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file)
     except TlsError as error:
@@ -227,7 +233,7 @@ async def serve(config: EngineConfig) -> None:
     tiered = TieredStorage(config.tiered_storage)
     fleet = Fleet(store, config.pool, url, tls_url)
     broker = Broker(
-        Owners(*config.writer_urls, tls=writer_tls),
+        Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls),
         ServedTopics(
             cluster,
             bookies,

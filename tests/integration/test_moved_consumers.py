@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,13 +15,16 @@ from readonly_engine.wire.pulsar_pb2 import (
     ServerError,
 )
 
-from tests.integration.fleet import wait_for
+from devstack.pool import BrokerProcess, Pool, free_port
+from devstack.pulsar.security import Credentials
+from tests.integration.fleet import TESTS, wait_for
 from tests.integration.raw_client import RawClient, RefusedError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pulsar as pulsar_lib
 
-    from devstack.pool import Pool
     from devstack.pulsar.status import Endpoints
 
 MOVES: dict[str, Any] = {"client_version": "Pulsar-Java-v4.0.8"}
@@ -69,6 +73,37 @@ def test_statistics_of_a_consumer_are_those_that_the_owner_would_have(
             )
     assert seen[0] == seen[1]
     assert seen[0][0] == 90
+
+
+def test_brokers_of_a_pool_bring_consumers_to_each_other_with_tls(
+    pulsar: Endpoints, pulsar_client: pulsar_lib.Client, topic: str, tmp_path: Path
+) -> None:
+    credentials = Credentials.make(tmp_path / "credentials")
+    certificate, key = credentials.certificate("pool")
+    name = uuid.uuid4().hex
+    brokers: list[BrokerProcess] = []
+    try:
+        for number in range(2):
+            options = ["--topics", TESTS, "--tls-listen", f"127.0.0.1:{free_port()}"]
+            options += ["--tls-certificate", str(certificate), "--tls-key", str(key)]
+            # Nobody answers there, so that only TLS is left.
+            options += ["--advertised-url", f"pulsar://127.0.0.1:{free_port()}"]
+            options += ["--peer-tls-trust-certificates", str(credentials.authority)]
+            brokers.append(BrokerProcess(pulsar, tmp_path / f"{number}.log", ["--pool", name, *options]))
+        first, second = brokers
+        for broker in brokers:
+            broker.wait_ready()
+        wait_for(lambda: all(len(broker.stats()["brokers"]) == len(brokers) for broker in brokers))
+        with RawClient(first.url) as serves, RawClient(second.url) as relayed:
+            serves.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+            relayed.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+            assert "servedBy" in second.stats()["topics"][topic]["subscriptions"]["s"]
+            relayed.flow(10)
+            pulsar_client.create_producer(topic).send(b"over there")
+            assert relayed.receive().endswith(b"over there")
+    finally:
+        for broker in brokers:
+            broker.stop()
 
 
 def test_unsubscribe_is_refused_while_another_consumer_is_on_its_way(

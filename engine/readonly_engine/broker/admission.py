@@ -61,12 +61,18 @@ async def admit(
         if via:
             subscribe.metadata.add(key=RELAYED_BY, value=broker.fleet.url)
         pass_through = not bound or bool(via) or await broker.topics.passing.admit(topic, subscribe)
-        consumer = Consumer(client, topic, subscribe, pass_through=pass_through, via=via, hold=hold, bound=bound)
+        relay_url = ""
+        if via:
+            member = broker.fleet.members.get(via)
+            relay_url = broker.owners.peer_url(via, "" if member is None else member.tls_url)
+        consumer = Consumer(
+            client, topic, subscribe, pass_through=pass_through, via=via, relay_url=relay_url, hold=hold, bound=bound
+        )
         if from_peer:
             consumer.brought_at = time.monotonic()
         answer = await consumer.relayed.attach()
         if not pass_through:
-            state = await consumer.relayed.state()
+            state = await broker.topics.state(topic, consumer)
             subscription = await broker.topics.join(topic, consumer, state)
             consumer.joined(subscription)
             if hold is not None and broker.claiming.resting:

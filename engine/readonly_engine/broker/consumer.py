@@ -54,6 +54,7 @@ class Consumer:
         subscribe: the client's SUBSCRIBE.
         pass_through: whether another serves it: FLOW is relayed, and so are the messages.
         via: the broker of the pool that serves it; empty for this one or the owner.
+        relay_url: where that one is spoken to.
         hold: this broker's claim of the subscription, or its knowledge of whose it is.
 
     Attributes:
@@ -69,6 +70,7 @@ class Consumer:
         *,
         pass_through: bool,
         via: str = "",
+        relay_url: str = "",
         hold: Hold | None = None,
         bound: bool = True,
     ) -> None:
@@ -96,7 +98,7 @@ class Consumer:
         self.brought_at: float | None = None
         self._handing_over: asyncio.Task[None] | None = None
         self.relayed = RelayedConsumer(
-            connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=via
+            connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=relay_url
         )
 
     # What the client does

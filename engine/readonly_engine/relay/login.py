@@ -35,10 +35,12 @@ class Place(NamedTuple):
     Attributes:
         url: the broker's URL.
         through: URL of the proxy that stands before it; empty for none.
+        peer: whether it is another broker of the pool.
     """
 
     url: str
     through: str = ""
+    peer: bool = False
 
 
 class Bearer(Protocol):

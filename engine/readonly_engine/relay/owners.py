@@ -62,12 +62,14 @@ class Owners:
         writer_urls: where the writable cluster is found, `pulsar://HOST[:PORT]` or all `pulsar+ssl://HOST[:PORT]`; the first
             that answers is used until it does not.
         tls: what is trusted, needed for `pulsar+ssl`.
+        peer_tls: what is trusted of other brokers of the pool, which are then spoken to with TLS only; None for never.
     """
 
-    def __init__(self, *writer_urls: str, tls: ClientTls | None = None) -> None:
+    def __init__(self, *writer_urls: str, tls: ClientTls | None = None, peer_tls: ClientTls | None = None) -> None:
         self._writer_urls = writer_urls
         self._preferred = 0
         self._tls = tls
+        self._peer_tls = peer_tls
         self._encrypted = writer_urls[0].startswith("pulsar+ssl:")
         self._logins: dict[Identity, Login] = {}
         self._proofs: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
@@ -184,13 +186,31 @@ class Owners:
                 return connection
         raise OwnerUnavailableError(f"the lookup of {topic} was redirected {MAX_REDIRECTS} times")
 
+    def peer_url(self, url: str, tls_url: str) -> str:
+        """Where another broker of the pool is spoken to, of the two places that it names; the second may be empty.
+
+        Raises:
+            OwnerUnavailableError: it does not name the one that is needed.
+        """
+        if self._peer_tls is None:
+            return url
+        if not tls_url:
+            raise OwnerUnavailableError(
+                f"the broker {url} of the pool names no pulsar+ssl URL, and is spoken to with TLS only: give it tls-listen"
+            )
+        return tls_url
+
     async def at(self, url: str, identity: Identity) -> OwnerConnection:
         """The connection to another broker of the pool, which takes the owner's place.
+
+        Args:
+            url: as `peer_url` chose it.
+            identity: the client's credentials.
 
         Raises:
             RelayError: it cannot be reached, or refuses the credentials.
         """
-        return await self.login(identity).connection(Place(url))
+        return await self.login(identity).connection(Place(url, peer=True))
 
     def close(self) -> None:
         """Close every connection."""
@@ -228,9 +248,10 @@ class Owners:
         if place.through:
             broker, broker_port, _ = _address(place.url)
             behind = f"{broker}:{broker_port}"
-        if encrypted and self._tls is None:
+        trusted = self._peer_tls if place.peer else self._tls
+        if encrypted and trusted is None:
             raise OwnerUnavailableError(f"{place.url} asks for TLS, which writer-url does not")
-        tls = self._tls.context() if encrypted and self._tls is not None else None
+        tls = trusted.context() if encrypted and trusted is not None else None
         return await OwnerConnection.open(place.url, host, port, identity, events, tls=tls, behind_proxy=behind)
 
 

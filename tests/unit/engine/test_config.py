@@ -51,6 +51,7 @@ def test_one_setting_of_tls_to_bookies_turns_it_on():
             "tls-certificate is given without tls-listen: nothing would use it",
         ),
         ({"tls-trust-certificates": "/c"}, "tls-trust-certificates is given without tls-listen"),
+        ({"peer-tls-trust-certificates": "/c"}, "peer-tls-trust-certificates is given without tls-listen"),
         ({"advertised-tls-url": "pulsar+ssl://h"}, "advertised-tls-url is given without tls-listen"),
         (
             {"writer-tls-trust-certificates": "/c"},
@@ -86,6 +87,7 @@ tls-certificate: /run/tls/server.pem
 tls-key: /run/tls/server.key
 tls-trust-certificates: /run/tls/clients.pem
 advertised-tls-url: pulsar+ssl://me:7002
+peer-tls-trust-certificates: /run/tls/peers.pem
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
 lookup-unbound: proxy
@@ -201,6 +203,7 @@ WRONG = [
     ("tls-certificate", "", "must be a text"),
     ("tls-key", None, "must be a text"),
     ("tls-trust-certificates", "", "must be a text"),
+    ("peer-tls-trust-certificates", "", "must be a text"),
     ("advertised-tls-url", "pulsar://me:6651", "'pulsar://me:6651' would be pulsar+ssl://HOST:PORT"),
     ("advertised-url", "me:6650", "'me:6650' would be pulsar://HOST:PORT"),
     ("listen", "6650", "'6650' would be HOST:PORT"),

@@ -481,3 +481,18 @@ def test_a_consumer_is_no_reason_to_forget_whose_it_is():
         assert server.connections[0].connect.feature_flags.supports_auth_refresh
 
     play(scene, Server(b"old"))
+
+
+def test_another_broker_of_the_pool_is_spoken_to_with_tls_only_where_its_authorities_are_known():
+    class Known:
+        certificate = None
+
+        def context(self):
+            return None
+
+    plain, encrypted = "pulsar://peer:6650", "pulsar+ssl://peer:6651"
+    assert Owners(plain).peer_url(plain, encrypted) == plain
+    owners = Owners(plain, peer_tls=Known())
+    assert owners.peer_url(plain, encrypted) == encrypted
+    with pytest.raises(OwnerUnavailableError, match="tls-listen"):
+        owners.peer_url(plain, "")
