@@ -22,6 +22,7 @@ from readonly_operator.names import PoolKey
 from readonly_operator.places import Places
 from readonly_operator.reconcile.context import Context
 from readonly_operator.reconcile.pool import reconcile
+from readonly_operator.registration import ClusterDesk
 from readonly_operator.source import SourceMonitor
 from readonly_operator.store import Store
 from readonly_operator.workqueue import WorkQueue
@@ -65,8 +66,10 @@ class Controller:
         self._queue = WorkQueue()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
         self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed)
-        lac = LacDesk(kube, self._store, _now, self._queue.add, self._sources.refresh)
-        self._writer = WriterWork([lac])
+        period = settings.source_check_seconds
+        lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh)
+        clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add)
+        self._writer = WriterWork([lac, clusters])
         self._context = Context(
             kube=kube,
             store=self._store,
@@ -75,6 +78,7 @@ class Controller:
             places=Places(kube, self._store),
             sources=self._sources,
             lac=lac,
+            clusters=clusters,
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,

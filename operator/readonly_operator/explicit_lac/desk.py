@@ -61,6 +61,7 @@ class LacDesk:
     Args:
         kube: the API server.
         store: knows the pools.
+        period: seconds between two looks at a place where all is well.
         now: the time, with a time zone.
         changed: called with each pool whose report is new.
         refresh: called with a writable cluster whose brokers have just changed.
@@ -70,12 +71,14 @@ class LacDesk:
         self,
         kube: Kube,
         store: Store,
+        period: float,
         now: Callable[[], dt.datetime],
         changed: Callable[[PoolKey], None],
         refresh: Callable[[Source], None],
     ) -> None:
         self._kube = kube
         self._store = store
+        self._period = period
         self._now = now
         self._changed = changed
         self._refresh = refresh
@@ -101,7 +104,8 @@ class LacDesk:
                 reports |= {wish.pool: self.report(wish.pool) for wish in (*agreement.active, *agreement.leaving)}
                 continue
             made, noted = self._step(agreement)
-            self._agreements[place], self._due[place] = agreement, time.monotonic() + made.again
+            again = self._period if made.again is None else made.again
+            self._agreements[place], self._due[place] = agreement, time.monotonic() + again
             reports |= self._reports_of(agreement, made, noted)
         for place in self._agreements.keys() - {agreement.place for agreement in agreements}:
             del self._agreements[place], self._due[place]

@@ -27,7 +27,8 @@ RESTORE_AT_LEAST = dt.timedelta(minutes=2)
 RESTORE_PER_BROKER = dt.timedelta(minutes=3)
 """How long a deletion waits for the writable brokers to take up what was put back."""
 STEP_SECONDS = 2.0
-LOOK_SECONDS = 60.0
+RETRY_SECONDS = 15.0
+"""How soon it is looked again whether what a person must do was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Plan:
         action: what to do; None for nothing.
         condition: what the pools say; None where verifying says all there is to say.
         refused: what those pools say that may not manage these brokers.
-        again: seconds until it is to be looked at again.
+        again: seconds until it is to be looked at again; None for the usual time between two looks.
         released: whether pools that are being deleted need not wait any longer.
         farewell: what did not work out before they were released; empty for nothing.
     """
@@ -83,7 +84,7 @@ class Plan:
     action: Action | None = None
     condition: Condition | None = None
     refused: Mapping[PoolKey, Condition] = field(default_factory=dict)
-    again: float = LOOK_SECONDS
+    again: float | None = None
     released: bool = False
     farewell: str = ""
 
@@ -100,13 +101,13 @@ def plan(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
     if not agreement.active:
         return _restore(agreement, seen, now)
     if seen.missing:
-        return Plan(condition=say.forbidden(place, seen.missing))
+        return Plan(condition=say.forbidden(place, seen.missing), again=RETRY_SECONDS)
     if seen.config is None or seen.workload is None:
-        return Plan(condition=say.target_missing(place, config=seen.config is None))
+        return Plan(condition=say.target_missing(place, config=seen.config is None), again=RETRY_SECONDS)
     workload = seen.workload
     allowed = tuple(wish for wish in agreement.active if _allowed(wish, workload))
     refused = {wish.pool: say.not_allowed(wish) for wish in agreement.active if wish not in allowed}
-    made = _manage(allowed, seen.config, workload, seen, now) if allowed else Plan()
+    made = _manage(allowed, seen.config, workload, seen, now) if allowed else Plan(again=RETRY_SECONDS)
     return replace(made, refused=refused, released=True)  # what others still want is not put back
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from readonly_operator.explicit_lac.desk import LacDesk
     from readonly_operator.kube import Kube
     from readonly_operator.places import Places
+    from readonly_operator.registration import ClusterDesk
     from readonly_operator.settings import Settings
     from readonly_operator.source import SourceMonitor
     from readonly_operator.store import Store
@@ -32,6 +33,7 @@ class Context:
         places: tells brokers where they are.
         sources: last reports of writable clusters.
         lac: last reports of managing explicit LAC.
+        clusters: last reports of pools that are registered as clusters.
         events: tells what happened.
         settings: of this process.
         now: the time, with a time zone.
@@ -44,6 +46,7 @@ class Context:
     places: Places
     sources: SourceMonitor
     lac: LacDesk
+    clusters: ClusterDesk
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]

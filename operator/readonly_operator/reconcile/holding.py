@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from readonly_operator import registration
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import RESTORE
 from readonly_operator.api.reader import ApiSpecError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FORBIDDEN = 403
+RETRY_SECONDS = 15.0
+"""How soon it is tried again to set a finalizer that was refused."""
 
 
 def hold(context: Context, pool: Pool, body: Manifest) -> Condition | None:
@@ -47,7 +50,8 @@ def hold(context: Context, pool: Pool, body: Manifest) -> Condition | None:
             "ExplicitLac",
             Truth.FALSE,
             "Forbidden",
-            "spec.explicitLac.onDeletion is Restore, and for that the pool needs a finalizer, which the operator may not set: "
+            "something is to be put back when the pool is deleted (spec.explicitLac.onDeletion: Restore, "
+            "spec.lookup.clusterName), and for that it needs a finalizer, which the operator may not set: "
             f"grant its service account verb patch on readonlybrokerpools.pulsar-readonly.io in namespace {pool.key.namespace}, "
             "as manifests/explicit-lac does",
         )
@@ -56,7 +60,15 @@ def hold(context: Context, pool: Pool, body: Manifest) -> Condition | None:
 
 def needs_hold(pool: Pool) -> bool:
     """Whether there is something to put back when the pool is deleted."""
-    return pool.explicit_lac.manages and pool.explicit_lac.on_deletion == RESTORE
+    return bool(pool.lookup.cluster_name) or (pool.explicit_lac.manages and pool.explicit_lac.on_deletion == RESTORE)
+
+
+def registered(context: Context, pool: Pool) -> list[Condition]:
+    """ClusterRegistered, of a pool that wants it."""
+    if not pool.lookup.cluster_name:
+        return []
+    waiting = Condition(registration.TYPE, Truth.UNKNOWN, "NotChecked", "the writable cluster has not been asked yet")
+    return [context.clusters.report(pool.key).condition or waiting]
 
 
 def let_go(context: Context, body: Manifest, say: Callable[[Condition], object]) -> None:
@@ -79,6 +91,10 @@ def _waiting(context: Context, body: Manifest) -> Condition | None:
         pool = Pool.load(body)
     except ApiSpecError:
         return None
+    if pool.lookup.cluster_name and not (entry := context.clusters.report(pool.key)).released:
+        return entry.condition or Condition(
+            registration.TYPE, Truth.FALSE, "Removing", "the cluster's entry is removed"
+        )
     if Wish.of(pool, body) is None:
         return None
     report = context.lac.report(pool.key)

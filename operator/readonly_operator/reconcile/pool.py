@@ -48,7 +48,8 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         binding_status.say_pool_not_found(context, key, bindings, deleting=body is not None)
         binding_status.say_broken(context, broken)
         if body is not None:
-            holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], {}))
+            noted = {"explicitLac": (body.get("status") or {}).get("explicitLac")}
+            holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], noted))
         return Outcome(settled=True, look_again=False)
     try:
         pool = Pool.load(body)
@@ -90,6 +91,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         looked_up,
         source_reachable(report),
         unheld or explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition),
+        *holding.registered(context, pool),
     ]
     values = {
         "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
@@ -106,7 +108,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     return Outcome(
         settled,
         look_again=not settled and not all(map(waiting_reason, pods)),
-        refresh_seconds=_refresh_seconds(context, state, bindings, held_back),
+        refresh_seconds=holding.RETRY_SECONDS if unheld else _refresh_seconds(context, state, bindings, held_back),
     )
 
 

@@ -62,5 +62,6 @@ STATUS = status_schema(
         ),
     },
     "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (what brokers hold is "
-    "what bindings say), SourceReachable (the writable cluster answers), ExplicitLac (its brokers send explicit LACs).",
+    "what bindings say), SourceReachable (the writable cluster answers), ExplicitLac (its brokers send explicit LACs), "
+    "ClusterRegistered (the pool is a cluster in its metadata; only with spec.lookup.clusterName).",
 )

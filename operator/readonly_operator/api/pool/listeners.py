@@ -189,10 +189,11 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What clients are told about topics that no binding names.
+    """What clients are told about topics that no binding names, and whether the pool is a cluster of its own.
 
     Attributes:
         unbound: Redirect, Proxy or Reject.
+        cluster_name: under which the pool is in the writable cluster's metadata; empty for not at all.
     """
 
     unbound: str = field(
@@ -201,5 +202,16 @@ class Lookup:
             Choice(("Redirect", "Proxy", "Reject")),
             "Redirect sends the client to the writable broker that owns the topic. Proxy serves it through the pool, for "
             "clients that do not reach the writable brokers. Reject refuses, naming the pool.",
+        ),
+    )
+    cluster_name: str = field(
+        default="",
+        metadata=declare(
+            Text(
+                128, "[-A-Za-z0-9_=:.]+", "must be a name as Pulsar allows it for clusters, for example pulsar-readers"
+            ),
+            "Name under which the pool is registered as a cluster in the writable cluster's metadata: pulsar-admin clusters list "
+            "shows it with the pool's URL. It is removed with the pool, whose deletion waits for that for at most two minutes. "
+            "The admin API must allow it, which takes a super-user where authorization is on. Without it, it is not registered.",
         ),
     )

@@ -70,6 +70,12 @@ class PoolSpec:
 
     RULES = (
         Rule(
+            "!has(oldSelf.lookup) || !has(oldSelf.lookup.clusterName) || (has(self.lookup) && has(self.lookup.clusterName)"
+            " && self.lookup.clusterName == oldSelf.lookup.clusterName)",
+            "cannot change once it is given: make the pool anew to register it under another name, or not at all",
+            ".lookup",
+        ),
+        Rule(
             "!has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits)"
             " || !isQuantity(string(self.resources.limits['memory'])) || !isQuantity(self.cache.size)"
             " || quantity(self.cache.size).isLessThan(quantity(string(self.resources.limits['memory'])))",
