@@ -27,6 +27,8 @@ from readonly_operator.names import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from readonly_operator.api.pool import Pool
     from readonly_operator.settings import Settings
 
@@ -114,7 +116,16 @@ def _volumes(pool: Pool) -> list[dict[str, Any]]:
         place = {"path": LOCALITY_KEY, "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_LOCALITY}']"}}
         made.append({"name": f"{VOLUME_PREFIX}pod", "downwardAPI": {"items": [place]}})
     made += [mount.volume() for mount in mounts(pool)]
-    return made + [dict(volume) for volume in pool.pod_template.volumes]
+    return made + [_own_volume(volume) for volume in pool.pod_template.volumes]
+
+
+def _own_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
+    """A volume of the user's."""
+    made = dict(volume)
+    limit = made.get("emptyDir", {}).get("sizeLimit")
+    if limit is not None:
+        made["emptyDir"] = {**made["emptyDir"], "sizeLimit": canonical(limit)}
+    return made
 
 
 def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
