@@ -26,16 +26,29 @@ def say(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: L
             say_paused(context, BINDING, body)
             continue
         figures = state.figures(binding)
+        holders = state.holders(binding)
         values = {
             "brokers": state.brokers,
-            "holdingBrokers": state.holders(binding),
+            "holdingBrokers": holders,
             "servingBrokers": state.serving(binding),
-            "lookupRevision": state.wanted.revision,
+            "lookupRevision": _revision(body, state, holders),
             "matchedTopics": figures.topics,
             "matchedPartitions": figures.partitions,
             "lag": [asdict(lag) for lag in figures.lag] or None,
         }
-        _write(context, body, _conditions(state, state.holders(binding), figures.topics), values)
+        _write(context, body, _conditions(state, holders, figures.topics), values)
+
+
+def _revision(body: Manifest, state: LookupState, holders: int) -> str:
+    """The config by which brokers took the binding up.
+
+    It stays when other bindings of the pool change: else each change would be one more status to write for every one of them.
+    """
+    before = body.get("status") or {}
+    same = (body["metadata"].get("generation"), state.brokers, holders)
+    if same == (before.get("observedGeneration"), before.get("brokers"), before.get("holdingBrokers")):
+        return before.get("lookupRevision") or state.wanted.revision
+    return state.wanted.revision
 
 
 def say_conflicts(context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:

@@ -22,7 +22,7 @@ from readonly_operator.reconcile.conflicts import conflicts
 from readonly_operator.reconcile.context import Context, Outcome
 from readonly_operator.reconcile.lookup import LookupState
 from readonly_operator.reconcile.say import say, say_paused
-from readonly_operator.reconcile.writable import explicit_lac, source_reachable
+from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable
 from readonly_operator.status import Condition, Truth, listed
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         ready,
         _progressing(settled, ready, looked_up, {one["kind"] for one in wanted if one not in desired}),
         looked_up,
-        source_reachable(report),
-        unheld or explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition),
+        said_before(body, source_reachable(report)),
+        unheld or said_before(body, explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition)),
         *holding.registered(context, pool),
     ]
     values = {

@@ -9,15 +9,30 @@ from readonly_operator.status import Condition, Truth, listed
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import ExplicitLac
+    from readonly_operator.kinds import Manifest
     from readonly_operator.source import SourceReport
+
+UNCHECKED = "NotChecked"
+
+
+def said_before(body: Manifest, condition: Condition) -> Condition:
+    """What was said last of the same spec, where nothing is known yet; else the condition itself.
+
+    An operator that starts has checked nothing. What its predecessor found is still the best that is known, and a restart
+    changes no status and wakes nobody who watches it.
+    """
+    if condition.reason != UNCHECKED:
+        return condition
+    for one in (body.get("status") or {}).get("conditions") or ():
+        if one["type"] == condition.type and one.get("observedGeneration") == body["metadata"].get("generation"):
+            return Condition(one["type"], Truth(one["status"]), one["reason"], one["message"])
+    return condition
 
 
 def source_reachable(report: SourceReport | None) -> Condition:
     """SourceReachable: whether the three URLs of the spec answer, seen from the operator."""
     if report is None:
-        return Condition(
-            "SourceReachable", Truth.UNKNOWN, "NotChecked", "the writable cluster has not been checked yet"
-        )
+        return Condition("SourceReachable", Truth.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet")
     if report.problems:
         return Condition(
             "SourceReachable", Truth.FALSE, "Unreachable", "spec.source." + "; spec.source.".join(report.problems)
@@ -41,7 +56,7 @@ def explicit_lac(report: SourceReport | None, wanted: ExplicitLac, managed: Cond
     if managed is not None:
         return managed
     if report is None:
-        return Condition("ExplicitLac", Truth.UNKNOWN, "NotChecked", "the writable cluster has not been checked yet")
+        return Condition("ExplicitLac", Truth.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet")
     off = [broker for broker, interval in report.intervals_ms if interval <= 0]
     target = wanted.interval_ms or SUGGESTED_MS
     todo = (

@@ -8,8 +8,9 @@ import pytest
 from readonly_operator.api.pool import ExplicitLac
 from readonly_operator.brokers import BrokerReport, Figures, Lag, is_ready, waiting_reason
 from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.reconcile import binding as binding_status
 from readonly_operator.reconcile.lookup import LookupState
-from readonly_operator.reconcile.writable import explicit_lac, source_reachable
+from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable
 from readonly_operator.source import SourceReport
 from readonly_operator.status import Condition, Truth, complete, keep, listed, paused, render
 
@@ -192,6 +193,29 @@ def test_more_brokers_than_wanted_are_not_converged(wanted):
 def test_a_source_that_was_not_checked_is_unknown():
     assert summary(source_reachable(None)) == ("Unknown", "NotChecked")
     assert summary(explicit_lac(None, ExplicitLac())) == ("Unknown", "NotChecked")
+
+
+def test_what_is_not_checked_yet_stays_as_it_was_said_of_the_same_spec():
+    said = {"type": "SourceReachable", "status": "True", "reason": "Answers", "message": "m", "observedGeneration": 3}
+    unknown = source_reachable(None)
+    body = {"metadata": {"generation": 3}, "status": {"conditions": [said]}}
+    assert said_before(body, unknown) == Condition("SourceReachable", Truth.TRUE, "Answers", "m")
+    assert said_before({**body, "metadata": {"generation": 4}}, unknown) == unknown
+    assert said_before({"metadata": {"generation": 3}}, unknown) == unknown
+    found = source_reachable(SourceReport(problems=("x",)))
+    assert said_before(body, found) == found
+
+
+def test_the_revision_of_a_binding_stays_when_other_bindings_change(wanted, make_binding):
+    def said(before, config=wanted):
+        body = {"metadata": {"generation": 2}, "status": before}
+        return binding_status._revision(body, LookupState(config, 2, []), 2)
+
+    status = {"observedGeneration": 2, "brokers": 2, "holdingBrokers": 2, "lookupRevision": "old"}
+    assert said(status) == "old"
+    for change in ({"observedGeneration": 1}, {"holdingBrokers": 1}, {"brokers": 1}, {"lookupRevision": None}):
+        assert said({**status, **change}) == wanted.revision
+    assert said(None) == wanted.revision
 
 
 def test_a_source_that_does_not_answer_names_the_fields():
