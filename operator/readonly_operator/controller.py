@@ -88,6 +88,7 @@ class Controller:
         self._started: dict[str, float] = {}
         self._threads: list[threading.Thread] = []
         metrics.watch_queue(self._queue)
+        metrics.watch_store(self._store)
 
     def start(self) -> None:
         """List everything, then let the workers begin: none may act before all bindings are known.

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from readonly_operator import metrics
 from readonly_operator.desired.digest import digest
 from readonly_operator.kinds import EVENT, Kind, Manifest
 from readonly_operator.kube import KubeError
@@ -69,7 +70,7 @@ _TOLD = {
 """Conditions whose changes are told, whatever their reason."""
 _TROUBLE = frozenset(
     {
-        *("InvalidSpec", "NameConflict", "Conflict", "PoolNotFound", "PoolFailed", "BrokerRefuses"),
+        *("InvalidSpec", "NameConflict", "Conflict", "PoolNotFound", "PoolFailed", "BrokerRefuses", "Refused"),
         *("Rolling", "RollStopped", "Reverted", "NotTaken"),  # of managing explicit LAC
     }
 )
@@ -169,6 +170,7 @@ class Recorder:
         known = self._kube.get(EVENT, body["metadata"]["namespace"], name)
         stamp = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         self._kube.apply(manifest(kind, body, notice, known, stamp, self._instance))
+        metrics.told(notice.type)
 
 
 def event_name(body: Manifest, notice: Notice) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from prometheus_client.metrics_core import Metric
+
+    from readonly_operator.store import Store
     from readonly_operator.workqueue import WorkQueue
 
 RECONCILES = Histogram(
@@ -23,6 +29,68 @@ FAILURES = Counter(
 WAITING = Gauge("pulsar_readonly_operator_queue_length", "Pools that wait to be looked at")
 
 LEADER = Gauge("pulsar_readonly_operator_leader", "1 while this process holds the Lease, or needs none")
+
+APPLIED = Counter(
+    "pulsar_readonly_operator_applied_total",
+    "Objects of pools that were created, patched or deleted",
+    ["kind", "result"],
+)
+EVENTS = Counter("pulsar_readonly_operator_events_total", "Kubernetes Events written", ["type"])
+
+
+def applied(kind: str, result: str) -> None:
+    """Count what applying an object of a pool did."""
+    APPLIED.labels(kind, result).inc()
+
+
+def told(kind: str) -> None:
+    """Count an event, of type Normal or Warning."""
+    EVENTS.labels(kind).inc()
+
+
+class Objects(Collector):
+    """How many pools and bindings there are, by their conditions; nothing about single ones, so that there are few series.
+
+    Args:
+        store: what is known of the cluster.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterable[Metric]:
+        """Called by prometheus_client."""
+        pools, bindings = self._store.pools(), self._store.bindings()
+        labels = ["kind", "condition", "status"]
+        found = GaugeMetricFamily(
+            "pulsar_readonly_operator_objects", "Pools and bindings by their conditions", labels=labels
+        )
+        for kind, bodies in (("ReadOnlyBrokerPool", pools), ("ReadOnlyTopicBinding", bindings)):
+            counts = Counts(
+                (one["type"], one["status"])
+                for body in bodies
+                for one in (body.get("status") or {}).get("conditions") or ()
+            )
+            for (condition, status), count in sorted(counts.items()):
+                found.add_metric([kind, condition, status], count)
+        yield found
+        for name, text, field in (
+            ("brokers_wanted", "Brokers that pools are to have", "replicas"),
+            ("brokers_ready", "Brokers of pools that take clients", "readyReplicas"),
+        ):
+            value = sum(int((body.get("status") or {}).get(field) or 0) for body in pools)
+            yield GaugeMetricFamily(f"pulsar_readonly_operator_{name}", text, value=value)
+
+
+_watched: list[Objects] = []
+
+
+def watch_store(store: Store) -> None:
+    """Let the metrics show this store, and none from before."""
+    while _watched:
+        REGISTRY.unregister(_watched.pop())
+    _watched.append(Objects(store))
+    REGISTRY.register(_watched[0])
 
 
 def leading(*, yes: bool) -> None:

@@ -43,7 +43,7 @@ class Condition:
     message: str
 
 
-WAITS_FOR_SOMEBODY = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed"})
+WAITS_FOR_SOMEBODY = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "Refused"})
 """Reasons of Ready that no waiting ends."""
 
 NOT_PAUSED = Condition("Paused", Truth.FALSE, "NotPaused", "the operator keeps everything as the spec says")

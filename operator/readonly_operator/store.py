@@ -116,6 +116,11 @@ class Store:
         with self._lock:
             return [body for (kind, _), bodies in self._objects.items() if kind == POOL for body in bodies.values()]
 
+    def bindings(self) -> list[Manifest]:
+        """All bindings."""
+        with self._lock:
+            return [body for (kind, _), bodies in self._objects.items() if kind == BINDING for body in bodies.values()]
+
     def rivals(self, namespace: str, name: str) -> list[Manifest]:
         """Bindings of other pools, in whatever namespaces, that may claim a topic of this binding; not those that are going."""
         with self._lock:

@@ -6,6 +6,7 @@ import http.client
 import logging
 from typing import TYPE_CHECKING
 
+from readonly_operator import metrics
 from readonly_operator.api.binding import Binding, is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
@@ -22,6 +23,7 @@ from readonly_operator.reconcile.conflicts import conflicts
 from readonly_operator.reconcile.context import Context, Outcome
 from readonly_operator.reconcile.lookup import LookupState
 from readonly_operator.reconcile.say import say, say_paused
+from readonly_operator.reconcile.tell import applied
 from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable
 from readonly_operator.status import Condition, Truth, listed
 
@@ -62,14 +64,14 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         return Outcome(settled=True, look_again=False)
 
     unheld = holding.hold(context, pool, body)
-    against = conflicts(context, pool, (binding for binding, _ in bindings))
+    against = conflicts(context, pool, (binding for binding, _ in bindings if not binding.paused))
     held_back = [one for one in bindings if one[0].full_name in against]
     bindings = [one for one in bindings if one[0].full_name not in against]
     lookup = LookupConfig.holding(_entries(context, key, bindings))
     wanted = children(pool, lookup, context.settings)
     desired = [one for one in wanted if context.store.serves(kind_of(one))]
     try:
-        _apply(context, pool, desired)
+        _apply(context, pool, body, desired)
     except NameConflictError as error:
         return _give_up(context, body, bindings, "NameConflict", str(error))
     except KubeError as error:
@@ -149,13 +151,16 @@ def _bindings(context: Context, key: PoolKey) -> tuple[list[tuple[Binding, Manif
     return good, broken
 
 
-def _apply(context: Context, pool: Pool, desired: list[Manifest]) -> None:
+def _apply(context: Context, pool: Pool, body: Manifest, desired: list[Manifest]) -> None:
+    before = context.store.get(STATEFUL_SET, pool.key.namespace, pool.key.name)
     done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
     known = [child for kind in CHILDREN for child in context.store.of_pool(kind, pool.key)]
     done += context.applier.prune(known, desired, pool.uid)
     for manifest, result in done:
         if result is not Result.NOOP:
             logger.info("%s: %s %s %s", pool.key, manifest["kind"], manifest["metadata"]["name"], result.value)
+            metrics.applied(manifest["kind"], result.value)
+    context.events.record(POOL, body, applied(pool.key, done, before))
 
 
 def _ask_brokers(context: Context, pool: Pool, lookup: LookupConfig, pods: list[Manifest]) -> LookupState:

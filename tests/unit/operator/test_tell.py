@@ -1,0 +1,75 @@
+"""What is told of a pool's objects, and counted of all."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from readonly_operator.apply import Result
+from readonly_operator.desired.children import children
+from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.events import NORMAL, Notice
+from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.metrics import Objects
+from readonly_operator.reconcile.tell import applied
+from readonly_operator.settings import Settings
+from readonly_operator.store import Store
+
+
+@pytest.fixture
+def made(make_pool):
+    pool = make_pool(replicas=3)
+    found = children(pool, LookupConfig.of([]), Settings(engine_image="x"))
+    return pool.key, {f"{one['kind']} {one['metadata']['name']}": one for one in found}
+
+
+def test_what_was_made_is_one_event(made):
+    key, objects = made
+    done = [(one, Result.CREATED) for one in objects.values()]
+    (notice,) = applied(key, done, None)
+    assert (notice.type, notice.reason) == (NORMAL, "Created")
+    assert set(notice.message.removeprefix("made: ").split(", ")) == set(objects)
+
+
+def test_nothing_done_is_no_event(made):
+    key, objects = made
+    assert applied(key, [(one, Result.NOOP) for one in objects.values()], None) == []
+
+
+def test_repair_is_told_and_bindings_are_not(made):
+    key, objects = made
+    done = [(objects["Service demo"], Result.PATCHED), (objects["ConfigMap demo-bindings"], Result.PATCHED)]
+    assert applied(key, done, None) == [Notice(NORMAL, "Updated", "set as the spec says: Service demo")]
+
+
+def test_scaling_is_told_with_numbers(made):
+    key, objects = made
+    done = [(objects["StatefulSet demo"], Result.PATCHED)]
+    assert Notice(NORMAL, "Scaled", "from 1 to 3 brokers") in applied(key, done, {"spec": {"replicas": 1}})
+    assert "Scaled" not in [one.reason for one in applied(key, done, {"spec": {"replicas": 3}})]
+
+
+def test_what_is_not_wanted_any_more_is_told(made):
+    key, objects = made
+    assert applied(key, [(objects["Service demo"], Result.DELETED)], None) == [
+        Notice(NORMAL, "Removed", "deleted: Service demo")
+    ]
+
+
+def test_objects_are_counted_by_their_conditions(pool_body, binding_body):
+    store = Store()
+    pool = pool_body()
+    pool["status"] = {"replicas": 3, "readyReplicas": 2, "conditions": [{"type": "Ready", "status": "False"}]}
+    store.put(POOL, pool)
+    for name in ("a", "b"):
+        binding = binding_body(name)
+        binding["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+        store.put(BINDING, binding)
+    store.put(BINDING, binding_body("c"))
+    registry = CollectorRegistry()
+    registry.register(Objects(store))
+    text = generate_latest(registry).decode()
+    objects = "pulsar_readonly_operator_objects"
+    assert f'{objects}{{condition="Ready",kind="ReadOnlyBrokerPool",status="False"}} 1.0' in text
+    assert f'{objects}{{condition="Ready",kind="ReadOnlyTopicBinding",status="True"}} 2.0' in text
+    assert "pulsar_readonly_operator_brokers_wanted 3.0" in text
+    assert "pulsar_readonly_operator_brokers_ready 2.0" in text
