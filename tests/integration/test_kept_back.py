@@ -39,6 +39,8 @@ DEADLINE_S = 30.0
 COORDINATOR = 99
 """No real one has this number."""
 
+NO_METADATA = b"\xff\xff\xff\xff"
+
 COMMIT, ABORT = 0, 1
 END_ON_PARTITION, ENDED_ON_PARTITION = 58, 59
 """Commands that brokers say to each other (PulsarApi.proto); the engine has no use for them."""
@@ -190,9 +192,23 @@ def test_an_owner_that_loads_the_topic_anew_has_forgotten_such_a_transaction(
 
 def test_an_entry_that_is_no_message_is_left_out_and_acked(scene: Scene) -> None:
     scene.writer.write("0")
-    for metadata in (b"\xff\xff\xff\xff", MessageMetadata(producer_name="hand").SerializeToString()):
+    for metadata in (NO_METADATA, MessageMetadata(producer_name="hand").SerializeToString()):
         scene.writer.write_bytes(metadata, b"never")
     scene.writer.write("1")
     scene.both_get("0", "1")
     scene.all_is_acked()
     assert scene.served() == 2
+
+
+def test_consumers_may_come_while_the_last_entry_is_no_message(
+    txn_stack: PulsarCluster, txn_pool: Pool, topic: str
+) -> None:
+    with ExitStack() as open_:
+        writer = open_.enter_context(Writer(txn_stack.endpoints.writer_url))
+        writer.begin(topic)
+        writer.write("0")
+        writer.write_bytes(NO_METADATA, b"never")
+        for url in (txn_stack.endpoints.writer_url, txn_pool.url):
+            reader = open_.enter_context(Reader(url))
+            reader.begin(topic, f"from-{url}", CommandSubscribe.Exclusive)
+            assert reader.values(1) == ["0"]

@@ -19,7 +19,8 @@ from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
 from readonly_engine.broker.txn_acks import TxnAckSource, log_of
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
+from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.topic.compacted import CompactedLog, find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.admin import AdminClient
-    from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.compacted import Compaction
@@ -49,6 +49,9 @@ log = logging.getLogger(__name__)
 
 FRESH_S = 5.0
 """Consumers that come back to their owners together share one look at the brokers' configuration."""
+
+STATE_S = 5.0
+"""An owner that has not said in this time where a subscription stands is asked in another way."""
 
 PROBE_S = 10.0
 """An entry that could not be read is tried again for so long at once."""
@@ -206,6 +209,27 @@ class ServedTopics:
         finally:
             served.joining -= 1
             self._close_if_unused(topic, served)
+
+    async def state(self, topic: TopicName, consumer: Consumer) -> OwnerState:
+        """Where the owner says that a consumer's subscription stands, and how far it lets it read.
+
+        An owner whose last entry cannot be parsed serves consumers, but does not say this to them: then the admin API is asked.
+
+        Raises:
+            RelayError: neither says it.
+        """
+        try:
+            async with asyncio.timeout(STATE_S):
+                return await consumer.relayed.state()
+        except (OwnerRefusedError, TimeoutError) as error:
+            log.info("%s: the owner does not say what its last message is: %s", topic, error or "no answer in time")
+        mark_delete, last = await self._admin.cursor_and_end(topic, consumer.subscribe.subscription)
+        if await self._owner_settings.transactions():
+            limit = await self._admin.max_read(topic)
+            if limit is None:
+                raise OwnerUnavailableError(f"the owner of {topic} does not say how far consumers may read")
+            last = limit
+        return OwnerState(mark_delete, last)
 
     def subscription(self, topic: TopicName, name: str) -> Subscription | None:
         """A subscription that is served here."""

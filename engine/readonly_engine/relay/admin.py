@@ -90,10 +90,13 @@ class AdminClient:
         return f"{cursor.get('cursorLedger')}:{cursor.get('cursorLedgerLastEntry')}"
 
     async def _cursor(self, topic: TopicName, subscription: str) -> dict[str, Any]:
-        path = f"/admin/v2/{topic.rest_path}/internalStats"
-        stats = await self._asking.ask(path, partial(self._get, path))
+        stats = await self._internal_stats(topic)
         cursor: dict[str, Any] = stats.get("cursors", {}).get(encode_name(subscription), {})
         return cursor
+
+    async def _internal_stats(self, topic: TopicName) -> dict[str, Any]:
+        path = f"/admin/v2/{topic.rest_path}/internalStats"
+        return await self._asking.ask(path, partial(self._get, path))
 
     async def configuration(self) -> dict[str, Any]:
         """The configuration that a broker of the writable cluster runs with, as texts by key.
@@ -131,6 +134,19 @@ class AdminClient:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
         return _last_confirmed(await self._get(f"/admin/v2/{topic.rest_path}/internalStats"))
+
+    async def cursor_and_end(self, topic: TopicName, subscription: str) -> tuple[Position, Position]:
+        """A subscription's mark-delete position, and the last entry of its topic.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or knows of no such subscription.
+        """
+        stats = await self._internal_stats(topic)
+        cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
+        mark_delete, last = _position(cursor.get("markDeletePosition")), _last_confirmed(stats)
+        if mark_delete is None or last is None:
+            raise OwnerUnavailableError(f"the admin API does not know where {subscription} of {topic} stands")
+        return mark_delete, last
 
     async def max_read(self, topic: TopicName) -> Position | None:
         """How far its owner lets consumers read a topic; None where it does not know yet, or has no transactions there.

@@ -1,9 +1,9 @@
 """How far a topic's owner lets consumers read, where the entries alone do not tell.
 
 A client may send a message in a transaction without writing the transaction's id into the message's metadata, as Go's does. The
-id is in the SEND only, so the owner alone knows of it (TopicTransactionBuffer.appendBufferToTxn). It keeps such messages back until
-the transaction ends, like all others. Its dispatcher finds no id in them, so they are delivered after an abort too; and an owner
-that has loaded the topic anew does not know that they are of a transaction, and keeps them back no more.
+id is in the SEND only, so the owner alone knows of it (TopicTransactionBuffer.appendBufferToTxn). It keeps such messages back
+until the transaction ends, like all others. Its dispatcher finds no id in them, so they are delivered after an abort too; and an
+owner that has loaded the topic anew does not know that they are of a transaction, and keeps them back no more.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ the owner's answers stay the same."""
 EXACT_S = (0.05, 5.0)
 """When the owner's last message does not cover what is waited for, it is asked for its exact limit: after the first, then after
 twice as long, up to the second."""
+
+ANSWER_S = 2.0
+"""An owner whose last entry cannot be parsed never says what its last message is (ManagedLedgerImplUtils): then it is asked
+exactly."""
 
 
 class LimitAsking:
@@ -162,7 +166,9 @@ class OwnerLimit:
             position = await self._exact() if exact else None
             if position is None:
                 exact = False
-                position = await self._last()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ANSWER_S):
+                        position = await self._last()
             if position is not None and self._asking.told(position, self._loop.time(), exact=exact):
                 self._moved()
 
