@@ -51,6 +51,24 @@ def test_the_chart_renders_what_the_manifests_hold(template, kustomize):
     assert by_name(template()) == by_name(manifests)
 
 
+def test_the_chart_for_its_own_namespace_renders_what_the_namespaced_manifests_hold(template, kustomize):
+    made, manifests = by_name(template(f"namespaces={{{NAMESPACE}}}")), by_name(kustomize("manifests/namespaced"))
+    for objects, own in ((made, NAMESPACE), (manifests, "$(POD_NAMESPACE)")):
+        arguments = container(list(objects.values()))["args"]
+        arguments[arguments.index(f"--namespace={own}")] = "--namespace=its own"
+    assert made == manifests
+
+
+def test_rights_for_explicit_lac_are_those_of_the_manifests(template, kustomize):
+    writer = "explicitLac.writers[0]."
+    names = (f"{writer}namespace=pulsar", f"{writer}configMap=pulsar-broker", f"{writer}statefulSet=pulsar-broker")
+    plain, made = by_name(template()), by_name(template(*names, "finalizer=true"))
+    added = {key: one for key, one in made.items() if key not in plain}
+    assert added == by_name(kustomize("manifests/explicit-lac"))
+    inside = template(*names, "finalizer=true", "namespaces={orders}")
+    assert not [one for one in inside if one["kind"].startswith("ClusterRole")]
+
+
 def test_the_definitions_are_those_of_crds():
     files = {path.name: path.read_text() for path in (ROOT / "crds").glob("readonly*.yaml")}
     assert {path.name: path.read_text() for path in (CHART / "crds").iterdir()} == files, "run: make crds"
@@ -95,6 +113,7 @@ def test_every_value_is_in_the_schema_and_has_its_type():
         ("monitoring.podMonitor.interval=5", "interval"),
         ("resources.cpu=1", "cpu"),
         ("tolerations.key=x", "tolerations"),
+        ("explicitLac.writers[0].namespace=pulsar", "configMap"),
     ],
 )
 def test_wrong_values_are_refused_by_name(helm, value, named):
