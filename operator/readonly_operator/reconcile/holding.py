@@ -113,5 +113,7 @@ def _set(context: Context, body: Manifest, *, held: bool) -> None:
     # with the version, for the list is written as a whole
     patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
     after = context.kube.merge(MANAGER_EXPLICIT_LAC, POOL, metadata["namespace"], metadata["name"], patch)
-    if after is not None and held:
+    if after is None or ("deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")):
+        context.store.remove(POOL, body)  # the watch may begin only after it is gone
+    else:
         context.store.put(POOL, after)
