@@ -78,7 +78,8 @@ class BatchMemory:
     """Keeps them in the metadata store until they are void.
 
     Whoever resets the cursor makes them void. The owner stores a reset before it is in force, and closes the subscription's
-    consumers before that: so they count as long as it has stored nothing since a moment at which a consumer of ours was there.
+    consumers before that: so they count as long as it has stored nothing, and not loaded the topic, since a moment at which a
+    consumer of ours was there.
     Forgetting them too early costs a second delivery, as after a restart of the owner.
 
     Args:

@@ -110,7 +110,7 @@ class Consumer:
             OwnerUnavailableError: meanwhile it was sent away, or closed by the owner, who may have another cursor now.
         """
         if self.left or not self.in_step:
-            self.connection.broker.topics.leave(subscription, self)
+            self._handing_over = self.connection.broker.topics.leave(subscription, self)
             raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
         self.subscription = subscription
         if self._active is not None:

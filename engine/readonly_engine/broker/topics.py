@@ -246,7 +246,8 @@ class ServedTopics:
         if subscription.consumers:
             return None
         handing_over = None
-        if self._batches is not None and subscription.durable and consumer.in_step and subscription.batches:
+        there = consumer.in_step and consumer.relayed.attached
+        if self._batches is not None and subscription.durable and there and subscription.batches:
             handing_over = self._batches.keep(
                 subscription.topic, subscription.name, subscription.batches, consumer.relayed
             )

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
 MAX_REDIRECTS = 5
+_CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTimestamp")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _BUFFER_STATES = frozenset({"Ready", "NoSnapshot"})
@@ -81,13 +82,17 @@ class AdminClient:
         return acked_in(cursor)
 
     async def cursor_version(self, topic: TopicName, subscription: str) -> str:
-        """Changes whenever the owner stores where a subscription stands.
+        """Changes whenever the owner stores where a subscription stands, and when it has loaded the topic.
 
         Raises:
-            OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
+            OwnerUnavailableError: the admin API did not answer, or not with internal statistics of such a subscription.
         """
         cursor = await self._cursor(topic, subscription)
-        return f"{cursor.get('cursorLedger')}:{cursor.get('cursorLedgerLastEntry')}"
+        try:
+            # A cursor that was closed in good order has no ledger, whatever was stored before: the time tells it apart.
+            return ":".join(str(cursor[key]) for key in _CURSOR_VERSION)
+        except KeyError as error:
+            raise OwnerUnavailableError(f"the admin API says nothing of subscription {subscription}") from error
 
     async def _cursor(self, topic: TopicName, subscription: str) -> dict[str, Any]:
         stats = await self._internal_stats(topic)
