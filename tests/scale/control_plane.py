@@ -1,0 +1,194 @@
+"""etcd and a kube-apiserver of their own, without nodes: pools without brokers need no more, and nobody else asks them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+import yaml
+
+from devstack.kube import programs
+from devstack.kube.layout import default_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+ETCD_PORT, ETCD_PEER_PORT, API_PORT = 23750, 23751, 23752
+START_SECONDS = 120.0
+STOP_SECONDS = 30.0
+THREADS = 16
+OPERATOR = "operator"
+"""The user whose requests are counted: only the operator's process has its token."""
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": [OPERATOR]}, {"level": "None"}],
+}
+
+
+class ScaleError(Exception):
+    """Something did not start, or did not settle in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """A running API server.
+
+    Attributes:
+        folder: its files.
+        token: of an administrator.
+    """
+
+    folder: Path
+    token: str
+
+    @property
+    def operators_kubeconfig(self) -> Path:
+        """For the operator's process."""
+        return self.folder / "operator.kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """Every request of the operator, one JSON object a line."""
+        return self.folder / "audit.log"
+
+    def client(self) -> Client:
+        """For an administrator."""
+        return Client(self.token, self.folder / "apiserver.crt")
+
+
+class Client:
+    """Requests to the API server, many at the same time."""
+
+    def __init__(self, token: str, authority: Path) -> None:
+        context = ssl.create_default_context(cafile=str(authority))
+        headers = {"Authorization": f"Bearer {token}"}
+        self._http = urllib3.PoolManager(maxsize=THREADS, ssl_context=context, headers=headers, timeout=60.0)
+
+    def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+        """One request.
+
+        Raises:
+            ScaleError: the API server refused it.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        url = f"https://127.0.0.1:{API_PORT}{path}"
+        answer = self._http.request(method, url, body=data, headers={**self._http.headers, "Content-Type": kind})
+        if answer.status >= 300:
+            raise ScaleError(f"{method} {path}: {answer.status} {answer.data[:500].decode()}")
+        return json.loads(answer.data)
+
+    def create(self, objects: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Create objects, each given with the path of its kind."""
+        with ThreadPoolExecutor(THREADS) as threads:
+            for _ in threads.map(lambda one: self.request("POST", one[0], one[1]), objects):
+                pass
+
+    def merge(self, patches: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Merge patches into objects, each given with its path."""
+        with ThreadPoolExecutor(THREADS) as threads:
+            for _ in threads.map(
+                lambda one: self.request("PATCH", one[0], one[1], "application/merge-patch+json"), patches
+            ):
+                pass
+
+    def list(self, path: str) -> list[dict[str, Any]]:
+        """All objects of a kind, as the API server's cache has them."""
+        items: list[dict[str, Any]] = self.request("GET", f"{path}?resourceVersion=0")["items"]
+        return items
+
+
+@contextmanager
+def control_plane(folder: Path) -> Iterator[ControlPlane]:
+    """A control plane for as long as it is held.
+
+    Raises:
+        ScaleError: it did not start.
+    """
+    bin_folder = programs.ensure(default_layout(), programs.KUBE)
+    plane = ControlPlane(folder, secrets.token_hex(16))
+    operators = secrets.token_hex(16)
+    (folder / "tokens.csv").write_text(
+        f'{plane.token},admin,admin,"system:masters"\n{operators},{OPERATOR},{OPERATOR},"operators"\n'
+    )
+    (folder / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY))
+    for command in (("genrsa", "-out", "sa.key", "2048"), ("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")):
+        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True, timeout=60)
+    client_url, peer_url = f"http://127.0.0.1:{ETCD_PORT}", f"http://127.0.0.1:{ETCD_PEER_PORT}"
+    etcd = [
+        *("--name=scale", f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
+        *(f"--listen-client-urls={client_url}", f"--advertise-client-urls={client_url}"),
+        *(f"--listen-peer-urls={peer_url}", f"--initial-advertise-peer-urls={peer_url}"),
+        f"--initial-cluster=scale={peer_url}",
+    ]
+    apiserver = [
+        *(f"--etcd-servers={client_url}", f"--secure-port={API_PORT}", "--bind-address=127.0.0.1"),
+        *(f"--cert-dir={folder}", f"--token-auth-file={folder / 'tokens.csv'}", "--authorization-mode=RBAC"),
+        *("--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16"),
+        *(f"--service-account-key-file={folder / 'sa.pub'}", f"--service-account-signing-key-file={folder / 'sa.key'}"),
+        *(f"--audit-policy-file={folder / 'audit-policy.yaml'}", f"--audit-log-path={plane.audit_log}"),
+    ]
+    with ExitStack() as stack:
+        stack.enter_context(_running(folder, bin_folder / "etcd", etcd))
+        process = stack.enter_context(_running(folder, bin_folder / "kube-apiserver", apiserver))
+        _wait_until_ready(plane, process)
+        _write_kubeconfig(plane, operators)
+        yield plane
+
+
+def _write_kubeconfig(plane: ControlPlane, token: str) -> None:
+    server = {"server": f"https://127.0.0.1:{API_PORT}", "certificate-authority": str(plane.folder / "apiserver.crt")}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "scale",
+        "contexts": [{"name": "scale", "context": {"cluster": "scale", "user": OPERATOR}}],
+        "clusters": [{"name": "scale", "cluster": server}],
+        "users": [{"name": OPERATOR, "user": {"token": token}}],
+    }
+    plane.operators_kubeconfig.touch(0o600)
+    plane.operators_kubeconfig.write_text(yaml.safe_dump(config))
+
+
+@contextmanager
+def _running(folder: Path, program: Path, options: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / f"{program.name}.log").open("wb") as log:
+        process = subprocess.Popen([str(program), *options], stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process in good order, or else at once."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _wait_until_ready(plane: ControlPlane, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            plane.client().request("GET", "/api/v1/namespaces/default")
+        except (OSError, ScaleError, urllib3.exceptions.HTTPError) as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                log = (plane.folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
+                raise ScaleError(f"the API server did not start: {error}\n{log}") from None
+            time.sleep(0.2)
+        else:
+            return

@@ -1,0 +1,103 @@
+"""Pools without brokers, their bindings, and when all of them are settled."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.scale.control_plane import ScaleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.scale.control_plane import Client
+
+API = "/apis/pulsar-readonly.io/v1alpha1"
+POOLS, BINDINGS = f"{API}/readonlybrokerpools", f"{API}/readonlytopicbindings"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much there is.
+
+    Attributes:
+        pools: how many, all with `replicas: 0`.
+        bindings: how many, as many for each pool.
+        namespaces: over which the pools are spread evenly.
+        sources: `spec.source` of the writable clusters, which the pools share.
+    """
+
+    pools: int
+    bindings: int
+    namespaces: int
+    sources: tuple[dict[str, Any], ...]
+
+    def names(self) -> list[str]:
+        """The namespaces."""
+        return [f"scale-{number}" for number in range(self.namespaces)]
+
+    def pool(self, number: int) -> tuple[str, str]:
+        """Namespace and name."""
+        return f"scale-{number % self.namespaces}", f"pool-{number}"
+
+    def all_pools(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every pool, with the path of its kind."""
+        for number in range(self.pools):
+            namespace, name = self.pool(number)
+            spec = {"replicas": 0, "source": self.sources[number % len(self.sources)]}
+            yield f"{API}/namespaces/{namespace}/readonlybrokerpools", _body("ReadOnlyBrokerPool", name, spec)
+
+    def all_bindings(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every binding, with the path of its kind. Nine of ten name a topic, the tenth says by an expression which ones."""
+        for number in range(self.bindings):
+            namespace, pool = self.pool(number % self.pools)
+            topic = f"orders-{number}-.*" if number // self.pools % 10 == 9 else f"topic-{number}"
+            spec = {"poolRef": {"name": pool}, "topics": [f"persistent://scale/{pool}/{topic}"]}
+            body = _body("ReadOnlyTopicBinding", f"binding-{number}", spec)
+            yield f"{API}/namespaces/{namespace}/readonlytopicbindings", body
+
+    def changes(self, count: int, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Another topic for the first bindings, one of each pool; with the paths of the objects."""
+        for number in range(count):
+            namespace, pool = self.pool(number % self.pools)
+            path = f"{API}/namespaces/{namespace}/readonlytopicbindings/binding-{number}"
+            yield path, {"spec": {"topics": [f"persistent://scale/{pool}/{what}-{number}"]}}
+
+
+def wait_until_settled(client: Client, load: Load, seconds: float) -> None:
+    """Wait until the status of each object is of its current spec, and pools know all their bindings.
+
+    A binding's status is written after the config of its pool was.
+
+    Raises:
+        ScaleError: it took longer than `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while (lacking := _unsettled(client, load)) is not None:
+        if time.monotonic() > deadline:
+            raise ScaleError(f"not settled after {seconds:.0f} s: {lacking}")
+        time.sleep(0.5)
+
+
+def _unsettled(client: Client, load: Load) -> str | None:
+    pools, bindings = client.list(POOLS), client.list(BINDINGS)
+    if (len(pools), len(bindings)) != (load.pools, load.bindings):
+        return f"{len(pools)} pools and {len(bindings)} bindings are there"
+    for one in (*pools, *bindings):
+        if (one.get("status") or {}).get("observedGeneration") != one["metadata"]["generation"]:
+            return _name(one)
+    for one in pools:
+        ready = next(condition for condition in one["status"]["conditions"] if condition["type"] == "Ready")
+        expected = (one["status"]["bindings"], ready["reason"])
+        if expected != (load.bindings // load.pools, "ScaledToZero"):
+            return f"{_name(one)}: {expected}"
+    return None
+
+
+def _name(body: dict[str, Any]) -> str:
+    return f"{body['kind']} {body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+def _body(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "pulsar-readonly.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}

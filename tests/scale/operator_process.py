@@ -1,0 +1,100 @@
+"""The operator as a process beside the API server, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.scale.control_plane import ScaleError, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.scale.control_plane import ControlPlane
+
+METRICS_PORT = 23753
+LOOKS = "pulsar_readonly_operator_reconcile_seconds_count"
+FAILED = "pulsar_readonly_operator_reconcile_failures_total"
+WAITING = "pulsar_readonly_operator_queue_length"
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A running operator.
+
+    Attributes:
+        process: its process.
+        log: its log file.
+        began: when it was started, in monotonic seconds.
+    """
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    began: float
+
+    def metrics(self) -> dict[str, float] | None:
+        """Its unlabelled metrics; None while it does not answer yet."""
+        if self.process.poll() is not None:
+            raise ScaleError(f"the operator ended:\n{self.log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return None
+        return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
+
+    def resident_mib(self) -> float:
+        """Resident memory."""
+        return self._status("VmRSS")
+
+    def peak_mib(self) -> float:
+        """The most resident memory that it ever had."""
+        return self._status("VmHWM")
+
+    def cpu_seconds(self) -> float:
+        """Processor time since its start."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+    def wait_until_looked_at(self, pools: int, seconds: float) -> float:
+        """Wait until each pool was looked at and none waits; returns the seconds since the process was started."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.metrics()
+            if found and found.get(LOOKS, 0) >= pools and not found.get(WAITING):
+                return time.monotonic() - self.began
+            if time.monotonic() > deadline:
+                raise ScaleError(f"after {seconds:.0f} s the operator has not looked at all pools: {found}")
+            time.sleep(0.2)
+
+    def _status(self, name: str) -> float:
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE)
+        assert found, name
+        return int(found[1]) / 1024
+
+
+@contextmanager
+def operator(plane: ControlPlane) -> Iterator[Operator]:
+    """The checkout's operator for all namespaces, for as long as it is held."""
+    log = plane.folder / "operator.log"
+    environment = {**os.environ, "KUBECONFIG": str(plane.operators_kubeconfig)}
+    environment.pop("KUBERNETES_SERVICE_HOST", None)
+    command = [sys.executable, "-c", "import sys; from readonly_operator.command import main; sys.exit(main())"]
+    options = ["--all-namespaces", f"--metrics=127.0.0.1:{METRICS_PORT}"]
+    with log.open("ab") as file:
+        began = time.monotonic()
+        process = subprocess.Popen([*command, *options], env=environment, stdout=file, stderr=file)
+    try:
+        yield Operator(process, log, began)
+    finally:
+        stop(process)
