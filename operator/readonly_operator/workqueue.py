@@ -79,9 +79,10 @@ class WorkQueue:
             self._changed.notify_all()
 
     def __len__(self) -> int:
-        """Pools that wait."""
+        """Pools that are due and wait for a worker."""
         with self._changed:
-            return len(self._due)
+            now = self._clock()
+            return sum(due <= now for due in self._due.values())
 
     def _skip_stale(self, now: float) -> float | None:
         """Drop heap entries that a sooner one replaced or whose pool is busy; seconds until the first one is due."""

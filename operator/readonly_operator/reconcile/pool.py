@@ -131,7 +131,8 @@ def _refresh_seconds(
     held_back: list[tuple[Binding, Manifest]],
 ) -> float:
     """When to look again at what only brokers know: topics that come and go, and how far their readers are behind."""
-    if not held_back and not (bindings and any(report.asked for report in state.reports)):
+    contested = held_back or any(context.store.rivals(binding.namespace, binding.name) for binding, _ in bindings)
+    if not contested and not (bindings and any(report.asked for report in state.reports)):
         return 0.0
     unknown = any(state.holders(binding) and state.figures(binding).topics is None for binding, _ in bindings)
     return FIRST_FIGURES_SECONDS if unknown else context.settings.refresh_seconds

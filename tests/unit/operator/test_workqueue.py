@@ -46,6 +46,14 @@ def test_pools_come_in_the_order_of_their_time(queue, clock):
     assert (queue.get(0), queue.get(0)) == (B, A)
 
 
+def test_only_what_is_due_counts_as_waiting(queue, clock):
+    queue.add(A, 5)
+    queue.add(B)
+    assert len(queue) == 1
+    clock.now += 5
+    assert len(queue) == 2
+
+
 def test_sooner_wins_over_later(queue, clock):
     queue.add(A, 30)
     queue.add(A, 1)
