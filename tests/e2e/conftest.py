@@ -52,6 +52,7 @@ class Kubernetes:
 
     def __init__(self, kubectl: str, kubeconfig: str) -> None:
         self._kubectl = kubectl
+        self.kubeconfig = kubeconfig
         self._environment = {**os.environ, "KUBECONFIG": kubeconfig}
 
     def run(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:

@@ -72,6 +72,8 @@ def mounts(pool: Pool) -> list[Mount]:
         found.append(_certificate("tls", tls.certificate))
         if tls.client_authorities is not None:
             found.append(_trust("tls", tls.client_authorities))
+        if tls.broker_authorities is not None:
+            found.append(_trust("peer-tls", tls.broker_authorities))
     if pool.tiered_storage is not None and pool.tiered_storage.credentials is not None:
         secret_key = pool.tiered_storage.credentials
         found.append(

@@ -64,7 +64,10 @@ def network_policy(pool: Pool) -> list[Manifest]:
         "policyTypes": ["Ingress"],
         "ingress": [
             _allowed(client_ports(pool), policy.clients),
-            _allowed(["pulsar", "http"], [{"podSelector": {"matchLabels": pool.key.selector()}}]),
+            _allowed(
+                ["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"],
+                [{"podSelector": {"matchLabels": pool.key.selector()}}],
+            ),
             _allowed(["http"], watchers),
         ],
     }

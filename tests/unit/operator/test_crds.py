@@ -7,7 +7,7 @@ import re
 
 import pytest
 import yaml
-from readonly_operator import crds
+from readonly_operator import crds, reference
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kinds import BINDING, POOL
@@ -94,6 +94,19 @@ def test_every_field_that_may_be_left_out_says_what_then(kind):
 def test_the_files_are_what_the_typed_specs_say():
     for name, text in crds.files().items():
         assert (CRDS / name).read_text() == text, f"crds/{name} is behind operator/readonly_operator/api: make crds"
+
+
+def test_the_api_reference_is_what_the_typed_specs_say():
+    assert (CRDS.parent / "docs" / "api.md").read_text() == reference.page(), "docs/api.md is behind: make crds"
+
+
+def test_the_api_reference_has_every_field():
+    page = reference.page()
+    for kind in (POOL, BINDING):
+        for path, _ in walk(schema(kind)["properties"]["spec"], "spec"):
+            top = path.removesuffix("[]")
+            if top != "spec" and not any(top.startswith(foreign) for foreign in reference.FOREIGN):
+                assert f"`{top}`" in page, path
 
 
 def test_the_pool_scales():

@@ -61,7 +61,11 @@ EVERYTHING = {
     },
     "listeners": {
         "plaintext": "BrokersOnly",
-        "tls": {"certificate": {"secretName": "demo-tls"}, "clientAuthorities": {"secretName": "clients"}},
+        "tls": {
+            "certificate": {"secretName": "demo-tls"},
+            "clientAuthorities": {"secretName": "clients"},
+            "brokerAuthorities": {"secretName": "demo-tls"},
+        },
         "service": {"type": "NodePort", "pulsarTlsNodePort": 30651, "annotations": {"example.com/team": "data"}},
         "external": {
             "host": "{broker}.pulsar.example.com",

@@ -24,6 +24,7 @@ class ListenerTls:
     Attributes:
         certificate: what clients are shown.
         client_authorities: of certificates that clients must show; None where they need show none.
+        broker_authorities: of the certificates of the pool's brokers; None where they speak to each other without TLS.
     """
 
     certificate: Certificate = field(
@@ -40,6 +41,14 @@ class ListenerTls:
         metadata=declare(
             Nested(TrustedCertificates),
             "Authorities of clients' certificates; with them, a client must show one. Without it, clients show none.",
+        ),
+    )
+    broker_authorities: TrustedCertificates | None = field(
+        default=None,
+        metadata=declare(
+            Nested(TrustedCertificates),
+            "Authorities of the certificate above: with them, brokers bring consumers of a Shared subscription to each other "
+            "with TLS. Without it, they do so without TLS.",
         ),
     )
 

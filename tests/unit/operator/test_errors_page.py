@@ -1,0 +1,37 @@
+"""docs/errors.md shows what the API server refuses: the table is made of tests/e2e/rejected.yaml.
+
+After a change there: UPDATE_DOCS=1 pytest tests/unit/operator/test_errors_page.py
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "errors.md"
+BEGIN = "tests/unit/operator/test_errors_page.py -->\n"
+END = "<!-- end -->"
+
+
+def row(case: dict) -> str:
+    said = f"`{case['reads']}`" if "`" not in case["reads"] else f"`` {case['reads']} ``"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (case["mistake"], said)) + " |\n"
+
+
+def table() -> str:
+    cases = yaml.safe_load((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
+    return "| mistake | what kubectl says |\n|---|---|\n" + "".join(map(row, cases))
+
+
+def test_every_mistake_is_on_the_page():
+    before, begin, rest = PAGE.read_text().partition(BEGIN)
+    there, end, after = rest.partition(END)
+    assert begin, "the page has lost its mark"
+    assert end, "the page has lost its mark"
+    if os.environ.get("UPDATE_DOCS"):
+        PAGE.write_text(before + begin + table() + end + after)
+        there = table()
+    assert there == table()
