@@ -9,7 +9,7 @@ KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; pr
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 20
 
 include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk
 
@@ -42,9 +42,9 @@ clean-demo: $(STAMP) ## end the demo's Kubernetes and all that runs in it
 
 # Checks
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
-.PHONY: test test-unit test-integration test-slow test-e2e lint types
+.PHONY: test test-unit test-integration test-slow test-e2e e2e lint types
 test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals
-	@$(PY) -m devstack kube build
+	@$(PY) -m devstack kube build --with helm --with promtool
 	@$(PY) -m tests.suites -m "not slow" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
 test-unit: $(STAMP) ## the fast ones
 	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit
@@ -52,9 +52,10 @@ test-integration: $(STAMP) ## on a real Pulsar
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/integration
 test-slow: $(STAMP) ## tests that wait long, and are left out of the others
 	@$(PY) -m pytest -m slow $(PYTEST_OPTIONS) tests/integration
-test-e2e: $(STAMP) ## on a real Kubernetes
-	@$(PY) -m devstack kube build
-	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) tests/e2e
+test-e2e: $(STAMP) ## on a real Kubernetes (INSTALL=helm: the operator by the chart instead of kustomize)
+	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
+	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) tests/e2e
+e2e: test-e2e
 lint: $(STAMP) ## ruff: rules and formatting
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 types: $(STAMP) ## mypy, strict

@@ -22,6 +22,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     running = commands.add_parser("run", help="bring everything up, produce, read through the pool, and report")
     running.add_argument("--messages", type=int, default=MESSAGES, help=f"how many (default {MESSAGES})")
+    running.add_argument("--keep-operator", action="store_true", help="use the operator that is installed already")
     running.set_defaults(run=_run)
     cleaning = commands.add_parser("clean", help="end the Kubernetes of the demo, and all that runs in it")
     cleaning.set_defaults(run=_clean)
@@ -31,7 +32,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.messages < 1:
         raise DevstackError(f"--messages must be at least 1, not {args.messages}")
     begin = time.monotonic()
-    demo = Demo(args.messages)
+    demo = Demo(args.messages, keep_operator=args.keep_operator)
     demo.bring_up()
     results = demo.read_and_ack()
     print(f"\n{render(results)}\n\n{demo.objects()}\n")

@@ -38,10 +38,12 @@ class Demo:
 
     Args:
         messages: how many messages are produced.
+        keep_operator: whether an operator is installed already.
     """
 
-    def __init__(self, messages: int) -> None:
+    def __init__(self, messages: int, *, keep_operator: bool = False) -> None:
         self._messages = messages
+        self._keep_operator = keep_operator
         cluster = choose()
         cluster.up(1, DEFAULT_NAME)
         self.kubeconfig = cluster.kubeconfig
@@ -59,15 +61,19 @@ class Demo:
             if "/client:" in image:
                 self._client_image = image
         self.writer = writer_up(WriterSpec())
+        if not self._keep_operator:
+            self._install_operator()
+        with step("a pool of 2 and a binding: kubectl apply -f examples/quickstart.yaml"):
+            self._kubectl.run("apply", "-f", str(EXAMPLE))
+            self._restart_stale_brokers()
+            self._wait("wait", "--for=condition=Ready", f"robp/{POOL}", "rotb/orders", namespace=POOL_NAMESPACE)
+
+    def _install_operator(self) -> None:
         with step("the operator is installed: kubectl apply -k manifests/overlays/devstack"):
             self._kubectl.run("apply", "--server-side", "--force-conflicts", "-k", str(OPERATOR), timeout=120)
             # An image of the same name may be newer than what runs.
             self._kubectl.run("-n", OPERATOR_NAMESPACE, "rollout", "restart", "deployment")
             self._wait("rollout", "status", "deployment", namespace=OPERATOR_NAMESPACE)
-        with step("a pool of 2 and a binding: kubectl apply -f examples/quickstart.yaml"):
-            self._kubectl.run("apply", "-f", str(EXAMPLE))
-            self._restart_stale_brokers()
-            self._wait("wait", "--for=condition=Ready", f"robp/{POOL}", "rotb/orders", namespace=POOL_NAMESPACE)
 
     def read_and_ack(self) -> list[SubscriptionResult]:
         """Produce, consume, and put together what everyone says of it.

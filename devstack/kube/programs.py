@@ -9,16 +9,13 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from devstack.cache import content_key
 from devstack.console import say, step
 from devstack.errors import DevstackError
-from devstack.kube.layout import SOURCE, Layout
+from devstack.kube.layout import SOURCE, Layout, default_layout
 from devstack.kube.run import tail
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SOURCES = SOURCE / "src"
 _FLAGS = "-trimpath -buildvcs=false -mod=readonly"
@@ -174,6 +171,18 @@ def ensure(layout: Layout, build: Build) -> Path:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder
+
+
+def find(name: str, build: Build) -> Path:
+    """A program: the locked one where it is built; else this machine's own; else it is built now.
+
+    Raises:
+        DevstackError: Go is missing, or the build failed.
+    """
+    layout = default_layout()
+    if not build.folder(layout).exists() and (found := shutil.which(name)):
+        return Path(found)
+    return ensure(layout, build) / name
 
 
 def _go_build(layout: Layout, build: Build, arguments: list[str]) -> None:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.install import WAYS, install
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -32,6 +34,12 @@ SOURCE = {
 }
 FAILED = pytest.StashKey[bool]()
 MEASURED = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--install-by", choices=WAYS, default="kustomize", help="how the operator is installed (default: %(default)s)"
+    )
 
 
 def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float = 0.1) -> Any:
@@ -156,9 +164,15 @@ def kubernetes(kind_cluster) -> Kubernetes:
 
 
 @pytest.fixture(scope="session")
-def operator(kubernetes) -> Kubernetes:
-    """The cluster with the operator of this checkout running in it, as `kubectl apply -k` installs it."""
-    kubernetes("apply", "-k", str(ROOT / "manifests" / "overlays" / "devstack"))
+def way(request) -> str:
+    """How the operator is installed."""
+    return request.config.getoption("install_by", "kustomize")
+
+
+@pytest.fixture(scope="session")
+def operator(kubernetes, way) -> Kubernetes:
+    """The cluster with the operator of this checkout running in it, as `kubectl apply -k` or Helm installs it."""
+    install(kubernetes, way, SYSTEM)
     deployment = ("deployment/pulsar-readonly-operator", "-n", SYSTEM)
     # the image's tag is always the same: a new build needs new pods
     kubernetes("rollout", "restart", *deployment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ import pytest
 import yaml
 
 from devstack.kube import programs
-from devstack.kube.layout import default_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,27 +20,20 @@ KUBERNETES = "1.36"
 """What charts are rendered for: without a cluster Helm asks for a version that depends on how it was built."""
 
 
-def program(name: str, build: programs.Build) -> str:
-    layout = default_layout()
-    if not build.folder(layout).exists() and (found := shutil.which(name)):
-        return found
-    return str(programs.ensure(layout, build) / name)
-
-
 def run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.fixture(scope="session")
 def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
-    path = program("helm", programs.HELM)
+    path = str(programs.find("helm", programs.HELM))
     return lambda *arguments: run(path, *arguments)
 
 
 @pytest.fixture(scope="session")
 def kustomize() -> Callable[[str], list[dict]]:
     """The objects of a kustomization."""
-    path = program("kubectl", programs.KUBE)
+    path = str(programs.find("kubectl", programs.KUBE))
 
     def render(folder: str) -> list[dict]:
         done = run(path, "kustomize", str(ROOT / folder))

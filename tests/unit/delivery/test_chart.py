@@ -59,6 +59,19 @@ def test_the_chart_for_its_own_namespace_renders_what_the_namespaced_manifests_h
     assert made == manifests
 
 
+def test_the_tests_install_the_same_by_both_ways(template, kustomize):
+    values = ROOT / "tests" / "e2e" / "helm-values.yaml"
+    made, manifests = by_name(template(options=("--values", str(values)))), kustomize("manifests/overlays/devstack")
+    manifests = by_name([one for one in manifests if one["kind"] not in {"CustomResourceDefinition", "Namespace"}])
+    for objects in (made, manifests):
+        one = container(list(objects.values()))
+        options = [text for text in one["args"] if text.startswith("--engine-image=")]
+        one["args"] = [text for text in one["args"] if text not in options]
+        one["env"] += [{"name": "PULSAR_READONLY_ENGINE_IMAGE", "value": text.partition("=")[2]} for text in options]
+        one["env"].sort(key=lambda variable: variable["name"])
+    assert made == manifests
+
+
 def test_rights_for_explicit_lac_are_those_of_the_manifests(template, kustomize):
     writer = "explicitLac.writers[0]."
     names = (f"{writer}namespace=pulsar", f"{writer}configMap=pulsar-broker", f"{writer}statefulSet=pulsar-broker")

@@ -17,7 +17,7 @@ from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
 
 from devstack.kube import programs
-from tests.unit.delivery.conftest import ROOT, program, run
+from tests.unit.delivery.conftest import ROOT, run
 
 Counted: typing.Any = types.SimpleNamespace
 FOLDER = ROOT / "monitoring"
@@ -67,7 +67,7 @@ def metrics() -> dict[str, set[str]]:
 
 @pytest.fixture(scope="session")
 def promtool():
-    path = program("promtool", programs.PROMTOOL)
+    path = str(programs.find("promtool", programs.PROMTOOL))
     return lambda *arguments: run(path, *arguments)
 
 
