@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FORBIDDEN = 403
-RETRY_SECONDS = 15.0
+RETRY_SECONDS = 10.0
 """How soon a step is tried again that the API server refused."""
 
 

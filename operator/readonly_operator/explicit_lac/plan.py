@@ -27,7 +27,7 @@ RESTORE_AT_LEAST = dt.timedelta(minutes=2)
 RESTORE_PER_BROKER = dt.timedelta(minutes=3)
 """How long a deletion waits for the writable brokers to take up what was put back."""
 STEP_SECONDS = 2.0
-RETRY_SECONDS = 15.0
+RETRY_SECONDS = 10.0
 """How soon it is looked again whether what a person must do was done."""
 
 

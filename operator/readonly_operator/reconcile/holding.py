@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FORBIDDEN = 403
-RETRY_SECONDS = 15.0
+RETRY_SECONDS = 10.0
 """How soon it is tried again to set a finalizer that was refused."""
 
 
