@@ -1,0 +1,101 @@
+"""The examples: made of what the definitions allow, and of what the chart and the manifests have."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+from readonly_operator.api.binding import Binding
+from readonly_operator.api.pool import Pool
+from readonly_operator.desired.children import children
+from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.settings import Settings
+
+from tests.unit.delivery.conftest import ROOT
+
+EXAMPLES = ROOT / "examples"
+
+
+def documents(name: str) -> list[dict]:
+    return list(yaml.safe_load_all((EXAMPLES / name).read_text()))
+
+
+def of_kind(name: str, kind: str) -> dict[str, dict]:
+    return {one["metadata"]["name"]: one["spec"] for one in documents(name) if one["kind"] == kind}
+
+
+def test_production_is_a_pool_and_bindings_of_it():
+    bodies = documents("production.yaml")
+    for body in bodies:
+        assert "namespace" not in body["metadata"], "kubectl apply -n says where"
+        body["metadata"].update(uid="uid", namespace="streaming", creationTimestamp="2026-01-01T00:00:00Z")
+    pool = Pool.load(next(body for body in bodies if body["kind"] == POOL.kind))
+    bindings = [Binding.load(body) for body in bodies if body["kind"] == BINDING.kind]
+    assert len(bindings) == 2
+    assert {binding.pool for binding in bindings} == {pool.key}
+    made = children(pool, LookupConfig.of(bindings), Settings(engine_image="x:1"))
+    kinds = {one["kind"] for one in made}
+    assert kinds >= {
+        "StatefulSet",
+        "Service",
+        "ConfigMap",
+        "ServiceAccount",
+        "PodDisruptionBudget",
+        "HorizontalPodAutoscaler",
+        "NetworkPolicy",
+        "PodMonitor",
+    }
+
+
+def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
+    (spec,) = of_kind("production.yaml", POOL.kind).values()
+    schema = yaml.safe_load((ROOT / "crds" / "readonlybrokerpools.yaml").read_text())
+    known = schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert set(spec) <= set(known)
+    unset = set(known) - set(spec)
+    assert unset == {"replicas", "imagePullPolicy", "imagePullSecrets", "tieredStorage", "logLevel"}
+
+
+def test_names_in_the_comments_of_production_are_those_of_its_secrets():
+    text = (EXAMPLES / "production.yaml").read_text()
+    used = set(re.findall(r"(?:secretName|secretRef:\n\s+name): (\S+)", text))
+    assert used == set(re.findall(r"^#   ([a-z-]+) {2,}\S", text, re.MULTILINE))
+
+
+def test_argo_cd_installs_the_chart_with_values_that_it_has(template, tmp_path):
+    applications = of_kind("argocd-application.yaml", "Application")
+    source = applications["pulsar-readonly"]["source"]
+    assert (ROOT / source["path"] / "Chart.yaml").exists()
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(source["helm"]["valuesObject"]))
+    kinds = {one["kind"] for one in template(options=("--values", str(values), "--include-crds"))}
+    assert kinds >= {"CustomResourceDefinition", "Deployment", "PodMonitor", "PrometheusRule"}
+    for spec in applications.values():
+        assert set(spec) <= {"project", "source", "destination", "syncPolicy"}
+        assert set(spec["source"]) <= {"repoURL", "targetRevision", "path", "helm"}
+        assert set(spec["syncPolicy"]) <= {"automated", "syncOptions", "retry", "managedNamespaceMetadata"}
+        assert "ServerSideApply=true" in spec["syncPolicy"]["syncOptions"]
+
+
+def test_flux_installs_the_manifests_and_then_the_pools(kustomize):
+    repositories = of_kind("flux-kustomization.yaml", "GitRepository")
+    kustomizations = of_kind("flux-kustomization.yaml", "Kustomization")
+    for spec in kustomizations.values():
+        assert spec["sourceRef"]["name"] in repositories
+        assert {"interval", "path", "prune", "sourceRef"} <= set(spec)
+        assert {one["name"] for one in spec.get("dependsOn", ())} <= set(kustomizations)
+    assert kustomizations["read-only-pools"]["dependsOn"] == [{"name": "pulsar-readonly"}]
+    assert kustomize(kustomizations["pulsar-readonly"]["path"])
+
+
+def test_the_version_is_the_projects():
+    (chart,) = (yaml.safe_load((ROOT / "charts" / "pulsar-readonly" / "Chart.yaml").read_text()),)
+    version = chart["version"]
+    assert (
+        of_kind("argocd-application.yaml", "Application")["pulsar-readonly"]["source"]["targetRevision"]
+        == f"v{version}"
+    )
+    assert of_kind("flux-kustomization.yaml", "GitRepository")["pulsar-readonly"]["ref"]["tag"] == f"v{version}"
+    (pool,) = of_kind("production.yaml", POOL.kind).values()
+    assert pool["image"].endswith(f":{version}")
