@@ -1,0 +1,138 @@
+"""What surrounds a pool's brokers: made where it is asked for, repaired, removed, and shown where the API server refuses it.
+
+Replicas are 0: none of this needs brokers.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from readonly_operator.api.pool import Pool
+from readonly_operator.apply import covers
+from readonly_operator.desired.children import children
+from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.settings import Settings
+
+SCALED_TO_ZERO = {"Ready": ("True", "ScaledToZero")}
+EVERYTHING = {
+    "replicas": 0,
+    "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi"}},
+    "listeners": {
+        "tls": {"certificate": {"secretName": "demo-tls"}, "clientAuthorities": {"configMapName": "clients"}},
+        "service": {"type": "NodePort", "annotations": {"example.com/team": "data"}},
+    },
+    "tieredStorage": {"credentials": {"name": "s3"}},
+    "limits": {"maxConnections": 100, "dispatchRatePerBroker": {"messages": 5000}},
+    "lookup": {"unbound": "Reject"},
+    "autoscaling": {"minReplicas": 2, "maxReplicas": 3},
+    "networkPolicy": {"clients": [{"namespaceSelector": {"matchLabels": {"pulsar": "clients"}}}]},
+    "monitoring": {"podMonitor": {}},
+    "podTemplate": {
+        "metadata": {"labels": {"team": "data"}},
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "noisy"}}}
+                ]
+            }
+        },
+        "env": [{"name": "TZ", "value": "Europe/Berlin"}],
+        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}],
+        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+    },
+}
+OPTIONAL = ("poddisruptionbudget", "horizontalpodautoscaler", "networkpolicy")
+DRIFT = {
+    "poddisruptionbudget": {"spec": {"maxUnavailable": 7}},
+    "horizontalpodautoscaler": {"spec": {"maxReplicas": 9}},
+    "networkpolicy": {"spec": {"ingress": []}},
+    "service": {"spec": {"type": "ClusterIP"}},
+    "statefulset": {"spec": {"replicas": 1}},
+    "configmap": {"data": {"engine.yaml": "listen: nowhere"}},
+    "serviceaccount": {"automountServiceAccountToken": True},
+}
+"""What somebody might do to each kind of child, as a merge patch."""
+CHILD = {"configmap": "demo-config"}
+"""Names of children that do not have the pool's."""
+
+
+def test_every_optional_child_comes_and_goes_with_the_spec(operator, namespace, pool, eventually):
+    operator.apply(pool(**EVERYTHING))
+    said = operator.expect(
+        "robp", "demo", namespace, {**SCALED_TO_ZERO, "Progressing": ("False", "Settled")}, timeout=60
+    )
+    for kind in OPTIONAL:
+        assert operator.get(kind, "demo", namespace)["metadata"]["ownerReferences"][0]["name"] == "demo"
+    if operator.run("get", "podmonitors.monitoring.coreos.com", "-n", namespace).returncode:
+        assert "there is no PodMonitor" in said["Progressing"]
+    template = operator.get("statefulset", "demo", namespace)["spec"]["template"]
+    assert template["metadata"]["labels"]["team"] == "data"
+    assert template["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
+
+    operator.apply(pool(replicas=0, disruptionBudget={"enabled": False}))
+
+    def gone():
+        for kind in OPTIONAL:
+            with pytest.raises(LookupError):
+                operator.get(kind, "demo", namespace)
+        assert operator.get("service", "demo", namespace)["spec"]["type"] == "ClusterIP"
+
+    eventually(gone)
+
+
+def test_what_is_wanted_is_written_as_the_api_server_writes_it(operator, namespace, pool):
+    """Else it would look different for ever, and be applied again and again."""
+    operator.apply(pool(**EVERYTHING))
+    operator.expect("robp", "demo", namespace, SCALED_TO_ZERO, timeout=60)
+    container = operator.get("statefulset", "demo", namespace)["spec"]["template"]["spec"]["containers"][0]
+    wanted = children(
+        Pool.load(operator.get("robp", "demo", namespace)),
+        LookupConfig.of([]),
+        Settings(engine_image=container["image"]),
+    )
+    for one in wanted:
+        if one["kind"] != "PodMonitor":
+            assert covers(operator.get(one["kind"], one["metadata"]["name"], namespace), one), one["kind"]
+
+
+def test_what_somebody_changed_by_hand_is_back(operator, namespace, pool, eventually):
+    def found(kind):
+        body = operator.get(kind, CHILD.get(kind, "demo"), namespace)
+        return {
+            field: {key: body[field].get(key) for key in value} if isinstance(value, dict) else body[field]
+            for field, value in DRIFT[kind].items()
+        }
+
+    operator.apply(pool(**EVERYTHING))
+    operator.expect("robp", "demo", namespace, SCALED_TO_ZERO, timeout=60)
+    wanted = {kind: found(kind) for kind in DRIFT}
+    for kind, patch in DRIFT.items():
+        operator("patch", kind, CHILD.get(kind, "demo"), "-n", namespace, "--type=merge", "-p", json.dumps(patch))
+
+    def back():
+        assert {kind: found(kind) for kind in DRIFT} == wanted
+
+    eventually(back)
+
+
+def test_a_child_that_the_api_server_refuses_is_reported(operator, namespace, pool):
+    operator.apply(pool(replicas=0, podTemplate={"metadata": {"labels": {"bad key!": "x"}}}))
+    said = operator.expect("robp", "demo", namespace, {"Ready": ("False", "Refused")})
+    assert 'StatefulSet.apps "demo" is invalid: spec.template.labels: Invalid value: "bad key!"' in said["Ready"]
+    operator.apply(pool(replicas=0, podTemplate={"metadata": {"labels": {"good-key": "x"}}}))
+    operator.expect("robp", "demo", namespace, SCALED_TO_ZERO)
+
+
+def test_autoscalers_scale_the_pool_by_its_scale_subresource(operator, namespace, pool):
+    operator.apply(pool(replicas=0))
+    operator.expect("robp", "demo", namespace, SCALED_TO_ZERO)
+    scale = json.loads(
+        operator(
+            "get", "--raw", f"/apis/pulsar-readonly.io/v1alpha1/namespaces/{namespace}/readonlybrokerpools/demo/scale"
+        )
+    )
+    assert scale["spec"].get("replicas", 0) == 0
+    assert scale["status"]["selector"] == "pulsar-readonly.io/pool=demo"
