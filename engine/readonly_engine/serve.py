@@ -252,7 +252,7 @@ async def serve(config: EngineConfig) -> None:
         config.bindings,
         config.lookup_unbound,
     )
-    http = HttpServer(broker, store, cache, cluster)
+    http = HttpServer(broker, store, cache, cluster, bookies)
     try:
         await _listen("http", config.http, http.start)
         await _listen("listen", config.listen, broker.start)

@@ -9,11 +9,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.http.bound import BoundTopics
+from readonly_engine.http.confirmed import LastConfirmed, NotAskableError
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.stats import Statistics
 from readonly_engine.metadata.topic_name import decode_name
 
 if TYPE_CHECKING:
+    from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.broker import Broker
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.store import MetadataStore
@@ -21,18 +23,22 @@ if TYPE_CHECKING:
 
 
 class HttpServer:
-    """Serves /healthz, /readyz, /metrics, /bindings, /bindings/topics, /stats, and a topic's statistics as Pulsar's admin API.
+    """Serves /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and topics' statistics.
 
     Args:
         broker: what is asked about.
         store: the metadata store; readiness needs it.
         cache: the entry cache.
         cluster: where topics are listed.
+        bookies: know the last confirmed entry of topics.
     """
 
-    def __init__(self, broker: Broker, store: MetadataStore, cache: EntryCache, cluster: ClusterMetadata) -> None:
+    def __init__(
+        self, broker: Broker, store: MetadataStore, cache: EntryCache, cluster: ClusterMetadata, bookies: BookiePool
+    ) -> None:
         self._broker = broker
         self._bound = BoundTopics(broker, cluster)
+        self._confirmed = LastConfirmed(broker, cluster, bookies)
         self._statistics = Statistics(broker)
         self._store = store
         self._registry = CollectorRegistry()
@@ -51,6 +57,7 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/bindings", self._bindings)
         app.router.add_get("/bindings/topics", self._bound_topics)
+        app.router.add_get("/explicit-lac", self._explicit_lac)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats", self._topic_stats)
         self._runner = web.AppRunner(app, access_log=None)
@@ -96,6 +103,12 @@ class HttpServer:
         if topics is None:
             return web.json_response({"reason": f"it is not known which topics binding {name!r} matches"}, status=404)
         return web.json_response({"topics": topics})
+
+    async def _explicit_lac(self, request: web.Request) -> web.Response:
+        try:
+            return web.json_response(await self._confirmed.document(request.query.get("topic", "")))
+        except NotAskableError as error:
+            return web.json_response({"reason": str(error)}, status=error.status)
 
     async def _stats(self, _request: web.Request) -> web.Response:
         return web.json_response(self._statistics.document())
