@@ -1,0 +1,85 @@
+"""Where brokers are: from labels of their pods, else of their nodes."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from readonly_operator.kinds import NODE
+from readonly_operator.kube import KubeError
+from readonly_operator.places import Places, place
+from readonly_operator.store import Store
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+@pytest.mark.parametrize(
+    ("labels", "pod", "node", "found"),
+    [
+        ((ZONE,), {}, {ZONE: "a"}, "/a"),
+        ((REGION, ZONE), {}, {ZONE: "a", REGION: "eu"}, "/eu/a"),
+        ((REGION, ZONE), {ZONE: "b"}, {ZONE: "a", REGION: "eu"}, "/eu/b"),
+        ((REGION, ZONE), {}, {ZONE: "a"}, ""),
+        ((), {ZONE: "a"}, {ZONE: "a"}, ""),
+    ],
+)
+def test_places(labels, pod, node, found):
+    assert place(labels, pod, node) == found
+
+
+class Recording:
+    """An API server with one node, which notes what it is asked."""
+
+    def __init__(self, labels=None):
+        self.labels = labels
+        self.asked = []
+        self.annotated = []
+
+    def get(self, kind, namespace, name):
+        self.asked.append((kind, name))
+        if self.labels is None:
+            raise KubeError("nodes is forbidden", 403)
+        return {"metadata": {"name": name, "labels": self.labels}}
+
+    def annotate(self, kind, namespace, name, annotations):
+        self.annotated.append((name, annotations))
+
+
+def pod(name, node="node1", labels=None, annotations=None):
+    return {
+        "metadata": {"name": name, "namespace": "team", "labels": labels or {}, "annotations": annotations or {}},
+        "spec": {"nodeName": node} if node else {},
+    }
+
+
+def test_a_node_is_asked_once_and_each_pod_told_once():
+    kube = Recording({ZONE: "a"})
+    places = Places(kube, Store())
+    there = {"pulsar-readonly.io/locality": "/a"}
+    places.note([pod("demo-0"), pod("demo-1"), pod("demo-2", annotations=there), pod("demo-3", node="")], [ZONE])
+    assert kube.asked == [(NODE, "node1")]
+    assert kube.annotated == [("demo-0", there), ("demo-1", there)]
+
+
+def test_no_node_is_asked_where_kubernetes_has_told_the_pod():
+    kube = Recording({ZONE: "wrong"})
+    Places(kube, Store()).note([pod("demo-0", labels={ZONE: "a"})], [ZONE])
+    assert kube.asked == []
+    assert kube.annotated == [("demo-0", {"pulsar-readonly.io/locality": "/a"})]
+
+
+def test_nothing_is_asked_where_places_are_off():
+    kube = Recording({ZONE: "a"})
+    Places(kube, Store()).note([pod("demo-0", labels={ZONE: "a"})], [])
+    assert (kube.asked, kube.annotated) == ([], [])
+
+
+def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):
+    kube = Recording(None)
+    places = Places(kube, Store())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            places.note([pod("demo-0")], [ZONE])
+    assert kube.asked == [(NODE, "node1")]
+    assert kube.annotated == []
+    assert len(caplog.records) == 1
