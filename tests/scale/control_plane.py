@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-ETCD_PORT, ETCD_PEER_PORT, API_PORT = 23750, 23751, 23752
+FIRST_PORT = 23750
+"""Of three: the API server's, and etcd's two."""
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 THREADS = 16
@@ -47,10 +48,17 @@ class ControlPlane:
     Attributes:
         folder: its files.
         token: of an administrator.
+        port: of the API server, on 127.0.0.1.
     """
 
     folder: Path
     token: str
+    port: int
+
+    @property
+    def kubeconfig(self) -> Path:
+        """For an administrator."""
+        return self.folder / "admin.kubeconfig"
 
     @property
     def operators_kubeconfig(self) -> Path:
@@ -64,13 +72,14 @@ class ControlPlane:
 
     def client(self) -> Client:
         """For an administrator."""
-        return Client(self.token, self.folder / "apiserver.crt")
+        return Client(f"https://127.0.0.1:{self.port}", self.token, self.folder / "apiserver.crt")
 
 
 class Client:
     """Requests to the API server, many at the same time."""
 
-    def __init__(self, token: str, authority: Path) -> None:
+    def __init__(self, url: str, token: str, authority: Path) -> None:
+        self._url = url
         context = ssl.create_default_context(cafile=str(authority))
         headers = {"Authorization": f"Bearer {token}"}
         self._http = urllib3.PoolManager(maxsize=THREADS, ssl_context=context, headers=headers, timeout=60.0)
@@ -82,8 +91,9 @@ class Client:
             ScaleError: the API server refused it.
         """
         data = None if body is None else json.dumps(body).encode()
-        url = f"https://127.0.0.1:{API_PORT}{path}"
-        answer = self._http.request(method, url, body=data, headers={**self._http.headers, "Content-Type": kind})
+        answer = self._http.request(
+            method, self._url + path, body=data, headers={**self._http.headers, "Content-Type": kind}
+        )
         if answer.status >= 300:
             raise ScaleError(f"{method} {path}: {answer.status} {answer.data[:500].decode()}")
         return json.loads(answer.data)
@@ -109,14 +119,14 @@ class Client:
 
 
 @contextmanager
-def control_plane(folder: Path) -> Iterator[ControlPlane]:
-    """A control plane for as long as it is held.
+def control_plane(folder: Path, first_port: int = FIRST_PORT) -> Iterator[ControlPlane]:
+    """A control plane for as long as it is held, on this and the next two ports.
 
     Raises:
         ScaleError: it did not start.
     """
     bin_folder = programs.ensure(default_layout(), programs.KUBE)
-    plane = ControlPlane(folder, secrets.token_hex(16))
+    plane = ControlPlane(folder, secrets.token_hex(16), first_port)
     operators = secrets.token_hex(16)
     (folder / "tokens.csv").write_text(
         f'{plane.token},admin,admin,"system:masters"\n{operators},{OPERATOR},{OPERATOR},"operators"\n'
@@ -124,7 +134,7 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
     (folder / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY))
     for command in (("genrsa", "-out", "sa.key", "2048"), ("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")):
         subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True, timeout=60)
-    client_url, peer_url = f"http://127.0.0.1:{ETCD_PORT}", f"http://127.0.0.1:{ETCD_PEER_PORT}"
+    client_url, peer_url = f"http://127.0.0.1:{first_port + 1}", f"http://127.0.0.1:{first_port + 2}"
     etcd = [
         *("--name=scale", f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
         *(f"--listen-client-urls={client_url}", f"--advertise-client-urls={client_url}"),
@@ -132,7 +142,7 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
         f"--initial-cluster=scale={peer_url}",
     ]
     apiserver = [
-        *(f"--etcd-servers={client_url}", f"--secure-port={API_PORT}", "--bind-address=127.0.0.1"),
+        *(f"--etcd-servers={client_url}", f"--secure-port={first_port}", "--bind-address=127.0.0.1"),
         *(f"--cert-dir={folder}", f"--token-auth-file={folder / 'tokens.csv'}", "--authorization-mode=RBAC"),
         *("--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16"),
         *(f"--service-account-key-file={folder / 'sa.pub'}", f"--service-account-signing-key-file={folder / 'sa.key'}"),
@@ -142,22 +152,23 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
         stack.enter_context(_running(folder, bin_folder / "etcd", etcd))
         process = stack.enter_context(_running(folder, bin_folder / "kube-apiserver", apiserver))
         _wait_until_ready(plane, process)
-        _write_kubeconfig(plane, operators)
+        _write_kubeconfig(plane, plane.kubeconfig, plane.token)
+        _write_kubeconfig(plane, plane.operators_kubeconfig, operators)
         yield plane
 
 
-def _write_kubeconfig(plane: ControlPlane, token: str) -> None:
-    server = {"server": f"https://127.0.0.1:{API_PORT}", "certificate-authority": str(plane.folder / "apiserver.crt")}
+def _write_kubeconfig(plane: ControlPlane, path: Path, token: str) -> None:
+    server = {"server": f"https://127.0.0.1:{plane.port}", "certificate-authority": str(plane.folder / "apiserver.crt")}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "scale",
-        "contexts": [{"name": "scale", "context": {"cluster": "scale", "user": OPERATOR}}],
-        "clusters": [{"name": "scale", "cluster": server}],
-        "users": [{"name": OPERATOR, "user": {"token": token}}],
+        "current-context": "alone",
+        "contexts": [{"name": "alone", "context": {"cluster": "alone", "user": "user"}}],
+        "clusters": [{"name": "alone", "cluster": server}],
+        "users": [{"name": "user", "user": {"token": token}}],
     }
-    plane.operators_kubeconfig.touch(0o600)
-    plane.operators_kubeconfig.write_text(yaml.safe_dump(config))
+    path.touch(0o600)
+    path.write_text(yaml.safe_dump(config))
 
 
 @contextmanager

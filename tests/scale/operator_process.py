@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.scale.control_plane import ControlPlane
 
-METRICS_PORT = 23753
+METRICS_PORT = 23759
 LOOKS = "pulsar_readonly_operator_reconcile_seconds_count"
 FAILED = "pulsar_readonly_operator_reconcile_failures_total"
 WAITING = "pulsar_readonly_operator_queue_length"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
@@ -46,6 +47,29 @@ def test_production_is_a_pool_and_bindings_of_it():
         "NetworkPolicy",
         "PodMonitor",
     }
+
+
+def unknown(value: object, schema: dict, path: str) -> list[str]:
+    """Fields that a definition does not have: the operator would not see them, and the API server refuses them."""
+    if isinstance(value, list):
+        return [found for one in value for found in unknown(one, schema["items"], f"{path}[]")]
+    if not isinstance(value, dict) or "additionalProperties" in schema:
+        return []
+    known = schema.get("properties", {})
+    return [
+        found
+        for name, one in value.items()
+        for found in (unknown(one, known[name], f"{path}.{name}") if name in known else [f"{path}.{name}"])
+    ]
+
+
+@pytest.mark.parametrize("example", ["production.yaml", "quickstart.yaml"])
+def test_every_field_is_one_of_the_definition(example):
+    for body in documents(example):
+        plural = {POOL.kind: POOL.plural, BINDING.kind: BINDING.plural}[body["kind"]]
+        definition = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())["spec"]["versions"][0]
+        schema = definition["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        assert unknown(body["spec"], schema, "spec") == []
 
 
 def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():

@@ -1,0 +1,98 @@
+"""Installing from nothing, by each way, on an API server of its own: definitions, rights, upgrade, and the examples after it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from devstack.kube import programs
+from tests.e2e.conftest import SYSTEM, Kubernetes
+from tests.e2e.install import CHART, RELEASE, ROOT, helm
+from tests.scale.control_plane import control_plane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIRST_PORT = 23780
+CRDS = {path.stem: path for path in (ROOT / "crds").glob("readonly*.yaml")}
+NAMED = [f"{name}.pulsar-readonly.io" for name in sorted(CRDS)]
+OURS = ("-l", "app.kubernetes.io/part-of=pulsar-readonly")
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory) -> Iterator[Kubernetes]:
+    """A cluster that knows nothing of this project; without nodes."""
+    with control_plane(tmp_path_factory.mktemp("plane"), FIRST_PORT) as plane:
+        yield Kubernetes(str(programs.find("kubectl", programs.KUBE)), str(plane.kubeconfig))
+
+
+@pytest.fixture
+def fresh(empty) -> Iterator[Kubernetes]:
+    """The same, with what a test installs taken away after it."""
+    yield empty
+    empty("delete", "crd", "--ignore-not-found", *NAMED, timeout=60)
+
+
+def definitions(kubernetes: Kubernetes) -> dict[str, dict[str, Any]]:
+    found = json.loads(kubernetes("get", "crd", "-o", "json"))["items"]
+    return {one["metadata"]["name"]: one for one in found}
+
+
+def check_examples(kubernetes: Kubernetes) -> None:
+    """A platform team's first steps, on what was just installed."""
+    kubernetes("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in NAMED))
+    for example in ("production.yaml", "quickstart.yaml"):
+        said = kubernetes("apply", "--dry-run=server", "-f", str(ROOT / "examples" / example))
+        assert said.count("created (server dry run)") == len(
+            list(yaml.safe_load_all((ROOT / "examples" / example).read_text()))
+        )
+    explained = kubernetes("explain", "robp.spec.explicitLac")
+    assert "bookkeeperExplicitLacIntervalInMills" in explained
+    for field in ("interval", "management", "target"):
+        assert f"  {field}\t" in explained, explained
+
+
+def test_by_helm(fresh):
+    said = helm(fresh, "install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace")
+    assert f"kubectl rollout status deployment/pulsar-readonly-operator -n {SYSTEM}" in said
+    assert set(definitions(fresh)) == set(NAMED)
+    check_examples(fresh)
+    said = helm(fresh, "upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--set", "log.level=debug")
+    assert "kubectl apply --server-side --force-conflicts -f" in said
+    helm(fresh, "uninstall", RELEASE, "--namespace", SYSTEM)
+    assert set(definitions(fresh)) == set(NAMED), "pools must survive an uninstall"
+    left = fresh("get", "deployments,roles,rolebindings,clusterroles,clusterrolebindings", "-A", *OURS, "-o", "name")
+    assert left == ""
+
+
+def test_definitions_are_upgraded_before_helm_upgrades_the_rest(fresh):
+    name = NAMED[0]
+    older = yaml.safe_load(CRDS[name.partition(".")[0]].read_text())
+    spec = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"]["logLevel"]
+    fresh("apply", "--server-side", "-f", "-", stdin=json.dumps(older))
+    options = ("--namespace", SYSTEM, "--create-namespace")
+    helm(fresh, "upgrade", "--install", RELEASE, str(CHART), *options)
+
+    def fields() -> set[str]:
+        schema = definitions(fresh)[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        return set(schema["properties"]["spec"]["properties"])
+
+    assert "logLevel" not in fields()
+    fresh("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "crds"))
+    assert "logLevel" in fields()
+    helm(fresh, "uninstall", RELEASE, "--namespace", SYSTEM)
+
+
+def test_by_kustomize(fresh):
+    fresh("apply", "-k", str(ROOT / "manifests"))
+    check_examples(fresh)
+    enforced = fresh.get("namespace", SYSTEM, "")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert enforced == "restricted"
+    assert fresh("apply", "-k", str(ROOT / "manifests")).count("unchanged") > 5
+    fresh("delete", "-k", str(ROOT / "manifests"), "--wait=false")
+    left = fresh("get", "deployments,roles,rolebindings,clusterroles,clusterrolebindings", "-A", *OURS, "-o", "name")
+    assert left == ""
