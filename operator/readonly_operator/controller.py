@@ -16,6 +16,7 @@ from readonly_operator.apply import Applier
 from readonly_operator.brokers import Brokers
 from readonly_operator.events import Recorder
 from readonly_operator.explicit_lac.desk import LacDesk
+from readonly_operator.explicit_lac.probe import ProbeDesk
 from readonly_operator.kinds import BINDING, OPTIONAL, POD, POOL, WATCHED, Kind, Manifest
 from readonly_operator.kube import Kube, KubeError, missing_kinds
 from readonly_operator.names import PoolKey
@@ -69,7 +70,8 @@ class Controller:
         period = settings.source_check_seconds
         lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh)
         clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add)
-        self._writer = WriterWork([lac, clusters])
+        probes = ProbeDesk(self._store, self._sources, self._queue.add)
+        self._writer = WriterWork([lac, clusters, probes])
         self._context = Context(
             kube=kube,
             store=self._store,
@@ -79,6 +81,7 @@ class Controller:
             sources=self._sources,
             lac=lac,
             clusters=clusters,
+            probes=probes,
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,
@@ -213,6 +216,7 @@ class Controller:
     def _source_changed(self, source: Source) -> None:
         for body in self._store.pools():
             if source in self._sources_of(body):
+                self._writer.poke()
                 self._queue.add(PoolKey(body["metadata"]["namespace"], body["metadata"]["name"]))
 
     def _named_sources(self) -> set[Source]:

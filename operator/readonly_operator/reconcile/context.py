@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from readonly_operator.brokers import Brokers
     from readonly_operator.events import Recorder
     from readonly_operator.explicit_lac.desk import LacDesk
+    from readonly_operator.explicit_lac.probe import ProbeDesk
     from readonly_operator.kube import Kube
     from readonly_operator.places import Places
     from readonly_operator.registration import ClusterDesk
@@ -34,6 +35,7 @@ class Context:
         sources: last reports of writable clusters.
         lac: last reports of managing explicit LAC.
         clusters: last reports of pools that are registered as clusters.
+        probes: last results of trying explicit LAC.
         events: tells what happened.
         settings: of this process.
         now: the time, with a time zone.
@@ -47,6 +49,7 @@ class Context:
     sources: SourceMonitor
     lac: LacDesk
     clusters: ClusterDesk
+    probes: ProbeDesk
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]

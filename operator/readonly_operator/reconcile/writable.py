@@ -9,6 +9,7 @@ from readonly_operator.status import Condition, Truth, listed
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import ExplicitLac
+    from readonly_operator.explicit_lac.probe import Tried
     from readonly_operator.kinds import Manifest
     from readonly_operator.source import SourceReport
 
@@ -45,13 +46,16 @@ def source_reachable(report: SourceReport | None) -> Condition:
     )
 
 
-def explicit_lac(report: SourceReport | None, wanted: ExplicitLac, managed: Condition | None = None) -> Condition:
+def explicit_lac(
+    report: SourceReport | None, wanted: ExplicitLac, managed: Condition | None = None, tried: Tried | None = None
+) -> Condition:
     """ExplicitLac: whether every active writable broker sends explicit LACs, often enough; else what to set where.
 
     Args:
         report: what the brokers say.
         wanted: what the user wants.
         managed: what managing has to say, which comes first; None for nothing.
+        tried: what came of trying it on a topic; None for nothing.
     """
     if managed is not None:
         return managed
@@ -100,6 +104,14 @@ def explicit_lac(report: SourceReport | None, wanted: ExplicitLac, managed: Cond
     intervals = sorted({interval for _, interval in report.intervals_ms})
     shown = " to ".join(f"{interval} ms" for interval in sorted({intervals[0], intervals[-1]}))
     count = len(report.intervals_ms)
-    return Condition(
-        "ExplicitLac", Truth.TRUE, "On", f"{count} of {count} active writable brokers send explicit LACs every {shown}"
-    )
+    words = f"{count} of {count} active writable brokers send explicit LACs every {shown}"
+    if tried is None:
+        return Condition("ExplicitLac", Truth.TRUE, "On", words)
+    if tried.seen is False:
+        return Condition(
+            "ExplicitLac",
+            Truth.FALSE,
+            "NotSeen",
+            f"{words}, by their own word, but {tried.text}: look into the logs of writable brokers and bookies",
+        )
+    return Condition("ExplicitLac", Truth.TRUE, "On", f"{words}; {tried.text}")

@@ -8,6 +8,7 @@ import pytest
 from readonly_operator.api.pool import ExplicitLac
 from readonly_operator.brokers import BrokerReport, Figures, Lag, is_ready, waiting_reason
 from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.explicit_lac.probe import Tried
 from readonly_operator.reconcile import binding as binding_status
 from readonly_operator.reconcile.lookup import LookupState
 from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable
@@ -232,6 +233,24 @@ def test_explicit_lac_on_everywhere():
     condition = explicit_lac(report, ExplicitLac())
     assert summary(condition) == ("True", "On")
     assert condition.message == "2 of 2 active writable brokers send explicit LACs every 200 ms to 300 ms"
+
+
+def test_explicit_lac_that_was_tried():
+    report = SourceReport((), (("b0:8080", 200),))
+    seen = explicit_lac(report, ExplicitLac(), None, Tried(seen=True, text="tried on t: bookies had it"))
+    assert (summary(seen), seen.message.endswith("every 200 ms; tried on t: bookies had it")) == (("True", "On"), True)
+    unseen = explicit_lac(report, ExplicitLac(), None, Tried(seen=False, text="5 s later no bookie had it"))
+    assert summary(unseen) == ("False", "NotSeen")
+    assert "by their own word, but 5 s later no bookie had it" in unseen.message
+    unknown = explicit_lac(report, ExplicitLac(), None, Tried(seen=None, text="it could not be tried"))
+    assert (summary(unknown), unknown.message.endswith("; it could not be tried")) == (("True", "On"), True)
+    off = SourceReport((), (("b0:8080", 0),))
+    assert summary(explicit_lac(off, ExplicitLac(), None, Tried(seen=True, text=""))) == ("False", "Off")
+
+
+def test_what_managing_says_comes_first():
+    managed = Condition("ExplicitLac", Truth.FALSE, "Rolling", "m")
+    assert explicit_lac(SourceReport((), (("b0:8080", 200),)), ExplicitLac(), managed) is managed
 
 
 def test_explicit_lac_off_says_what_to_set_where():
