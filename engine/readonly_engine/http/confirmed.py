@@ -49,14 +49,14 @@ class LastConfirmed:
         self._one = asyncio.Lock()
 
     async def document(self, name: str) -> dict[str, Any]:
-        """What is known of the newest ledger of a topic; of the first partition's, where it has partitions.
+        """What is known of the newest ledger of a topic.
 
         Returns:
-            `topic` that was looked at, `ledger` (None for none yet), whether it is `open`, its `lastEntry` and `lac` (-1 for
-            none), and whether an `explicit` LAC is there.
+            `topic`, `ledger` (None for none yet), whether it is `open`, its `lastEntry` and `lac` (-1 for none), and whether an
+            `explicit` LAC is there.
 
         Raises:
-            NotAskableError: it is no topic, none that is bound, or storage does not answer.
+            NotAskableError: it is no topic, has partitions, is not bound, or storage does not answer.
         """
         try:
             topic = parse_topic_name(name)
@@ -74,10 +74,12 @@ class LastConfirmed:
 
     async def _look(self, topic: TopicName) -> dict[str, Any]:
         if await self._cluster.partitions(topic):
-            topic = topic.at(0)
+            raise NotAskableError(400, f"{topic} has partitions; name a topic without them")
         said: dict[str, Any] = {"topic": str(topic), "ledger": None, "open": False, "lastEntry": -1, "lac": -1}
         info = await self._cluster.topic(topic)
-        if info is None or not info.ledger_info:
+        if info is None:
+            raise NotAskableError(404, f"there is no topic {topic}; pulsar-admin topics create makes it")
+        if not info.ledger_info:
             return {**said, "explicit": False}
         ledger_id = max(ledger.ledger_id for ledger in info.ledger_info)  # the list is not always in order
         metadata = await self._cluster.ledger(ledger_id)
