@@ -7,6 +7,7 @@ share it.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
 import threading
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 STEP_SECONDS = 3.0
 RETRY_SECONDS = 10.0
 """How soon a cluster that did not answer is checked again."""
+CHECKS = 8
+"""Clusters that are checked at the same time: one that does not answer takes long, and the others do not wait for it."""
 MAX_BROKERS = 200
 PULSAR_PORT = 6650
 ZOOKEEPER_PORT = 2181
@@ -81,21 +84,24 @@ class SourceMonitor:
     def __init__(self, period: float, changed: Callable[[Source], None]) -> None:
         self._period = period
         self._changed = changed
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._lock = threading.Condition()
         self._stopped = False
         self._reports: dict[Source, SourceReport | None] = {}
         self._due: dict[Source, float] = {}
-        self._thread = threading.Thread(target=self._run, name="source-monitor", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, name=f"source-monitor-{number}", daemon=True) for number in range(CHECKS)
+        ]
 
     def start(self) -> None:
         """Begin to check."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Stop checking; a check that is under way is left to end by itself."""
-        self._stopped = True
-        self._wake.set()
+        with self._lock:
+            self._stopped = True
+            self._lock.notify_all()
 
     def report(self, source: Source) -> SourceReport | None:
         """The last report; None when there is none yet, it then comes soon."""
@@ -103,7 +109,7 @@ class SourceMonitor:
             if source not in self._reports:
                 self._reports[source] = None
                 self._due[source] = time.monotonic()
-                self._wake.set()
+                self._lock.notify()
             return self._reports[source]
 
     def refresh(self, source: Source) -> None:
@@ -111,7 +117,7 @@ class SourceMonitor:
         with self._lock:
             if source in self._due:
                 self._due[source] = time.monotonic()
-                self._wake.set()
+                self._lock.notify()
 
     def keep(self, sources: set[Source]) -> None:
         """Forget clusters that no pool names any more."""
@@ -120,15 +126,20 @@ class SourceMonitor:
                 del self._reports[source], self._due[source]
 
     def _run(self) -> None:
-        while not self._stopped:
-            with self._lock:
-                self._wake.clear()
-                source, due = min(self._due.items(), key=lambda item: item[1], default=(None, 0.0))
-            wait = None if source is None else due - time.monotonic()
-            if source is None or (wait is not None and wait > 0):
-                self._wake.wait(wait)
-            else:
-                self._check(source)
+        while (source := self._next()) is not None:
+            self._check(source)
+
+    def _next(self) -> Source | None:
+        """The next cluster, once it is due; None when no more are to be checked."""
+        with self._lock:
+            while not self._stopped:
+                source, due = min(self._due.items(), key=lambda item: item[1], default=(None, math.inf))
+                wait = due - time.monotonic()
+                if source is not None and wait <= 0:
+                    self._due[source] = math.inf  # until this check has ended
+                    return source
+                self._lock.wait(None if due == math.inf else wait)
+            return None
 
     def _check(self, source: Source) -> None:
         found = check(source)
@@ -139,6 +150,7 @@ class SourceMonitor:
             new = self._reports[source] != found
             self._reports[source] = found
             self._due[source] = time.monotonic() + period * random.uniform(0.9, 1.1)  # noqa: S311 (jitter, no secret)
+            self._lock.notify()
         if new:
             for problem in found.problems:
                 logger.warning("writable cluster: %s", problem)

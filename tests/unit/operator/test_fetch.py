@@ -152,3 +152,27 @@ def test_the_monitor_reports_a_change_once_and_forgets_what_nobody_names():
         assert changed.wait(10)
     finally:
         monitor.stop()
+
+
+def test_a_cluster_that_does_not_answer_keeps_no_other_waiting():
+    port = free_port()
+    quick, *slow = (
+        Source("pulsar://127.0.0.1:1", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{one}") for one in (1, 2, 3)
+    )
+    checked, answer = threading.Event(), threading.Event()
+
+    def accesses(source):
+        if source in slow:
+            answer.wait(60)
+        return fetch.ANONYMOUS
+
+    monitor = SourceMonitor(60, lambda source: checked.set() if source == quick else None, accesses)
+    monitor.start()
+    try:
+        for source in (*slow, quick):
+            monitor.report(source)
+        assert checked.wait(30)
+        assert [monitor.report(source) for source in slow] == [None, None]
+    finally:
+        answer.set()
+        monitor.stop()
