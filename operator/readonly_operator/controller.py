@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from readonly_operator import metrics
+from readonly_operator.access import Accesses
 from readonly_operator.api.pool import Pool, Source
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.apply import Applier
@@ -66,10 +67,11 @@ class Controller:
         self._store = Store()
         self._queue = WorkQueue()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
-        self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed)
+        accesses = Accesses(kube)
+        self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed, accesses)
         period = settings.source_check_seconds
         lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh)
-        clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add)
+        clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add, accesses)
         probes = ProbeDesk(self._store, self._sources, self._queue.add)
         self._writer = WriterWork([lac, clusters, probes])
         self._context = Context(

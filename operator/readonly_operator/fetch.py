@@ -6,14 +6,34 @@ import http.client
 import json
 import socket
 import time
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
+
+if TYPE_CHECKING:
+    import ssl
 
 MAX_BYTES = 8 * 1024 * 1024
 """More than any answer that is asked for here: a pool's bindings are limited by a ConfigMap's 1 MiB."""
 CHUNK = 64 * 1024
 REDIRECTS = 3
 """The admin API sends a request on at most from the broker that was asked to the topic's owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What is shown to a server.
+
+    Attributes:
+        token: a bearer token; empty for none.
+        context: of TLS; None for what the system trusts.
+    """
+
+    token: str = field(default="", repr=False)
+    context: ssl.SSLContext | None = None
+
+
+ANONYMOUS = Access()
 
 
 class FetchError(Exception):
@@ -29,13 +49,13 @@ class FetchError(Exception):
         self.status = status
 
 
-def get_json(url: str, timeout: float) -> Any:
+def get_json(url: str, timeout: float, access: Access = ANONYMOUS) -> Any:
     """The JSON that a URL gives within `timeout` seconds.
 
     Raises:
         FetchError: it gives none.
     """
-    status, body = get(url, timeout)
+    status, body = get(url, timeout, access)
     if status != http.client.OK:
         raise FetchError(_refusal(status, body), status)
     try:
@@ -44,17 +64,17 @@ def get_json(url: str, timeout: float) -> Any:
         raise FetchError("the answer is not JSON", status) from None
 
 
-def get(url: str, timeout: float) -> tuple[int, bytes]:
+def get(url: str, timeout: float, access: Access = ANONYMOUS) -> tuple[int, bytes]:
     """Status and body that a URL gives within `timeout` seconds.
 
     Raises:
         FetchError: there is no answer, or it is too large or too slow.
     """
-    status, _, body = _exchange("GET", url, None, timeout)
+    status, _, body = _exchange("GET", url, None, timeout, access)
     return status, body
 
 
-def send(method: str, url: str, value: Any, timeout: float) -> bytes:
+def send(method: str, url: str, value: Any, timeout: float, access: Access = ANONYMOUS) -> bytes:
     """Send JSON; redirections are followed, as Pulsar sends requests on to the broker that can serve them.
 
     Args:
@@ -62,6 +82,7 @@ def send(method: str, url: str, value: Any, timeout: float) -> bytes:
         url: where to.
         value: JSON; None for no body.
         timeout: seconds in all.
+        access: what is shown, also to where a redirection leads: it is the same cluster.
 
     Returns:
         The body of the answer.
@@ -72,7 +93,7 @@ def send(method: str, url: str, value: Any, timeout: float) -> bytes:
     deadline = time.monotonic() + timeout
     body = None if value is None else json.dumps(value).encode()
     for _ in range(REDIRECTS + 1):
-        status, location, answer = _exchange(method, url, body, max(0.1, deadline - time.monotonic()))
+        status, location, answer = _exchange(method, url, body, max(0.1, deadline - time.monotonic()), access)
         if status != http.client.TEMPORARY_REDIRECT or not location:
             break
         url = urljoin(url, location)
@@ -81,17 +102,24 @@ def send(method: str, url: str, value: Any, timeout: float) -> bytes:
     return answer
 
 
-def _exchange(method: str, url: str, body: bytes | None, timeout: float) -> tuple[int, str, bytes]:
+def _exchange(method: str, url: str, body: bytes | None, timeout: float, access: Access) -> tuple[int, str, bytes]:
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection: http.client.HTTPConnection
     try:
-        connection = kind(parts.hostname or "", parts.port, timeout=timeout)
+        if parts.scheme == "https":
+            connection = http.client.HTTPSConnection(
+                parts.hostname or "", parts.port, timeout=timeout, context=access.context
+            )
+        else:
+            connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
     except ValueError as error:
         raise FetchError(str(error).lower()) from None
     headers = {"Accept": "application/json", "Connection": "close"}
     if body is not None:
         headers["Content-Type"] = "application/json"
+    if access.token:
+        headers["Authorization"] = f"Bearer {access.token}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
         connection.request(method, path, body=body, headers=headers)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from readonly_operator.api.pool import Source
+    from readonly_operator.fetch import Access
     from readonly_operator.names import PoolKey
     from readonly_operator.store import Store
 
@@ -113,6 +114,7 @@ class ClusterDesk:
         period: seconds between two looks at an entry.
         now: the time, with a time zone.
         changed: called with each pool whose report is new.
+        accesses: what to show to the admin API of a source.
     """
 
     def __init__(
@@ -122,7 +124,9 @@ class ClusterDesk:
         period: float,
         now: Callable[[], dt.datetime],
         changed: Callable[[PoolKey], None],
+        accesses: Callable[[Source], Access],
     ) -> None:
+        self._accesses = accesses
         self._store = store
         self._domain = cluster_domain
         self._period = period
@@ -175,7 +179,8 @@ class ClusterDesk:
         if not held:
             return Report(Condition(TYPE, Truth.FALSE, "NotRegistered", "the pool gets a finalizer first"))
         try:
-            found = _found(source, entry.name)
+            access = self._accesses(source)
+            found = _found(source, entry.name, access)
             todo = step(entry, found, leaving=False)
             if todo is Step.TAKEN:
                 other = (found or {}).get("brokerServiceUrl") or (found or {}).get("serviceUrl")
@@ -189,7 +194,7 @@ class ClusterDesk:
                     )
                 )
             if todo is not Step.NOTHING:
-                _write("PUT" if todo is Step.CREATE else "POST", source, entry)
+                _write("PUT" if todo is Step.CREATE else "POST", source, entry, access)
                 logger.info("cluster %s: %sd in the writable cluster's metadata", entry.name, todo.value)
         except FetchError as error:
             return Report(
@@ -205,8 +210,9 @@ class ClusterDesk:
 
     def _remove(self, entry: Entry, source: Source, deleted: str) -> Report:
         try:
-            if step(entry, _found(source, entry.name), leaving=True) is Step.DELETE:
-                _write("DELETE", source, entry)
+            access = self._accesses(source)
+            if step(entry, _found(source, entry.name, access), leaving=True) is Step.DELETE:
+                _write("DELETE", source, entry, access)
                 logger.info("cluster %s: removed from the writable cluster's metadata", entry.name)
         except FetchError as error:
             message = f"cluster {entry.name} cannot be removed at {source.admin_url}: {error}"
@@ -217,11 +223,11 @@ class ClusterDesk:
         return Report(released=True)
 
 
-def _found(source: Source, name: str) -> dict[str, Any] | None:
+def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
     problem = FetchError("no host")
     for url in admin_urls(source):
         try:
-            found = get_json(f"{url}/admin/v2/clusters/{name}", STEP_SECONDS)
+            found = get_json(f"{url}/admin/v2/clusters/{name}", STEP_SECONDS, access)
         except FetchError as error:
             if error.status == NOT_FOUND:
                 return None
@@ -231,7 +237,7 @@ def _found(source: Source, name: str) -> dict[str, Any] | None:
     raise problem
 
 
-def _write(method: str, source: Source, entry: Entry) -> None:
+def _write(method: str, source: Source, entry: Entry, access: Access) -> None:
     problem = FetchError("no host")
     for url in admin_urls(source):
         try:
@@ -240,6 +246,7 @@ def _write(method: str, source: Source, entry: Entry) -> None:
                 f"{url}/admin/v2/clusters/{entry.name}",
                 None if method == "DELETE" else entry.data(),
                 STEP_SECONDS,
+                access,
             )
         except FetchError as error:
             problem = FetchError(_words(error), error.status)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
-from readonly_operator.fetch import FetchError, connect, get, get_json
+from readonly_operator.fetch import ANONYMOUS, Access, FetchError, connect, get, get_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,12 +53,19 @@ class SourceReport:
     unasked: tuple[tuple[str, str], ...] = ()
 
 
-def check(source: Source) -> SourceReport:
-    """Check a cluster now; takes a few seconds when something does not answer."""
+def check(source: Source, accesses: Callable[[Source], Access] = lambda _: ANONYMOUS) -> SourceReport:
+    """Check a cluster now; takes a few seconds when something does not answer.
+
+    Args:
+        source: the cluster.
+        accesses: what to show to its admin API; may raise a FetchError.
+    """
     problems = []
     brokers: list[str] = []
+    access = ANONYMOUS
     try:
-        brokers = active_brokers(source)
+        access = accesses(source)
+        brokers = active_brokers(source, access)
     except FetchError as error:
         problems.append(f"adminUrl {source.admin_url}: {error}")
     problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url))
@@ -67,7 +74,7 @@ def check(source: Source) -> SourceReport:
     unasked: list[tuple[str, str]] = []
     for broker in sorted(brokers)[:MAX_BROKERS]:
         try:
-            intervals.append((broker, lac_interval(source, broker)))
+            intervals.append((broker, lac_interval(source, broker, access)))
         except FetchError as error:
             unasked.append((broker, str(error)))
     return SourceReport(tuple(problems), tuple(intervals), tuple(unasked))
@@ -79,11 +86,18 @@ class SourceMonitor:
     Args:
         period: seconds between two checks of a cluster that answers.
         changed: called with a source whose report is new or differs from the last one.
+        accesses: what to show to the admin API of a source.
     """
 
-    def __init__(self, period: float, changed: Callable[[Source], None]) -> None:
+    def __init__(
+        self,
+        period: float,
+        changed: Callable[[Source], None],
+        accesses: Callable[[Source], Access] = lambda _: ANONYMOUS,
+    ) -> None:
         self._period = period
         self._changed = changed
+        self._accesses = accesses
         self._lock = threading.Condition()
         self._stopped = False
         self._reports: dict[Source, SourceReport | None] = {}
@@ -142,7 +156,7 @@ class SourceMonitor:
             return None
 
     def _check(self, source: Source) -> None:
-        found = check(source)
+        found = check(source, self._accesses)
         period = RETRY_SECONDS if found.problems else self._period
         with self._lock:
             if source not in self._reports:
@@ -157,7 +171,7 @@ class SourceMonitor:
             self._changed(source)
 
 
-def active_brokers(source: Source) -> list[str]:
+def active_brokers(source: Source, access: Access = ANONYMOUS) -> list[str]:
     """HOST:PORT of the web service of each active broker (BrokersBase.getActiveBrokers).
 
     Raises:
@@ -166,7 +180,7 @@ def active_brokers(source: Source) -> list[str]:
     reasons = []
     for url in admin_urls(source):
         try:
-            answer = get_json(f"{url}/admin/v2/brokers", STEP_SECONDS)
+            answer = get_json(f"{url}/admin/v2/brokers", STEP_SECONDS, access)
         except FetchError as error:
             reasons.append(str(error))
             continue
@@ -179,26 +193,26 @@ def active_brokers(source: Source) -> list[str]:
     raise FetchError(", ".join(dict.fromkeys(reasons)))
 
 
-def lac_interval(source: Source, broker: str) -> int:
+def lac_interval(source: Source, broker: str, access: Access = ANONYMOUS) -> int:
     """The explicit LAC interval that a broker (HOST:PORT) runs with (BrokersBase.getRuntimeConfiguration).
 
     Raises:
         FetchError: it does not tell.
     """
-    answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS)
+    answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, access)
     try:
         return int(answer[LAC_SETTING])
     except (KeyError, TypeError, ValueError):
         raise FetchError(f"its runtime configuration has no {LAC_SETTING}") from None
 
 
-def health(source: Source, broker: str) -> None:
+def health(source: Source, broker: str, access: Access = ANONYMOUS) -> None:
     """Let a broker (HOST:PORT) check itself: it writes a message and reads it back (BrokersBase.healthCheck).
 
     Raises:
         FetchError: it is not healthy, or does not answer.
     """
-    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health", HEALTH_SECONDS)
+    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health", HEALTH_SECONDS, access)
     if status != 200:
         raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
 

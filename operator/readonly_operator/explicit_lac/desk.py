@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from readonly_operator.access import Accesses
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Source
     from readonly_operator.explicit_lac.plan import Action
     from readonly_operator.explicit_lac.wishes import Agreement, Place
+    from readonly_operator.fetch import Access
     from readonly_operator.kinds import Manifest
     from readonly_operator.kube import Kube
     from readonly_operator.names import PoolKey
@@ -82,6 +84,7 @@ class LacDesk:
         self._now = now
         self._changed = changed
         self._refresh = refresh
+        self._accesses = Accesses(kube)
         self._reports: dict[PoolKey, Report] = {}
         self._agreements: dict[Place, Agreement] = {}
         self._due: dict[Place, float] = {}
@@ -189,12 +192,13 @@ class LacDesk:
             if (pod := self._kube.get(POD, place.namespace, f"{place.stateful_set}-{ordinal}")) is not None
         ]
         try:
-            addresses = active_brokers(agreement.source)
+            access = self._accesses(agreement.source)
+            addresses = active_brokers(agreement.source, access)
         except FetchError as error:
             brokers = tuple(BrokerSeen.of(pod, ordinal) for ordinal, pod in pods)
             return replace(seen, brokers=brokers, problem=f"adminUrl {agreement.source.admin_url}: {error}")
         brokers = tuple(
-            _asked(BrokerSeen.of(pod, ordinal).found(addresses, pod), agreement.source) for ordinal, pod in pods
+            _asked(BrokerSeen.of(pod, ordinal).found(addresses, pod), agreement.source, access) for ordinal, pod in pods
         )
         return replace(seen, brokers=brokers)
 
@@ -202,7 +206,7 @@ class LacDesk:
         brokers = []
         for broker in seen.brokers:
             try:
-                health(source, broker.address)
+                health(source, broker.address, self._accesses(source))
                 brokers.append(replace(broker, healthy=True))
             except FetchError as error:
                 brokers.append(replace(broker, healthy=False, trouble=f"health check: {error}"))
@@ -251,10 +255,10 @@ def rights(place: Place) -> list[Right]:
     ]
 
 
-def _asked(broker: BrokerSeen, source: Source) -> BrokerSeen:
+def _asked(broker: BrokerSeen, source: Source, access: Access) -> BrokerSeen:
     if not broker.ready or not broker.address:
         return broker
     try:
-        return replace(broker, interval_ms=lac_interval(source, broker.address))
+        return replace(broker, interval_ms=lac_interval(source, broker.address, access))
     except FetchError as error:
         return replace(broker, trouble=str(error))

@@ -40,6 +40,7 @@ class Pool(PoolSpec):
         """
         metadata = body["metadata"]
         values = declared_values(PoolSpec, body.get("spec") or {}, "spec")
+        values["source"] = values["source"].seen_from(metadata["namespace"])
         pool = cls(
             key=PoolKey(metadata["namespace"], metadata["name"]),
             uid=metadata["uid"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from readonly_operator.api.schema import Choice, Flag, Nested, Rule, Text, declare
 from readonly_operator.api.secrets import Certificate, SecretKey, TrustedCertificates
@@ -125,6 +125,8 @@ class Source:
         metadata_store_url: zk:HOST:PORT[,HOST:PORT][/CHROOT]
         authentication: of the pool itself towards the admin API; None for none.
         tls: towards the cluster; None for what the URLs say.
+        namespace: where the Secrets and ConfigMaps are that it names; empty where it names none, so that pools of all
+            namespaces share what is known of it.
     """
 
     RULES = (
@@ -174,8 +176,14 @@ class Source:
         metadata=declare(Nested(SourceTls), "Certificates for TLS towards the writable cluster."),
     )
 
+    namespace: str = ""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "admin_url", self.admin_url.rstrip("/"))
+
+    def seen_from(self, namespace: str) -> Source:
+        """The source of a pool in a namespace."""
+        return self if self.authentication is None and self.tls is None else replace(self, namespace=namespace)
 
     @property
     def admin_urls(self) -> tuple[str, ...]:

@@ -1,0 +1,173 @@
+"""What the operator shows to an admin API, from Secrets that pools name."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+from readonly_operator import fetch
+from readonly_operator.access import KEPT_SECONDS, Accesses
+from readonly_operator.api.pool import Pool
+from readonly_operator.kube import KubeError
+from readonly_operator.source import active_brokers, check
+
+from devstack.pulsar.security import Credentials
+
+
+class Secrets:
+    """An API server with Secrets and ConfigMaps."""
+
+    def __init__(self, **objects):
+        self.objects = objects
+        self.reads = 0
+
+    def get(self, kind, namespace, name):
+        self.reads += 1
+        assert namespace == "team"
+        found = self.objects.get(name)
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            return None
+        encode = (
+            (lambda text: base64.b64encode(text.encode()).decode()) if kind.kind == "Secret" else (lambda text: text)
+        )
+        return {"data": {key: encode(value) for key, value in found.items()}}
+
+
+@pytest.fixture
+def source(pool_body):
+    def make(**fields):
+        body = pool_body()
+        body["spec"]["source"] |= fields
+        return Pool.load(body).source
+
+    return make
+
+
+TOKEN = {"authentication": {"secretRef": {"name": "reader"}}}
+
+
+def test_a_token_is_read_from_its_secret_and_read_again_when_it_may_have_changed(source):
+    kube, now = Secrets(reader={"token": "abc\n"}), [0.0]
+    accesses = Accesses(kube, lambda: now[0])
+    assert accesses(source(**TOKEN)).token == "abc"
+    kube.objects["reader"] = {"token": "def"}
+    assert accesses(source(**TOKEN)).token == "abc"
+    now[0] = KEPT_SECONDS + 1
+    assert accesses(source(**TOKEN)).token == "def"
+    assert kube.reads == 2
+
+
+def test_nothing_is_read_where_nothing_is_named(source):
+    kube = Secrets()
+    assert Accesses(kube)(source()) == fetch.ANONYMOUS
+    assert kube.reads == 0
+
+
+def test_a_token_is_in_no_text(source):
+    access = Accesses(Secrets(reader={"token": "s3cret"}))(source(**TOKEN))
+    assert "s3cret" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "there is no Secret reader in namespace team"),
+        ({"other": "abc"}, "Secret reader has no key token"),
+        ({"token": "two\nlines"}, "key token of Secret reader is no token"),
+        ({"token": ""}, "key token of Secret reader is no token"),
+        (
+            KubeError("forbidden", 403),
+            (
+                "the operator may not read Secret reader; allow it: kubectl create role pulsar-readonly-operator-reader -n team "
+                "--verb=get --resource=secrets --resource-name=reader, and bind it to the operator's service account"
+            ),
+        ),
+        (KubeError("gone fishing", 500), "Secret reader cannot be read: gone fishing"),
+    ],
+)
+def test_a_secret_that_cannot_be_used_is_named(source, found, said):
+    with pytest.raises(fetch.FetchError) as caught:
+        Accesses(Secrets(reader=found))(source(**TOKEN))
+    assert str(caught.value) == said
+
+
+def test_a_secret_that_cannot_be_used_is_a_problem_of_the_source(source):
+    problems = check(source(**TOKEN), Accesses(Secrets())).problems
+    assert problems[0].startswith(
+        "adminUrl http://pulsar-broker.pulsar:8080: there is no Secret reader in namespace team"
+    )
+
+
+class _Brokers(BaseHTTPRequestHandler):
+    def do_GET(self):
+        good = self.headers.get("Authorization") == "Bearer abc"
+        body = b'["broker:8080"]' if good else b"who are you?"
+        self.send_response(200 if good else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(context=None):
+    server = HTTPServer(("127.0.0.1", 0), _Brokers)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def test_the_admin_api_is_asked_with_the_token(source):
+    with serving() as port:
+        url = f"http://127.0.0.1:{port}"
+        secured = source(adminUrl=url, **TOKEN)
+        accesses = Accesses(Secrets(reader={"token": "abc"}))
+        assert active_brokers(secured, accesses(secured)) == ["broker:8080"]
+        with pytest.raises(fetch.FetchError, match=r"HTTP 401 Unauthorized: who are you\?"):
+            active_brokers(secured)
+
+
+def test_the_admin_api_is_asked_with_tls_and_a_certificate_is_shown(source, tmp_path):
+    made = Credentials.make(tmp_path)
+    server, client = made.certificate("server"), made.certificate("client")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*server)
+    context.load_verify_locations(made.authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+    kube = Secrets(
+        reader={"token": "abc"},
+        ca={"ca.crt": made.authority.read_text()},
+        mine={"tls.crt": client[0].read_text(), "tls.key": client[1].read_text()},
+        other={"tls.crt": client[0].read_text(), "tls.key": server[1].read_text()},
+    )
+
+    def secured(port, certificate="mine", trusted="configMapName", **tls):
+        tls |= {"trustedCertificates": {trusted: "ca"}, "clientCertificate": {"secretName": certificate}}
+        return source(adminUrl=f"https://127.0.0.1:{port}", **TOKEN, tls={"brokers": tls})
+
+    with serving(context) as port:
+        for trusted in ("configMapName", "secretName"):
+            one = secured(port, trusted=trusted)
+            assert active_brokers(one, Accesses(kube)(one)) == ["broker:8080"]
+        with pytest.raises(fetch.FetchError, match="Secret other has no PEM certificate with its own key"):
+            Accesses(kube)(secured(port, "other"))
+        with pytest.raises(fetch.FetchError, match=r"certificate verify failed|self.signed"):
+            active_brokers(source(adminUrl=f"https://127.0.0.1:{port}"))
+    kube.objects["ca"] = {"ca.crt": "nothing"}
+    with pytest.raises(fetch.FetchError, match=r"key ca\.crt of ConfigMap ca has no PEM certificates"):
+        Accesses(kube)(secured(1))
