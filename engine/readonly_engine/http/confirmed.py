@@ -52,8 +52,8 @@ class LastConfirmed:
         """What is known of the newest ledger of a topic.
 
         Returns:
-            `topic`, `ledger` (None for none yet), whether it is `open`, its `lastEntry` and `lac` (-1 for none), and whether an
-            `explicit` LAC is there.
+            `topic`, `ledger` (None for none yet, also where there is no such topic), whether it is `open`, its `lastEntry` and
+            `lac` (-1 for none), and whether an `explicit` LAC is there.
 
         Raises:
             NotAskableError: it is no topic, has partitions, is not bound, or storage does not answer.
@@ -77,9 +77,7 @@ class LastConfirmed:
             raise NotAskableError(400, f"{topic} has partitions; name a topic without them")
         said: dict[str, Any] = {"topic": str(topic), "ledger": None, "open": False, "lastEntry": -1, "lac": -1}
         info = await self._cluster.topic(topic)
-        if info is None:
-            raise NotAskableError(404, f"there is no topic {topic}; pulsar-admin topics create makes it")
-        if not info.ledger_info:
+        if info is None or not info.ledger_info:
             return {**said, "explicit": False}
         ledger_id = max(ledger.ledger_id for ledger in info.ledger_info)  # the list is not always in order
         metadata = await self._cluster.ledger(ledger_id)

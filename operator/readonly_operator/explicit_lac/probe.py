@@ -37,6 +37,7 @@ GRACE_SECONDS = 5.0
 EVERY_SECONDS = 3600.0
 RETRY_SECONDS = 60.0
 STEP_SECONDS = 0.2
+CONFLICT = 409
 TEXT = "pulsar-readonly: is explicit LAC on?"
 
 
@@ -154,20 +155,22 @@ class ProbeDesk:
         topic = pool.explicit_lac.probe_topic
         try:
             before = _ask(address, topic)
-            _publish(pool, before.topic)
+            if before.ledger < 0:
+                _create(pool, topic)
+            _publish(pool, topic)
             wait = 2 * interval_ms / 1000 + GRACE_SECONDS
             deadline = time.monotonic() + wait
             while not (now := _ask(address, topic)).tells(before):
                 if time.monotonic() > deadline:
                     return Tried(
                         False,
-                        f"{wait:.0f} s after a message to {before.topic} no bookie had an explicit LAC for it "
+                        f"{wait:.0f} s after a message to {topic} no bookie had an explicit LAC for it "
                         f"(ledger {now.ledger}: last entry {now.last_entry}, LAC {now.lac})",
                     )
                 self._pause.wait(STEP_SECONDS)
         except FetchError as error:
             return Tried(None, f"it could not be tried on {topic}: {error}")
-        return Tried(True, f"tried on {before.topic}: bookies had it")
+        return Tried(True, f"tried on {topic}: bookies had it")
 
 
 def _asking(body: dict[str, Any]) -> Pool | None:
@@ -184,16 +187,35 @@ def _ask(address: str, topic: str) -> Tail:
     return Tail.read(get_json(f"http://{address}:{PORT_HTTP}/explicit-lac?topic={quote(topic, safe='')}", ASK_SECONDS))
 
 
+def _create(pool: Pool, topic: str) -> None:
+    """Make the topic, where it is not there: one without subscriptions is deleted when it is idle."""
+    try:
+        _send(pool, "PUT", f"/admin/v2/{_path(topic)}", None)
+    except FetchError as error:
+        if error.status != CONFLICT:
+            raise FetchError(f"the topic could not be made: {error}", error.status) from None
+
+
 def _publish(pool: Pool, topic: str) -> None:
     """Publish one message over HTTP (TopicsBase.publishMessages); the broker sends the request on to the topic's owner."""
+    try:
+        _send(pool, "POST", f"/topics/{_path(topic)}", {"messages": [{"payload": TEXT}]})
+    except FetchError as error:
+        raise FetchError(f"no message could be published: {error}", error.status) from None
+
+
+def _path(topic: str) -> str:
     tenant, namespace, name = topic.partition("://")[2].split("/", 2)
-    path = f"/topics/persistent/{tenant}/{namespace}/{quote(name, safe='')}"
+    return f"persistent/{tenant}/{namespace}/{quote(name, safe='')}"
+
+
+def _send(pool: Pool, method: str, path: str, value: Any) -> None:
     problem = FetchError("no host")
     for url in admin_urls(pool.source):
         try:
-            send("POST", url + path, {"messages": [{"payload": TEXT}]}, PUBLISH_SECONDS)
+            send(method, f"{url}{path}", value, PUBLISH_SECONDS)
         except FetchError as error:
-            problem = FetchError(f"no message could be published: {error}", error.status)
+            problem = error
         else:
             return
     raise problem
