@@ -152,7 +152,7 @@ class ApiServer:
 
     def apply(self, manifest: Manifest) -> Manifest:
         """See Kube."""
-        return self._plain(
+        return self._written(
             self._client.server_side_apply,
             self._resource(kind_of(manifest)),
             body=manifest,
@@ -164,23 +164,20 @@ class ApiServer:
         """See Kube."""
         metadata = manifest["metadata"]
         call = self._client.replace if "resourceVersion" in metadata else self._client.create
-        try:
-            return self._plain(
-                call,
-                self._resource(kind_of(manifest)),
-                body=manifest,
-                namespace=metadata["namespace"],
-                field_manager=OPERATOR,
-            )
-        except NotFoundError as error:
-            raise KubeError(_reason(error), error.status) from error
+        return self._written(
+            call,
+            self._resource(kind_of(manifest)),
+            body=manifest,
+            namespace=metadata["namespace"],
+            field_manager=OPERATOR,
+        )
 
     def apply_status(self, manifest: Manifest) -> Manifest:
         """See Kube."""
         metadata = manifest["metadata"]
         resource: Any = self._resource(kind_of(manifest))
         path = resource.path(name=metadata["name"], namespace=metadata["namespace"])
-        return self._plain(
+        return self._written(
             self._client.request,
             "patch",
             f"{path}/status",
@@ -220,7 +217,7 @@ class ApiServer:
 
     def apply_as(self, manager: str, manifest: Manifest) -> Manifest:
         """See Kube."""
-        return self._plain(
+        return self._written(
             self._client.server_side_apply,
             self._resource(kind_of(manifest)),
             body=manifest,
@@ -292,6 +289,13 @@ class ApiServer:
             namespaced=kind.namespaced,
             client=self._client,
         )
+
+    def _written(self, call: Any, *args: Any, **options: Any) -> Manifest:
+        """The same for what is written: where that is not there, neither is its namespace, or its kind."""
+        try:
+            return self._plain(call, *args, **options)
+        except NotFoundError as error:
+            raise KubeError(_reason(error), error.status) from error
 
     def _plain(self, call: Any, *args: Any, **options: Any) -> Manifest:
         try:
