@@ -127,6 +127,26 @@ def test_examples_in_messages_are_right_by_their_own_rules():
         assert re.match(pattern, message.rpartition(" ")[2]), name
 
 
+def test_the_page_about_pools_shows_what_the_definitions_allow():
+    text = (CRDS.parent / "docs" / "pools.md").read_text()
+    whole, listeners = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    whole["metadata"]["uid"] = "uid"
+    pool = Pool.load(whole)
+    assert (pool.cache.size, pool.replicas, pool.autoscaling.max_replicas) == ("1Gi", 2, 12)
+    whole["spec"]["listeners"] = listeners["listeners"]
+    assert Pool.load(whole).listeners.external.host == "{broker}.pulsar.example.com"
+    known = {path for path, _ in walk(schema(POOL)["properties"]["spec"])}
+    assert set(fields_of(whole["spec"])) <= known
+
+
+def fields_of(value, path: str = ""):
+    """Paths of all fields of an object whose schema names its fields."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if not any(path.endswith(end) for end in ("resources.requests", "resources.limits", "Labels", "labels", "annotations")):
+            yield f"{path}.{key}"
+        yield from fields_of(inner, f"{path}.{key}")
+
+
 def test_the_quickstart_is_made_of_what_the_definitions_allow():
     documents = list(yaml.safe_load_all((EXAMPLES / "quickstart.yaml").read_text()))
     assert [document["kind"] for document in documents] == [POOL.kind, BINDING.kind]
