@@ -72,7 +72,7 @@ class Controller:
         period = settings.source_check_seconds
         lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh)
         clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add, accesses)
-        probes = ProbeDesk(self._store, self._sources, self._queue.add)
+        probes = ProbeDesk(self._store, self._sources, self._queue.add, accesses)
         self._writer = WriterWork([lac, clusters, probes])
         self._context = Context(
             kube=kube,

@@ -140,6 +140,13 @@ def test_a_pool_can_be_a_cluster_in_the_writers_metadata(operator, writer, names
     assert name not in clusters()
 
 
+def kill_operator(kubernetes) -> None:
+    """End the operator at once, and wait for the next one."""
+    pods = ("-n", "pulsar-readonly-system", "-l", "app.kubernetes.io/name=pulsar-readonly-operator")
+    kubernetes("delete", "pods", *pods, "--force", "--grace-period=0")
+    kubernetes("rollout", "status", "deployment/pulsar-readonly-operator", *pods[:2], "--timeout=180s", timeout=200)
+
+
 @pytest.mark.slow
 def test_writable_brokers_are_rolled_once_and_one_by_one(operator, namespace, pool, eventually, own_writer):
     """A writer of the test's own, and an operator that is killed in the middle."""
@@ -167,23 +174,13 @@ def test_writable_brokers_are_rolled_once_and_one_by_one(operator, namespace, po
 
     eventually(one_is_replaced, 120)
     assert brokers()["pulsar-broker-0"] == first["pulsar-broker-0"], "one broker at a time, the last one first"
-    operator(
-        "delete",
-        "pods",
-        "-n",
-        "pulsar-readonly-system",
-        "-l",
-        "app.kubernetes.io/name=pulsar-readonly-operator",
-        "--now",
-    )
+    kill_operator(operator)
     operator.expect("robp", "demo", namespace, {"ExplicitLac": ("True", "On")}, timeout=400)
     second = brokers()
     assert intervals() == [200, 200]
     assert all(second[name] != first[name] for name in first)
 
-    deployment = ("deployment/pulsar-readonly-operator", "-n", "pulsar-readonly-system")
-    operator("rollout", "restart", *deployment)
-    operator("rollout", "status", *deployment, "--timeout=120s")
+    kill_operator(operator)
     operator("annotate", "robp/demo", "-n", namespace, "again=yes")
     operator.expect("robp", "demo", namespace, {"ExplicitLac": ("True", "On")}, timeout=60)
     assert brokers() == second, "no broker is restarted for nothing"

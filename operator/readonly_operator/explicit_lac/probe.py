@@ -24,6 +24,8 @@ from readonly_operator.source import admin_urls
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from readonly_operator.api.pool import Source
+    from readonly_operator.fetch import Access
     from readonly_operator.names import PoolKey
     from readonly_operator.source import SourceMonitor
     from readonly_operator.store import Store
@@ -104,12 +106,20 @@ class ProbeDesk:
         store: knows the pools and their brokers.
         sources: what writable brokers say they run with.
         changed: called with each pool whose result is new.
+        accesses: what to show to the admin API of a source.
     """
 
-    def __init__(self, store: Store, sources: SourceMonitor, changed: Callable[[PoolKey], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        sources: SourceMonitor,
+        changed: Callable[[PoolKey], None],
+        accesses: Callable[[Source], Access],
+    ) -> None:
         self._store = store
         self._sources = sources
         self._changed = changed
+        self._accesses = accesses
         self._tried: dict[PoolKey, Tried] = {}
         self._subjects: dict[PoolKey, tuple[object, float]] = {}
         self._pause = threading.Event()
@@ -155,9 +165,10 @@ class ProbeDesk:
         topic = pool.explicit_lac.probe_topic
         try:
             before = _ask(address, topic)
+            access = self._accesses(pool.source)
             if before.ledger < 0:
-                _create(pool, topic)
-            _publish(pool, topic)
+                _create(pool, topic, access)
+            _publish(pool, topic, access)
             wait = 2 * interval_ms / 1000 + GRACE_SECONDS
             deadline = time.monotonic() + wait
             while not (now := _ask(address, topic)).tells(before):
@@ -187,19 +198,19 @@ def _ask(address: str, topic: str) -> Tail:
     return Tail.read(get_json(f"http://{address}:{PORT_HTTP}/explicit-lac?topic={quote(topic, safe='')}", ASK_SECONDS))
 
 
-def _create(pool: Pool, topic: str) -> None:
+def _create(pool: Pool, topic: str, access: Access) -> None:
     """Make the topic, where it is not there: one without subscriptions is deleted when it is idle."""
     try:
-        _send(pool, "PUT", f"/admin/v2/{_path(topic)}", None)
+        _send(pool, "PUT", f"/admin/v2/{_path(topic)}", None, access)
     except FetchError as error:
         if error.status != CONFLICT:
             raise FetchError(f"the topic could not be made: {error}", error.status) from None
 
 
-def _publish(pool: Pool, topic: str) -> None:
+def _publish(pool: Pool, topic: str, access: Access) -> None:
     """Publish one message over HTTP (TopicsBase.publishMessages); the broker sends the request on to the topic's owner."""
     try:
-        _send(pool, "POST", f"/topics/{_path(topic)}", {"messages": [{"payload": TEXT}]})
+        _send(pool, "POST", f"/topics/{_path(topic)}", {"messages": [{"payload": TEXT}]}, access)
     except FetchError as error:
         raise FetchError(f"no message could be published: {error}", error.status) from None
 
@@ -209,11 +220,11 @@ def _path(topic: str) -> str:
     return f"persistent/{tenant}/{namespace}/{quote(name, safe='')}"
 
 
-def _send(pool: Pool, method: str, path: str, value: Any) -> None:
+def _send(pool: Pool, method: str, path: str, value: Any, access: Access) -> None:
     problem = FetchError("no host")
     for url in admin_urls(pool.source):
         try:
-            send(method, f"{url}{path}", value, PUBLISH_SECONDS)
+            send(method, f"{url}{path}", value, PUBLISH_SECONDS, access)
         except FetchError as error:
             problem = error
         else:
