@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 
@@ -16,6 +17,7 @@ CRDS = pathlib.Path(__file__).parents[3] / "crds"
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
 
 
+@functools.cache
 def load(kind) -> dict:
     return yaml.safe_load((CRDS / f"{kind.plural}.yaml").read_text())
 

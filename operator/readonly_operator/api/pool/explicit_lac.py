@@ -163,7 +163,7 @@ class ExplicitLac:
             "A topic on which explicit LAC is tried for real: the operator publishes a small message to it (after each change "
             "of the writable brokers, and every hour), and a broker of the pool asks the bookies for the explicit LAC that "
             "must follow. A binding of this pool must name it; it is made where it is not there, and must have no partitions. "
-            "Best is a topic of its own.",
+            "Best is a topic of its own. Without it, nothing is tried.",
         ),
     )
     on_deletion: str = field(
