@@ -34,7 +34,8 @@ class TieredConfig:
         endpoint: the store's address as seen from here, instead of the one that the brokers use.
         region: instead of the brokers'.
         bucket: instead of the brokers'.
-        credentials_file: for S3 an ini file as of the AWS tools (section `default`), for Google a service account's JSON.
+        credentials_file: for S3 an ini file as of the AWS tools (section `default`), for Azure one with azure_storage_account and
+            azure_storage_access_key there, for Google a service account's JSON; read again when it changes.
         filesystem_root: where the file system of the filesystem driver is mounted here, instead of the brokers' path.
         read_size: bytes asked for at once, at least 64 KiB.
         cache_size: bytes kept of what was read.

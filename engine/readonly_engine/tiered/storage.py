@@ -55,6 +55,7 @@ class TieredStorage:
         self.windows = WindowCache(self.config.read_size, self.config.cache_size)
         self._environment = os.environ if environment is None else environment
         self._stores: dict[Location, Objects] = {}
+        self._credentials = self._signature()
         self._ledgers: OrderedDict[tuple[int, bytes], asyncio.Task[OffloadedLedger]] = OrderedDict()
 
     async def open(self, topic_path: str, ledger_id: int, context: OffloadContext) -> OffloadedLedger:
@@ -69,6 +70,7 @@ class TieredStorage:
             TieredStorageError: a setting is missing, or the store does not give the index.
             WireError: the index is damaged.
         """
+        self._look_at_credentials()
         key = (ledger_id, context.SerializeToString(deterministic=True))
         opening = self._ledgers.get(key)
         if opening is None:
@@ -79,6 +81,24 @@ class TieredStorage:
         else:
             self._ledgers.move_to_end(key)
         return await asyncio.shield(opening)
+
+    def _look_at_credentials(self) -> None:
+        """Open everything anew when the credentials file was replaced: the old ones may be good for nothing soon."""
+        found = self._signature()
+        if found != self._credentials:
+            self._credentials = found
+            self._stores.clear()
+            self._ledgers.clear()
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        """What changes when the credentials file does; None for no file."""
+        if self.config.credentials_file is None:
+            return None
+        try:
+            found = self.config.credentials_file.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def close(self) -> None:
         """Read no more."""

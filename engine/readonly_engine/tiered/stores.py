@@ -120,7 +120,7 @@ def open_store(location: Location, config: TieredConfig, environment: Mapping[st
         elif location.driver == GOOGLE_DRIVER:
             store = _google(location, config, environment, client, where)
         else:
-            store = _azure(location, environment, client, where)
+            store = _azure(location, config, environment, client, where)
     except BaseError as error:
         raise StoreUnavailableError(f"{where}: {type(error).__name__}: its settings do not make a store") from None
     return Bucket(store, where, config.request_timeout)
@@ -151,25 +151,12 @@ def _s3(
 def _s3_keys(config: TieredConfig, environment: Mapping[str, str], where: str) -> S3Config:
     """Key, secret and token. None of them: the library asks where Amazon's machines and pods have theirs."""
     if config.credentials_file is not None:
-        parser = configparser.ConfigParser(interpolation=None)
-        try:
-            parser.read_string(config.credentials_file.read_text(encoding="utf-8"))
-            section = parser["default"]
-            keys: S3Config = {
-                "access_key_id": section["aws_access_key_id"],
-                "secret_access_key": section["aws_secret_access_key"],
-            }
-            token = section.get("aws_session_token")
-        except OSError as error:
-            raise SettingMissingError(
-                f"{where}: tiered-storage.credentials-file {config.credentials_file}: {error.strerror}"
-            ) from None
-        except (configparser.Error, KeyError, UnicodeDecodeError):
-            # The error itself would quote the file.
-            raise SettingMissingError(
-                f"{where}: tiered-storage.credentials-file {config.credentials_file} must have aws_access_key_id and "
-                "aws_secret_access_key in the section [default]"
-            ) from None
+        found = _from_file(config.credentials_file, ("aws_access_key_id", "aws_secret_access_key"), where)
+        keys: S3Config = {
+            "access_key_id": found["aws_access_key_id"],
+            "secret_access_key": found["aws_secret_access_key"],
+        }
+        token = found.get("aws_session_token")
         return {**keys, "session_token": token} if token else keys
     for key, secret in _KEY_PAIRS:
         if environment.get(key) and environment.get(secret):
@@ -179,6 +166,23 @@ def _s3_keys(config: TieredConfig, environment: Mapping[str, str], where: str) -
         if environment.get(key):
             raise SettingMissingError(f"{where}: {key} is set in the environment, and {secret} is not")
     return {}
+
+
+def _from_file(path: Path, names: tuple[str, str], where: str) -> Mapping[str, str]:
+    """The section `default` of an ini file, which has these names."""
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+        section = dict(parser["default"])
+    except OSError as error:
+        raise SettingMissingError(f"{where}: tiered-storage.credentials-file {path}: {error.strerror}") from None
+    except (configparser.Error, KeyError, UnicodeDecodeError):
+        section = {}  # the error itself would quote the file
+    if not all(section.get(name) for name in names):
+        raise SettingMissingError(
+            f"{where}: tiered-storage.credentials-file {path} must have {' and '.join(names)} in the section [default]"
+        )
+    return section
 
 
 def _google(
@@ -194,14 +198,20 @@ def _google(
     return GCSStore(location.bucket, application_credentials=str(path), client_options=client, retry_config=_RETRIES)
 
 
-def _azure(location: Location, environment: Mapping[str, str], client: ClientConfig, where: str) -> AzureStore:
-    for name in ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCESS_KEY"):
-        if not environment.get(name):
-            raise SettingMissingError(f"{where}: no credentials; set {name} in the environment")
-    settings: AzureConfig = {
-        "account_name": environment["AZURE_STORAGE_ACCOUNT"],
-        "account_key": environment["AZURE_STORAGE_ACCESS_KEY"],
-    }
+def _azure(
+    location: Location, config: TieredConfig, environment: Mapping[str, str], client: ClientConfig, where: str
+) -> AzureStore:
+    if config.credentials_file is not None:
+        found = _from_file(config.credentials_file, ("azure_storage_account", "azure_storage_access_key"), where)
+        account, key = found["azure_storage_account"], found["azure_storage_access_key"]
+    else:
+        for name in ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCESS_KEY"):
+            if not environment.get(name):
+                raise SettingMissingError(
+                    f"{where}: no credentials; set {name} in the environment, or tiered-storage.credentials-file"
+                )
+        account, key = environment["AZURE_STORAGE_ACCOUNT"], environment["AZURE_STORAGE_ACCESS_KEY"]
+    settings: AzureConfig = {"account_name": account, "account_key": key}
     if location.endpoint:
         settings["endpoint"] = location.endpoint
     return AzureStore(location.bucket, config=settings, client_options=client, retry_config=_RETRIES)

@@ -130,8 +130,9 @@ class TieredStorage:
         default=None,
         metadata=declare(
             Nested(CredentialsKey),
-            "A Secret with credentials for the store: for S3 an ini file as the AWS tools have it, for Google Cloud Storage a "
-            "service account's JSON. Without it, those of the pod's environment.",
+            "A Secret with credentials for the store: for S3 an ini file as the AWS tools have it, for Azure one with "
+            "azure_storage_account and azure_storage_access_key in the section [default], for Google Cloud Storage a service "
+            "account's JSON. Without it, those of the pod's environment.",
         ),
     )
     filesystem_root: str = field(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
 from readonly_engine.tiered.errors import SettingMissingError
+from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tiered.stores import DRIVERS, Location, locate, open_store
 from readonly_engine.wire.managed_ledger_pb2 import OffloadDriverMetadata
 
@@ -61,6 +62,48 @@ def test_missing_credentials_are_named(driver, endpoint, environment, says) -> N
     assert driver in DRIVERS
     with pytest.raises(SettingMissingError, match=says):
         open_store(Location(driver, "b", "", endpoint), TieredConfig(), environment)
+
+
+@pytest.mark.parametrize(
+    ("driver", "good", "names"),
+    [
+        (
+            "S3",
+            "[default]\naws_access_key_id = a\naws_secret_access_key = b\n",
+            "aws_access_key_id and aws_secret_access_key",
+        ),
+        (
+            "azureblob",
+            "[default]\nazure_storage_account = a\nazure_storage_access_key = Yg==\n",
+            "azure_storage_account and azure_storage_access_key",
+        ),
+    ],
+)
+def test_credentials_may_be_in_a_file(tmp_path, driver, good, names) -> None:
+    path = tmp_path / "credentials"
+    at, config = Location(driver, "bucket", "", "http://127.0.0.1:1"), TieredConfig(credentials_file=path)
+    with pytest.raises(SettingMissingError, match=r"credentials-file .*: No such file"):
+        open_store(at, config, {})
+    for bad in ("s3cret", "[default]\n", good.replace("= a", "=")):
+        path.write_text(bad)
+        with pytest.raises(SettingMissingError, match=f"must have {names} in the section") as caught:
+            open_store(at, config, {})
+        assert "s3cret" not in str(caught.value)
+    path.write_text(good)
+    assert open_store(at, config, {})
+
+
+def test_everything_is_opened_anew_when_credentials_were_replaced(tmp_path) -> None:
+    path = tmp_path / "credentials"
+    path.write_text("first")
+    storage = TieredStorage(TieredConfig(credentials_file=path))
+    storage._stores[Location("S3", "bucket")] = object()
+    storage._look_at_credentials()
+    assert storage._stores
+    (tmp_path / "new").write_text("other")
+    (tmp_path / "new").rename(path)
+    storage._look_at_credentials()
+    assert not storage._stores
 
 
 @pytest.mark.parametrize(
