@@ -72,7 +72,7 @@ class WriterWork:
 
     def _look(self, desk: Desk) -> float:
         try:
-            return desk.look()
+            return max(desk.look(), SETTLE_SECONDS)
         except Exception:
             logger.exception("work at a writable cluster failed; it is tried again")
             return RETRY_SECONDS

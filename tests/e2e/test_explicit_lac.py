@@ -140,6 +140,21 @@ def test_a_pool_can_be_a_cluster_in_the_writers_metadata(operator, writer, names
     assert name not in clusters()
 
 
+def test_it_is_tried_on_a_topic(operator, writer, namespace, pool, binding, eventually):
+    """The topic is made, a message is published, and bookies have an explicit LAC for it."""
+    topic = f"persistent://public/default/probe-{namespace}"
+    operator.apply(pool(replicas=1, explicitLac={"probeTopic": topic}), binding("probe", topic))
+    operator.expect("rotb", "probe", namespace, {"Ready": ("True", "Held")}, timeout=120)
+
+    def tried():
+        condition = operator.condition("robp", "demo", namespace, "ExplicitLac")
+        assert (condition["status"], condition["reason"]) == ("True", "On")
+        assert condition["message"].endswith(f"; tried on {topic}: bookies had it"), condition["message"]
+
+    eventually(tried, 90)
+    assert operator.broker("demo-0", namespace, f"/explicit-lac?topic={topic}")["explicit"]
+
+
 def kill_operator(kubernetes) -> None:
     """End the operator at once, and wait for the next one."""
     pods = ("-n", "pulsar-readonly-system", "-l", "app.kubernetes.io/name=pulsar-readonly-operator")

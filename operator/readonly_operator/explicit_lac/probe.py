@@ -38,6 +38,10 @@ GRACE_SECONDS = 5.0
 """Beyond twice the interval, which is what a writer may take."""
 EVERY_SECONDS = 3600.0
 RETRY_SECONDS = 60.0
+SOON_SECONDS = 10.0
+"""Where it could not be tried: perhaps brokers have not taken the binding up yet."""
+LONGEST_SECONDS = 60.0
+"""So long is waited for an explicit LAC at most; a longer interval cannot be tried."""
 STEP_SECONDS = 0.2
 CONFLICT = 409
 TEXT = "pulsar-readonly: is explicit LAC on?"
@@ -137,24 +141,25 @@ class ProbeDesk:
         pools = [pool for body in self._store.pools() if (pool := _asking(body)) is not None]
         for key in self._tried.keys() - {pool.key for pool in pools}:
             self._tried.pop(key)
-            self._subjects.pop(key)
+            self._subjects.pop(key, None)
         for pool in pools:
             report = self._sources.report(pool.source)
             intervals = () if report is None else report.intervals_ms
             address = self._address(pool.key)
             if not address or not intervals or not all(interval > 0 for _, interval in intervals):
-                continue  # verifying says all there is to say, or there is nobody to ask
+                self._subjects.pop(pool.key, None)  # nobody to ask, or verifying says all there is to say
+                continue
             subject = (pool.explicit_lac.probe_topic, pool.source, intervals)
             known, due = self._subjects.get(pool.key, (None, 0.0))
             if known == subject and due > time.monotonic():
                 continue
             tried = self._try(pool, address, max(interval for _, interval in intervals))
-            self._subjects[pool.key] = subject, time.monotonic() + (EVERY_SECONDS if tried.seen else RETRY_SECONDS)
+            self._subjects[pool.key] = subject, time.monotonic() + _AGAIN[tried.seen]
             if self._tried.get(pool.key) != tried:
                 self._tried[pool.key] = tried
                 logger.info("%s: explicit LAC: %s", pool.key, tried.text)
                 self._changed(pool.key)
-        return RETRY_SECONDS if pools else EVERY_SECONDS
+        return max(0.0, min((due for _, due in self._subjects.values()), default=float("inf")) - time.monotonic())
 
     def _address(self, key: PoolKey) -> str:
         ready = [pod for pod in self._store.of_pool(POD, key) if is_ready(pod)]
@@ -163,13 +168,15 @@ class ProbeDesk:
 
     def _try(self, pool: Pool, address: str, interval_ms: int) -> Tried:
         topic = pool.explicit_lac.probe_topic
+        wait = 2 * interval_ms / 1000 + GRACE_SECONDS
+        if wait > LONGEST_SECONDS:
+            return Tried(None, f"an interval of {interval_ms} ms is too long to try it on {topic}")
         try:
             before = _ask(address, topic)
             access = self._accesses(pool.source)
             if before.ledger < 0:
                 _create(pool, topic, access)
             _publish(pool, topic, access)
-            wait = 2 * interval_ms / 1000 + GRACE_SECONDS
             deadline = time.monotonic() + wait
             while not (now := _ask(address, topic)).tells(before):
                 if time.monotonic() > deadline:
@@ -182,6 +189,9 @@ class ProbeDesk:
         except FetchError as error:
             return Tried(None, f"it could not be tried on {topic}: {error}")
         return Tried(True, f"tried on {topic}: bookies had it")
+
+
+_AGAIN = {True: EVERY_SECONDS, False: RETRY_SECONDS, None: SOON_SECONDS}
 
 
 def _asking(body: dict[str, Any]) -> Pool | None:
