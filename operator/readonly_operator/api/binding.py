@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.reader import ApiSpecError
@@ -36,6 +38,8 @@ SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
 CURSORS = ("Forwarded",)
 FALLBACKS = ("Reject", "Writer")
 LIFECYCLES = ("Drain", "Detach")
+SPECS_KEPT = 32768
+"""How many specs are kept as they were read: more bindings than one operator is meant for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +189,7 @@ class Binding:
             ApiSpecError: a field cannot be used; the text names it.
         """
         metadata = body["metadata"]
-        spec = load(BindingSpec, body.get("spec") or {}, "spec")
-        if not spec.topics and not spec.namespaces:
-            raise ApiSpecError("spec.topics or spec.namespaces must name at least one topic or namespace")
-        for what, expressions in (("topics", spec.topics), ("subscriptions", spec.subscriptions)):
-            for index, expression in enumerate(expressions):
-                _compile(f"spec.{what}[{index}]", expression)
+        spec = _spec(json.dumps(body.get("spec") or {}))
         return cls(
             namespace=metadata["namespace"],
             name=metadata["name"],
@@ -209,6 +208,18 @@ class Binding:
 def is_paused(body: Mapping[str, Any]) -> bool:
     """Whether an object's annotation says that nothing is to change."""
     return (body["metadata"].get("annotations") or {}).get(PAUSED_KEY) == "true"
+
+
+@lru_cache(maxsize=SPECS_KEPT)
+def _spec(text: str) -> BindingSpec:
+    """A spec (JSON). Reading one takes most of a millisecond, and few have changed since they were last looked at."""
+    spec = load(BindingSpec, json.loads(text), "spec")
+    if not spec.topics and not spec.namespaces:
+        raise ApiSpecError("spec.topics or spec.namespaces must name at least one topic or namespace")
+    for what, expressions in (("topics", spec.topics), ("subscriptions", spec.subscriptions)):
+        for index, expression in enumerate(expressions):
+            _compile(f"spec.{what}[{index}]", expression)
+    return spec
 
 
 def _compile(path: str, expression: str) -> None:

@@ -160,3 +160,22 @@ def test_what_brokers_were_told_can_be_read_back(make_binding):
     config = LookupConfig.of([make_binding("a"), make_binding("b", "persistent://public/default/x.*")])
     assert entries_of(config.yaml()) == {entry.name: entry for entry in config.bindings}
     assert entries_of("") == entries_of("[") == entries_of("bindings: [{name: a}]") == entries_of("bindings: 7") == {}
+
+
+def test_a_spec_that_was_read_before_is_not_read_again_and_never_mixed_up():
+    def body(kind, name, spec):
+        return {"kind": kind, "metadata": {"name": name, "namespace": "n", "uid": name, "generation": 1}, "spec": spec}
+
+    source = {"serviceUrl": "pulsar://a:1", "adminUrl": "http://a:1", "metadataStoreUrl": "zk:a:1"}
+    one, other = (Pool.load(body("ReadOnlyBrokerPool", name, {"source": dict(source)})) for name in ("a", "b"))
+    assert one.cache is other.cache
+    assert (one.key.name, other.key.name) == ("a", "b")
+    assert Pool.load(body("ReadOnlyBrokerPool", "a", {"source": source, "replicas": 5})).replicas == 5
+    assert one.replicas == 2
+    spec = {"poolRef": {"name": "a"}, "topics": ["persistent://t/n/x"]}
+    made = Binding.load(body("ReadOnlyTopicBinding", "a", spec))
+    spec["topics"].append("persistent://t/n/y")
+    assert made.topics == ("persistent://t/n/x",)
+    assert len(Binding.load(body("ReadOnlyTopicBinding", "a", spec)).topics) == 2
+    with pytest.raises(ApiSpecError, match=r"spec\.topics or spec\.namespaces"):
+        Binding.load(body("ReadOnlyTopicBinding", "a", {"poolRef": {"name": "a"}}))
