@@ -12,7 +12,7 @@ from urllib.parse import quote
 from readonly_operator.desired.lookup import Entry
 from readonly_operator.fetch import FetchError, get, get_json
 from readonly_operator.kinds import POD, Manifest
-from readonly_operator.names import ANNOTATION_BINDINGS_REVISION, PORT_HTTP
+from readonly_operator.names import ANNOTATION_BINDINGS_REVISION, PORT_HTTP, VOLUME_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from readonly_operator.store import Store
 
 THREADS = 16
+CREATING = "ContainerCreating"
+OWN_VOLUMES = (f"{VOLUME_PREFIX}config", f"{VOLUME_PREFIX}bindings")
 WORDS = 300
 """Longest quotation, in characters."""
 NUDGE_AGAIN_SECONDS = 2.0
@@ -95,11 +97,24 @@ def waiting_reason(pod: Manifest) -> str:
                 ended = (container.get("lastState") or {}).get("terminated") or detail
                 lines = str(ended.get("message") or detail.get("message") or "").strip().splitlines()
                 text = " ".join(lines[-1].split())[:WORDS] if lines else ""
+                if detail.get("reason") == CREATING:
+                    text = _needs(pod)
                 return str(detail.get("reason") or state) + (f" ({text})" if text else "")
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"{condition.get('reason', 'Unschedulable')} ({condition.get('message', '')})"
     return "" if status.get("phase") == "Running" else str(status.get("phase") or "Pending")
+
+
+def _needs(pod: Manifest) -> str:
+    """What the pod waits for where its container does not come: Kubernetes' status does not say that a Secret is missing."""
+    needed = []
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        if "secret" in volume:
+            needed.append(f"Secret {volume['secret'].get('secretName')}")
+        elif "configMap" in volume and volume["name"] not in OWN_VOLUMES:
+            needed.append(f"ConfigMap {volume['configMap'].get('name')}")
+    return f"it needs {', '.join(dict.fromkeys(needed))}" if needed else ""
 
 
 def is_ready(pod: Manifest) -> bool:

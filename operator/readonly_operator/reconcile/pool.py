@@ -185,11 +185,12 @@ def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest], state: Look
     head = f"{serving} of {pool.replicas} brokers ready"
     observed = stateful_set.get("status") or {}
     current = observed.get("observedGeneration", 0) >= (stateful_set.get("metadata") or {}).get("generation", 1)
-    rolled = observed.get("updatedReplicas", 0) >= pool.replicas or observed.get("currentRevision") == observed.get(
-        "updateRevision"
-    )
-    if serving == pool.replicas == len(pods) and current and rolled:
-        return Condition("Ready", Truth.TRUE, "BrokersReady", head)
+    updated = observed.get("updatedReplicas", 0)
+    same = observed.get("currentRevision") == observed.get("updateRevision")
+    if serving == pool.replicas == len(pods) and current and (same or updated >= pool.replaced):
+        former = 0 if same else pool.replicas - updated
+        kept = f"; {former} run the former pod template, as spec.updateStrategy says" if former > 0 else ""
+        return Condition("Ready", Truth.TRUE, "BrokersReady", f"{head}{kept}")
     if serving >= pool.replicas:
         return Condition("Ready", Truth.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
     words = {report.name: report.unready for report in state.reports}

@@ -36,6 +36,12 @@ class Pool(PoolSpec):
     uid: str
     generation: int
 
+    @property
+    def replaced(self) -> int:
+        """How many brokers are to run the newest pod template, as far as that does not wait for a person."""
+        strategy = self.update_strategy
+        return 0 if strategy.type == "OnDelete" else max(self.replicas - strategy.partition, 0)
+
     @classmethod
     def load(cls, body: Mapping[str, Any]) -> Pool:
         """The pool of a Kubernetes object.

@@ -1,0 +1,82 @@
+"""When a pool is Ready, and what its condition says while it is not."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_operator.brokers import BrokerReport, waiting_reason
+from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.reconcile.lookup import LookupState
+from readonly_operator.reconcile.pool import _ready
+
+
+def pod(name, ready="True"):
+    return {
+        "metadata": {"name": name},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def ready(pool, pods, **observed):
+    stateful_set = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, **observed}}
+    reports = [BrokerReport(one["metadata"]["name"], asked=True) for one in pods]
+    return _ready(pool, stateful_set, pods, LookupState(LookupConfig.of([]), pool.replicas, reports))
+
+
+SAME = {"currentRevision": "a", "updateRevision": "a"}
+ROLLING = {"currentRevision": "a", "updateRevision": "b"}
+BOTH = [pod("demo-0"), pod("demo-1")]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "observed", "status", "reason", "message"),
+    [
+        ({}, SAME, "True", "BrokersReady", "2 of 2 brokers ready"),
+        (
+            {},
+            {**ROLLING, "updatedReplicas": 1},
+            "False",
+            "RollingOut",
+            "2 of 2 brokers ready; brokers are being replaced",
+        ),
+        ({}, {**ROLLING, "updatedReplicas": 2}, "True", "BrokersReady", "2 of 2 brokers ready"),
+        ({"partition": 1}, ROLLING, "False", "RollingOut", "2 of 2 brokers ready; brokers are being replaced"),
+        (
+            {"partition": 1},
+            {**ROLLING, "updatedReplicas": 1},
+            "True",
+            "BrokersReady",
+            "2 of 2 brokers ready; 1 run the former pod template, as spec.updateStrategy says",
+        ),
+        (
+            {"type": "OnDelete"},
+            ROLLING,
+            "True",
+            "BrokersReady",
+            "2 of 2 brokers ready; 2 run the former pod template, as spec.updateStrategy says",
+        ),
+    ],
+)
+def test_a_pool_is_ready_when_brokers_are_what_the_update_strategy_says(
+    make_pool, strategy, observed, status, reason, message
+):
+    condition = ready(make_pool(updateStrategy=strategy), BOTH, **observed)
+    assert (condition.status.value, condition.reason) == (status, reason)
+    assert condition.message.startswith(message)
+
+
+def test_a_spec_that_the_statefulset_has_not_seen_is_not_ready(make_pool):
+    condition = ready(make_pool(), BOTH, **SAME, observedGeneration=1)
+    assert condition.reason == "RollingOut"
+
+
+def test_a_container_that_does_not_come_says_what_its_pod_needs():
+    waiting = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+    volumes = [
+        {"name": "pulsar-readonly-config", "configMap": {"name": "demo-config"}},
+        {"name": "pulsar-readonly-tls-certificate", "secret": {"secretName": "demo-tls"}},
+        {"name": "pulsar-readonly-tls-trust", "configMap": {"name": "ca"}},
+        {"name": "scratch", "emptyDir": {}},
+    ]
+    found = {"spec": {"volumes": volumes}, "status": {"phase": "Pending", "containerStatuses": [waiting]}}
+    assert waiting_reason(found) == "ContainerCreating (it needs Secret demo-tls, ConfigMap ca)"
+    assert waiting_reason({"status": found["status"]}) == "ContainerCreating"
