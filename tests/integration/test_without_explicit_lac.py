@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,8 @@ def test_the_owner_is_asked_for_the_last_entry_when_the_topic_rests(stock_pulsar
             message = consumer.receive(3000)
             assert message.data() == b"%d" % number
             consumer.acknowledge(message)
+        found = json.loads(pool.brokers[0].get(f"/explicit-lac?topic={topic}"))
+        assert (found["lastEntry"], found["lac"], found["explicit"]) == (4, 3, False)
         reader.close()
     finally:
         writer.close()

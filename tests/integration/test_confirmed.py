@@ -1,0 +1,36 @@
+"""A broker tells whether bookies have the explicit LAC of a topic: the operator asks it to see whether explicit LAC works."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+from urllib.parse import quote
+
+import pytest
+
+from tests.integration.fleet import wait_for
+
+
+def asked(pool, topic: str) -> dict:
+    return json.loads(pool.brokers[0].get(f"/explicit-lac?topic={quote(topic, safe='')}"))
+
+
+def test_bookies_have_the_last_entry_by_itself(pool, pulsar_client, topic: str) -> None:
+    nothing = {"topic": topic, "ledger": None, "open": False, "lastEntry": -1, "lac": -1, "explicit": False}
+    assert asked(pool, topic) == nothing
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    for number in range(2):
+        producer.send(b"probe")
+        wait_for(lambda last=number: asked(pool, topic)["lac"] == last)
+        found = asked(pool, topic)
+        assert (found["open"], found["lastEntry"], found["explicit"]) == (True, number, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("non-persistent://x", 400), ("", 400), ("persistent://public/default/not-bound", 404)]
+)
+def test_topics_that_are_not_bound_are_not_looked_at(pool, name: str, status: int) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        asked(pool, name)
+    assert caught.value.code == status
+    caught.value.close()
