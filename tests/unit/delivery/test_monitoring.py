@@ -15,6 +15,7 @@ from readonly_engine.broker.broker import Broker
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
+from readonly_operator.store import Store
 
 from devstack.kube import programs
 from tests.unit.delivery.conftest import ROOT, run
@@ -60,7 +61,8 @@ def metrics() -> dict[str, set[str]]:
         for metric in of_operator
         for end in SAMPLES[metric.describe()[0].type]
     }
-    for family in BrokerCollector(broker, EntryCache(1000)).collect():
+    of_broker, of_store = BrokerCollector(broker, EntryCache(1000)), operator_metrics.Objects(Store())
+    for family in (*of_broker.collect(), *of_store.collect()):
         found |= {f"{family.name}{end}": set(family._labelnames) for end in SAMPLES[family.type]}
     return found
 
@@ -77,7 +79,7 @@ def test_every_metric_exists_and_has_these_labels(metrics, expression):
     assert named
     assert named <= set(metrics)
     grouped = {label.strip() for part in re.findall(r"by \(([^)]*)\)", expression) for label in part.split(",")}
-    matched = set(re.findall(r'(\w+)=~?"', expression))
+    matched = set(re.findall(r'(\w+)(?:=|=~|!=|!~)"', expression))
     allowed = OF_SCRAPES | {label for name in named for label in metrics[name]}
     assert grouped | matched <= allowed
 
