@@ -1,0 +1,68 @@
+"""The thread that works at writable clusters."""
+
+from __future__ import annotations
+
+import queue
+
+import pytest
+from readonly_operator import writer
+from readonly_operator.writer import WriterWork
+
+WAIT = 10.0
+
+
+class Desk:
+    def __init__(self, again: float, error: Exception | None = None) -> None:
+        self.again = again
+        self.error = error
+        self.looks: queue.Queue[None] = queue.Queue()
+
+    def look(self) -> float:
+        self.looks.put(None)
+        if self.error:
+            raise self.error
+        return self.again
+
+
+@pytest.fixture
+def start(monkeypatch):
+    monkeypatch.setattr(writer, "SETTLE_SECONDS", 0.01)
+    started = []
+
+    def make(*desks: Desk) -> WriterWork:
+        work = WriterWork(desks)
+        work.start()
+        started.append(work)
+        return work
+
+    yield make
+    for work in started:
+        work.stop()
+
+
+def test_every_desk_looks_at_once_and_again_when_it_is_due(start):
+    quick, slow = Desk(0.0), Desk(3600.0)
+    start(quick, slow)
+    for _ in range(3):
+        quick.looks.get(timeout=WAIT)
+    slow.looks.get(timeout=WAIT)
+    assert slow.looks.empty()
+
+
+def test_a_poke_makes_every_desk_look(start):
+    desk = Desk(float("inf"))
+    work = start(desk)
+    desk.looks.get(timeout=WAIT)
+    work.poke()
+    desk.looks.get(timeout=WAIT)
+
+
+def test_a_desk_that_fails_keeps_no_other_from_working(start, caplog):
+    bad, good = Desk(0.0, ValueError("broken")), Desk(3600.0)
+    work = start(bad, good)
+    good.looks.get(timeout=WAIT)
+    work.poke()
+    good.looks.get(timeout=WAIT)
+    assert bad.looks.qsize() >= 1
+    assert work.is_alive()
+    assert "broken" in caplog.text
