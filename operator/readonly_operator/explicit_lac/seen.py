@@ -141,7 +141,7 @@ class BrokerSeen:
         uid: of the pod.
         ordinal: in the StatefulSet.
         created: when the pod was made.
-        since: when the pod last became ready, or ceased to be.
+        since: when the pod last became ready, or ceased to be; when it is to have ended, where it is ending.
         ready: by Kubernetes' word; not when it is ending.
         address: HOST:PORT under which it is in the list of active brokers; empty when it is not.
         interval_ms: its explicit LAC interval, by its own word; None when it does not say.
@@ -174,6 +174,8 @@ class BrokerSeen:
         trouble = (
             "" if ready else "it is ending" if "deletionTimestamp" in metadata else waiting_reason(pod) or "not ready"
         )
+        if "deletionTimestamp" in metadata:
+            turned.append(dt.datetime.fromisoformat(metadata["deletionTimestamp"]))
         return cls(metadata["name"], metadata["uid"], ordinal, created, max([created, *turned]), ready, trouble=trouble)
 
     @property

@@ -125,7 +125,8 @@ def test_a_broker():
     seen = BrokerSeen.of(pod(), 1)
     assert (seen.ready, seen.created, seen.since, seen.trouble) == (True, time(NOON), time(ONE), "")
     assert BrokerSeen.of(pod("False"), 1).trouble == "not ready"
-    assert BrokerSeen.of(pod(deletionTimestamp=ONE), 1).trouble == "it is ending"
+    ending = BrokerSeen.of(pod(deletionTimestamp="2026-01-01T14:00:00Z"), 1)
+    assert (ending.trouble, ending.since) == ("it is ending", time("2026-01-01T14:00:00Z"))
 
 
 def test_a_broker_is_found_by_its_host_name_or_its_address():
