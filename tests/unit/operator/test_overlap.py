@@ -80,7 +80,22 @@ def test_who_was_there_first():
     assert not binding("a").older_than(binding("a"))
 
 
-TOPICS = st.sampled_from(["a", "b", "a-partition-0", "a.*", "[ab]", "persistent://t/n/a", "persistent://t/n/.+"])
+NAMES = ["a", "b", "ab", "abb", "ax", "a-partition-0", "a-partition-07", "persistent://t/n/a"]
+EXPRESSIONS = [
+    "a.*",
+    "[ab]",
+    "ab*",
+    "ab?",
+    "ab+",
+    "b{0,1}a.*",
+    "a|b",
+    "(a|b)x",
+    "ab*(x|y)",
+    "(a)|b",
+    "a\\w",
+    "a-partition-0.*",
+]
+TOPICS = st.sampled_from([*NAMES, *EXPRESSIONS, "persistent://t/n/.+"])
 CLAIMS = st.tuples(st.lists(TOPICS, max_size=3), st.lists(st.sampled_from(["public/default", "t/n"]), max_size=1))
 
 
@@ -93,13 +108,36 @@ def test_the_index_leaves_out_nobody_who_claims_the_same(claims, dropped):
         territory.put(name, {"topics": list(one.topics), "namespaces": list(one.namespaces)})
     territory.drop(("team", str(dropped)))
     bindings.pop(("team", str(dropped)), None)
-    there_is = [P + "a", P + "b", "persistent://t/n/a"]
+    there_is = [name if "/" in name else P + name for name in NAMES]
     for name, one in bindings.items():
         found = territory.rivals(name)
         assert found <= bindings.keys() - {name}
         for other, another in bindings.items():
             if other != name and clash(one, another, lambda: there_is):
                 assert other in found
+
+
+@pytest.mark.parametrize(
+    ("expression", "name", "may"),
+    [
+        ("orders-1-.*", "orders-1-eu", True),
+        ("orders-1-.*", "orders-1", True),  # of a partitioned topic, no more is known than this
+        ("orders-1-.*", "orders-2-eu", False),
+        ("orders-1-.*", "orders-2-.*", False),
+        ("orders-1-.*", "orders-.*", True),
+        ("orders-10*", "orders-1", True),
+        ("orders-10*", "orders-2", False),
+        ("(eu|us)-orders", "asia-orders", True),
+        ("x-(eu|us)", "y-eu", False),
+        ("x|y", "y", True),
+    ],
+)
+def test_only_what_can_begin_alike_is_compared(expression, name, may):
+    territory = Territory()
+    territory.put(("team", "a"), {"topics": [P + expression]})
+    territory.put(("team", "b"), {"topics": [P + name]})
+    for one, other in (("a", "b"), ("b", "a")):
+        assert (("team", other) in territory.rivals(("team", one))) == may
 
 
 def test_a_binding_that_names_nothing_useful_has_no_rivals():
