@@ -107,6 +107,13 @@ def test_a_pool_may_reach_its_cluster_by_other_urls(api):
     assert api.refusal(manifest("pool", FIXED, {"source": source})) == ""
 
 
+@pytest.mark.parametrize(
+    "url", ["zk:pulsar-zookeeper.pulsar:2181,new:2181", "zk:new-0:2181,pulsar-zookeeper.pulsar:2181,new-1:2181"]
+)
+def test_hosts_of_the_metadata_store_may_be_replaced_one_by_one(api, url):
+    assert api.refusal(manifest("pool", FIXED, {"source": {**GOOD, "metadataStoreUrl": url}})) == ""
+
+
 @pytest.mark.parametrize("url", ["zk:a:1", "zk:a.b-c:2181,d:2181", "zk:a:2181/pulsar/one"])
 def test_metadata_stores_that_are_fine(api, url):
     assert api.refusal(manifest("pool", "another", {"source": {**GOOD, "metadataStoreUrl": url}})) == ""

@@ -144,7 +144,9 @@ def test_the_page_about_pools_shows_what_the_definitions_allow():
 def fields_of(value, path: str = ""):
     """Paths of all fields of an object whose schema names its fields."""
     for key, inner in value.items() if isinstance(value, dict) else ():
-        if not any(path.endswith(end) for end in ("resources.requests", "resources.limits", "Labels", "labels", "annotations")):
+        if not any(
+            path.endswith(end) for end in ("resources.requests", "resources.limits", "Labels", "labels", "annotations")
+        ):
             yield f"{path}.{key}"
         yield from fields_of(inner, f"{path}.{key}")
 

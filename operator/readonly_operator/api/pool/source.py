@@ -25,8 +25,14 @@ METADATA_STORE_URL = Text(
     "must be zk:HOST:PORT[,HOST:PORT][/CHROOT], for example zk:pulsar-zookeeper.pulsar:2181",
     (
         Rule(
-            "self == oldSelf",
-            "cannot change, for it says which cluster the pool serves; make a new pool for another cluster",
+            "self == oldSelf || (self.startsWith('zk:') && oldSelf.startsWith('zk:')"
+            " && self.substring(3).split('/', 2)[0].split(',').exists(host, "
+            "host in oldSelf.substring(3).split('/', 2)[0].split(','))"
+            " && self.substring(3).split('/', 2).size() == oldSelf.substring(3).split('/', 2).size()"
+            " && (self.substring(3).split('/', 2).size() == 1"
+            " || self.substring(3).split('/', 2)[1] == oldSelf.substring(3).split('/', 2)[1]))",
+            "must keep at least one host and the chroot, for it says which cluster the pool serves; make a new pool for another "
+            "cluster",
         ),
     ),
 )
@@ -150,7 +156,8 @@ class Source:
         metadata=declare(
             ADMIN_URL,
             "The admin API of the writable brokers, http://HOST:PORT[,HOST:PORT] or https://. Several hosts are tried in turn. "
-            "Used to check the cluster and to read state of topics; never to change anything.",
+            "Used to check the cluster and to read state of topics; nothing is changed there, except what lookup.clusterName and "
+            "explicitLac.probeTopic ask for.",
             required="give the URL of the writable brokers' admin API, for example http://pulsar-broker.pulsar:8080",
         )
     )
@@ -158,7 +165,7 @@ class Source:
         metadata=declare(
             METADATA_STORE_URL,
             "ZooKeeper of the writable cluster, zk:HOST:PORT[,HOST:PORT][/CHROOT]: the value of metadataStoreUrl in "
-            "broker.conf. It is what makes a cluster that cluster, so it cannot change.",
+            "broker.conf. It is what makes a cluster that cluster: hosts may be replaced a few at a time, the chroot not.",
             required="give the metadata store of the writable cluster as its brokers have it in metadataStoreUrl, "
             "for example zk:pulsar-zookeeper.pulsar:2181",
         )
