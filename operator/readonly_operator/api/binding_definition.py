@@ -56,7 +56,9 @@ STATUS = status_schema(
             "The topics whose readers at the pool are behind farthest, the worst first; all of them are in the brokers' metrics "
             "(pulsar_readonly_backlog_entries).",
         ),
-        "lookupRevision": Declared(Reported(), "The pool's lookup redirection config by which brokers took this binding up."),
+        "lookupRevision": Declared(
+            Reported(), "The pool's lookup redirection config by which brokers took this binding up."
+        ),
     },
     "Ready (every broker of the pool holds this binding), Progressing (brokers are about to take it up), LookupConfigured "
     "(what brokers hold of it is what it says), Paused (an annotation says that nothing is to change), and while it waits for "
