@@ -39,7 +39,10 @@ def _against(context: Context, pool: Pool, binding: Binding, body: dict[str, obj
         rival = Binding.load(body)
     except ApiSpecError:
         return ""
-    if rival.pool == pool.key or not rival.older_than(binding) or _cluster(context, rival.pool) != cluster_of(pool):
+    if not rival.older_than(binding):
+        return ""
+    other = _pool(context, rival.pool)
+    if other is None or not same_cluster(other.source.metadata_store_url, pool.source.metadata_store_url):
         return ""
     pods = context.store.of_pool(POD, rival.pool)
     both = clash(rival, binding, partial(context.brokers.matched, pods, rival.full_name))
@@ -51,17 +54,18 @@ def _against(context: Context, pool: Pool, binding: Binding, body: dict[str, obj
     )
 
 
-def cluster_of(pool: Pool) -> str:
-    """What tells writable clusters apart: the metadata store, in whatever order its servers are named."""
-    hosts, slash, chroot = pool.source.metadata_store_url.removeprefix("zk:").partition("/")
-    return ",".join(sorted(hosts.split(","))) + slash + chroot
+def same_cluster(one: str, other: str) -> bool:
+    """Whether two metadata stores are the same: in whatever order their servers are named, and if only some of them are."""
+    (hosts, _, chroot), (others, _, other_chroot) = (url.removeprefix("zk:").partition("/") for url in (one, other))
+    return chroot == other_chroot and not set(hosts.split(",")).isdisjoint(others.split(","))
 
 
-def _cluster(context: Context, key: PoolKey) -> str:
+def _pool(context: Context, key: PoolKey) -> Pool | None:
+    """A pool that is there to stay, and whose spec can be used."""
     body = context.store.get(POOL, key.namespace, key.name)
     if body is None or "deletionTimestamp" in body["metadata"]:
-        return ""
+        return None
     try:
-        return cluster_of(Pool.load(body))
+        return Pool.load(body)
     except ApiSpecError:
-        return ""
+        return None

@@ -1,0 +1,114 @@
+"""Which of a pool's bindings are held back."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from readonly_operator.api.binding import Binding
+from readonly_operator.api.pool import Pool
+from readonly_operator.brokers import Brokers
+from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.reconcile.conflicts import conflicts, same_cluster
+from readonly_operator.reconcile.context import Context
+from readonly_operator.store import Store
+
+TOPIC = "persistent://public/default/orders"
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+@pytest.fixture
+def store(pool_body):
+    found = Store()
+    for name in ("demo", "other"):
+        found.put(POOL, pool_body(name))
+    return found
+
+
+@pytest.fixture
+def held_back(store, pool_body):
+    """What stands against a pool's bindings; no broker runs that could be asked which topics there are."""
+    context = Context(
+        **dict.fromkeys(Context.__dataclass_fields__) | {"store": store, "brokers": Brokers(None, store, 1)}
+    )
+
+    def check(pool: str) -> dict[str, str]:
+        loaded = Pool.load(pool_body(pool))
+        return conflicts(context, loaded, [Binding.load(body) for body in store.of_pool(BINDING, loaded.key)])
+
+    yield check
+    context.brokers.close()
+
+
+@pytest.fixture
+def put(store, binding_body):
+    def make(name: str, pool: str, created: str, *topics: str) -> None:
+        body = copy.deepcopy(binding_body(name, pool, list(topics or (TOPIC,))))
+        body["metadata"]["creationTimestamp"] = created
+        store.put(BINDING, body)
+
+    return make
+
+
+def test_the_younger_one_is_held_back_and_told_why(put, held_back):
+    put("z", "demo", OLD)
+    put("a", "other", NEW)
+    assert held_back("demo") == {}
+    assert held_back("other") == {
+        "team/a": f"{TOPIC}: claimed by ReadOnlyTopicBinding team/z, which is older, for ReadOnlyBrokerPool team/demo of the "
+        "same writable cluster; take it out of one of the two"
+    }
+
+
+def test_one_pool_may_have_a_topic_twice(put, held_back):
+    put("a", "demo", OLD)
+    put("b", "demo", NEW)
+    assert held_back("demo") == {}
+
+
+def test_pools_of_different_clusters_may_have_the_same_topic(store, put, held_back, pool_body):
+    elsewhere = pool_body("elsewhere")
+    elsewhere["spec"]["source"]["metadataStoreUrl"] = "zk:elsewhere:2181"
+    store.put(POOL, elsewhere)
+    put("a", "elsewhere", OLD)
+    put("b", "demo", NEW)
+    assert held_back("demo") == {}
+
+
+def test_a_pool_that_is_not_there_or_goes_claims_nothing(store, put, held_back, pool_body):
+    put("a", "gone", OLD)
+    put("b", "demo", NEW)
+    assert held_back("demo") == {}
+    going = pool_body("gone")
+    going["metadata"]["deletionTimestamp"] = NEW
+    store.put(POOL, going)
+    assert held_back("demo") == {}
+
+
+def test_who_is_held_back_still_claims(put, held_back):
+    put("a", "demo", OLD)
+    put("b", "other", NEW, TOPIC, "persistent://public/default/returns")
+    put("c", "demo", "2026-01-03T00:00:00Z", "persistent://public/default/returns")
+    assert held_back("other").keys() == {"team/b"}
+    assert held_back("demo").keys() == {"team/c"}
+
+
+def test_expressions_clash_over_topics_that_there_are(put, held_back):
+    put("a", "demo", OLD, "persistent://public/default/.*-eu")
+    put("b", "other", NEW, "persistent://public/default/orders-.*")
+    assert held_back("other") == {}, "no broker runs that would serve such a topic"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("zk:a:1,b:2", "zk:b:2,a:1", True),
+        ("zk:a:1,b:2", "zk:b:2,c:3", True),
+        ("zk:a:1", "zk:b:1", False),
+        ("zk:a:1/x", "zk:a:1/x", True),
+        ("zk:a:1/x", "zk:a:1/y", False),
+        ("zk:a:1/x", "zk:a:1", False),
+    ],
+)
+def test_what_is_the_same_cluster(one, other, same):
+    assert same_cluster(one, other) == same
