@@ -59,13 +59,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--bindings", type=int, default=2000, help="of all pools together (default %(default)s)")
     parser.add_argument("--namespaces", type=int, default=10, help="that the pools are in (default %(default)s)")
     parser.add_argument("--idle-seconds", type=float, default=180.0, help="without a change (default %(default)s)")
+    parser.add_argument(
+        "--together", action="store_true", help="all topics are in one namespace of Pulsar: the worst case"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/scale.md")
     args = parser.parse_args(argv)
     if args.bindings % args.pools or args.pools < args.namespaces:
         parser.error("--bindings must be a multiple of --pools, and --pools at least --namespaces")
     try:
         with tempfile.TemporaryDirectory(prefix="pulsar-readonly-scale-") as folder, writers(WRITERS) as sources:
-            load = Load(args.pools, args.bindings, args.namespaces, sources)
+            load = Load(args.pools, args.bindings, args.namespaces, sources, args.together)
             with step("etcd and a kube-apiserver start"), control_plane(Path(folder)) as plane:
                 _install(plane.client(), load)
                 phases, peak = _run(plane, load, args.idle_seconds)

@@ -26,12 +26,14 @@ class Load:
         bindings: how many, as many for each pool.
         namespaces: over which the pools are spread evenly.
         sources: `spec.source` of the writable clusters, which the pools share.
+        together: whether all topics are in one namespace of Pulsar, so that each expression may mean any of them.
     """
 
     pools: int
     bindings: int
     namespaces: int
     sources: tuple[dict[str, Any], ...]
+    together: bool = False
 
     def names(self) -> list[str]:
         """The namespaces."""
@@ -40,6 +42,10 @@ class Load:
     def pool(self, number: int) -> tuple[str, str]:
         """Namespace and name."""
         return f"scale-{number % self.namespaces}", f"pool-{number}"
+
+    def topic(self, pool: str, name: str) -> str:
+        """The full name of a topic of a pool."""
+        return f"persistent://scale/{'all' if self.together else pool}/{name}"
 
     def all_pools(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every pool, with the path of its kind."""
@@ -53,7 +59,7 @@ class Load:
         for number in range(self.bindings):
             namespace, pool = self.pool(number % self.pools)
             topic = f"orders-{number}-.*" if number // self.pools % 10 == 9 else f"topic-{number}"
-            spec = {"poolRef": {"name": pool}, "topics": [f"persistent://scale/{pool}/{topic}"]}
+            spec = {"poolRef": {"name": pool}, "topics": [self.topic(pool, topic)]}
             body = _body("ReadOnlyTopicBinding", f"binding-{number}", spec)
             yield f"{API}/namespaces/{namespace}/readonlytopicbindings", body
 
@@ -62,7 +68,7 @@ class Load:
         for number in range(count):
             namespace, pool = self.pool(number % self.pools)
             path = f"{API}/namespaces/{namespace}/readonlytopicbindings/binding-{number}"
-            yield path, {"spec": {"topics": [f"persistent://scale/{pool}/{what}-{number}"]}}
+            yield path, {"spec": {"topics": [self.topic(pool, f"{what}-{number}")]}}
 
 
 def wait_until_settled(client: Client, load: Load, seconds: float) -> None:
