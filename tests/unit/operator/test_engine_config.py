@@ -1,0 +1,85 @@
+"""Whatever a pool's spec may say, the engine takes the configuration that comes of it."""
+
+from __future__ import annotations
+
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from readonly_engine.config import make_config
+from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.source import ADMIN_URL, METADATA_STORE_URL, SERVICE_URL
+from readonly_operator.api.values import SIZE
+from readonly_operator.desired.configmaps import config_map
+
+LETTERS = st.characters(codec="ascii")
+
+
+def texts(schema):
+    return st.from_regex(schema.pattern, fullmatch=True, alphabet=LETTERS).filter(
+        lambda text: len(text) <= schema.longest
+    )
+
+
+def some(**fields):
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+COUNT = st.integers(0, 1_000_000)
+RATE = some(messages=st.integers(1, 1_000_000_000), bytes=texts(SIZE)).filter(bool)
+SECRET_KEY = st.just({"name": "secret"})
+TRUST = st.sampled_from([{"secretName": "ca"}, {"configMapName": "ca", "key": "ca.pem"}])
+CERTIFICATE = st.just({"secretName": "tls"})
+CLIENT = some(trustedCertificates=TRUST, clientCertificate=CERTIFICATE, hostnameVerification=st.booleans())
+
+
+@st.composite
+def specs(draw):
+    spec = draw(
+        some(
+            cache=some(size=texts(SIZE)),
+            limits=some(
+                maxConnections=COUNT,
+                maxConnectionsPerIp=COUNT,
+                maxConsumersPerTopic=COUNT,
+                maxConsumersPerSubscription=COUNT,
+                maxBufferedMemory=texts(SIZE),
+                dispatchRatePerSubscription=RATE,
+                dispatchRatePerBroker=RATE,
+            ),
+            lookup=some(unbound=st.sampled_from(["Redirect", "Proxy", "Reject"])),
+            locality=some(nodeLabels=st.sampled_from([[], ["zone"], ["region", "zone"]])),
+            tieredStorage=some(
+                readPriority=st.sampled_from(["TieredStorageFirst", "BookKeeperFirst"]),
+                endpoint=st.sampled_from(["http://store:9000", "https://store/"]),
+                region=st.just("eu"),
+                bucket=st.just("b"),
+                credentials=SECRET_KEY,
+                filesystemRoot=st.just("/offloaded"),
+                cacheSize=st.sampled_from(["4Mi", "1Gi"]),
+            ),
+            listeners=some(
+                tls=st.fixed_dictionaries(
+                    {"certificate": CERTIFICATE}, optional={"clientAuthorities": TRUST, "brokerAuthorities": TRUST}
+                )
+            ),
+            logLevel=st.sampled_from(["debug", "info", "warning", "error"]),
+        )
+    )
+    source = {
+        "serviceUrl": draw(texts(SERVICE_URL)),
+        "adminUrl": draw(texts(ADMIN_URL)),
+        "metadataStoreUrl": draw(texts(METADATA_STORE_URL)),
+    } | draw(some(authentication=st.just({"secretRef": {"name": "reader"}})))
+    if source["serviceUrl"].startswith("pulsar+ssl:") or source["adminUrl"].startswith("https:"):
+        source["tls"] = draw(some(brokers=CLIENT, bookies=CLIENT))  # the schema refuses brokers elsewhere
+    return {**spec, "source": source}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(specs())
+def test_the_engine_takes_the_configuration_of_every_pool(spec):
+    pool = Pool.load({"metadata": {"name": "demo", "namespace": "team", "uid": "uid"}, "spec": spec})
+    written = yaml.safe_load(config_map(pool)["data"]["engine.yaml"])
+    config = make_config(written, {"bindings": "bindings.yaml", "advertised-url": "pulsar://demo-0:6650"})
+    assert (config.tls is not None) == (pool.listeners.tls is not None)
+    assert (config.admin_token_file is not None) == (pool.source.authentication is not None)
