@@ -73,8 +73,13 @@ def test_the_setting_is_made_watched_and_put_back(operator, writer, namespace, p
     grant(operator, namespace, FINALIZER_RULE)
     lac = {"management": "Manage", "interval": "50ms", "target": TARGET, "onDeletion": "Restore"}
     operator.apply(pool(replicas=0, explicitLac=lac))
-    message = operator.expect("robp", "demo", namespace, {"ExplicitLac": ("False", "Forbidden")}, timeout=60)
-    assert "verbs [create] on pods/eviction in namespace" in message["ExplicitLac"]
+
+    def forbidden():
+        condition = operator.condition("robp", "demo", namespace, "ExplicitLac")
+        assert condition["reason"] == "Forbidden"
+        assert "verbs [create] on pods/eviction in namespace" in condition["message"]
+
+    eventually(forbidden, 60)
     assert data(operator, namespace) == ("0", None), "nothing is changed before everything is allowed"
     grant(operator, namespace, FINALIZER_RULE, *RULES)
 
