@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from readonly_operator.brokers import BrokerReport, waiting_reason
 from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.kinds import POD_MONITOR, STATEFUL_SET
 from readonly_operator.reconcile.lookup import LookupState
-from readonly_operator.reconcile.pool import _ready
+from readonly_operator.reconcile.pool import _progressing, _ready
+from readonly_operator.store import Store
 
 
 def pod(name, ready="True"):
@@ -80,3 +82,22 @@ def test_a_container_that_does_not_come_says_what_its_pod_needs():
     found = {"spec": {"volumes": volumes}, "status": {"phase": "Pending", "containerStatuses": [waiting]}}
     assert waiting_reason(found) == "ContainerCreating (it needs Secret demo-tls, ConfigMap ca)"
     assert waiting_reason({"status": found["status"]}) == "ContainerCreating"
+
+
+def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_pool):
+    good = ready(make_pool(), BOTH, **SAME)
+    looked_up = LookupState(LookupConfig.of([]), 2, []).condition()
+    assert _progressing(True, good, looked_up, set()).message == "everything is as the spec says"
+    assert _progressing(True, good, looked_up, {"PodMonitor"}).message == (
+        "everything is as the spec says, but there is no PodMonitor, for the cluster does not know that kind"
+    )
+
+
+def test_the_store_knows_which_kinds_the_cluster_does_not_serve():
+    store = Store()
+    assert store.serves(POD_MONITOR)
+    store.lack([POD_MONITOR])
+    assert not store.serves(POD_MONITOR)
+    assert store.serves(STATEFUL_SET)
+    store.lack([])
+    assert store.serves(POD_MONITOR)
