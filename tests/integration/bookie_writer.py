@@ -44,7 +44,7 @@ def add_request(master_key: bytes, ledger_id: int, entry_id: int, body: bytes) -
 
 @dataclass
 class HandMadeLedger:
-    """A closed ledger.
+    """A ledger, closed or open.
 
     `tamper` sees every replica before it is written: bookie index in the ensemble, entry id, bytes; it returns the bytes to
     write, or None for a replica that misses the entry.
@@ -58,6 +58,7 @@ class HandMadeLedger:
     write_quorum: int = 2
     segments: list[tuple[int, list[int]]] = field(default_factory=lambda: [(0, [0, 1])])
     tamper: Callable[[int, int, bytes], bytes | None] = lambda _bookie, _entry, body: body
+    closed: bool = True
 
     def bodies(self) -> list[bytes]:
         digest, length, made = digest_for(self.digest_type, self.password), 0, []
@@ -68,27 +69,32 @@ class HandMadeLedger:
         return made
 
     def write(self, zookeeper: KazooClient) -> None:
+        self.add(range(len(self.payloads)))
+        zookeeper.create(ledger_path("/ledgers", self.ledger_id), self.metadata(), makepath=True)
+
+    def add(self, entry_ids: range) -> None:
+        """Write these entries only."""
         key = hashlib.sha1(b"ledger" + self.password).digest()
         shares: dict[int, list[bytes]] = {}
-        for entry_id, body in enumerate(self.bodies()):
+        bodies = self.bodies()
+        for entry_id in entry_ids:
             ensemble = [members for first, members in self.segments if first <= entry_id][-1]
             for i in range(self.write_quorum):
                 bookie = ensemble[(entry_id + i) % len(ensemble)]
-                replica = self.tamper(bookie, entry_id, body)
+                replica = self.tamper(bookie, entry_id, bodies[entry_id])
                 if replica is not None:
                     shares.setdefault(bookie, []).append(add_request(key, self.ledger_id, entry_id, replica))
         for bookie, requests in shares.items():
             add_all(self.bookies[bookie][1], requests)
-        zookeeper.create(ledger_path("/ledgers", self.ledger_id), self.metadata(), makepath=True)
 
     def metadata(self) -> bytes:
         message = LedgerMetadataFormat(
             quorum_size=self.write_quorum,
             ack_quorum_size=self.write_quorum,
             ensemble_size=len(self.segments[0][1]),
-            length=sum(map(len, self.payloads)),
-            last_entry_id=len(self.payloads) - 1,
-            state=LedgerMetadataFormat.CLOSED,
+            length=sum(map(len, self.payloads)) if self.closed else 0,
+            last_entry_id=len(self.payloads) - 1 if self.closed else -1,
+            state=LedgerMetadataFormat.CLOSED if self.closed else LedgerMetadataFormat.OPEN,
             digest_type=self.digest_type,
             password=self.password,
         )

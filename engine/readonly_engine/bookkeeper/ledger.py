@@ -131,7 +131,7 @@ class LedgerReader:
         return LacAnswer(lac, last_entry, bool(reply.lac_body))
 
     async def long_poll(self, bookie_id: str, previous_lac: int, timeout_s: float) -> tuple[int, Entry | None]:
-        """Wait at one bookie for a LAC above `previous_lac`.
+        """Wait at one bookie for a LAC above `previous_lac`; with a timeout of 0 it answers at once.
 
         Returns:
             The bookie's LAC (NO_LAC where it does not know), and entry previous_lac + 1 where the bookie sent it along.

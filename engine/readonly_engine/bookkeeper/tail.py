@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import NO_LAC
-from readonly_engine.bookkeeper.tail_state import EXPLICIT_LAC_WAIT_S, GRACE_S, REST_S, Leader, Rest
+from readonly_engine.bookkeeper.tail_state import EXPLICIT_LAC_WAIT_S, GRACE_S, POLL_S, REST_S, Leader, Polls, Rest
 from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.entry import Entry
 
 log = logging.getLogger(__name__)
-
-POLL_TIMEOUT_S = 10.0
-"""A bookie that has restarted may wait out a whole poll although newer entries exist: keep it modest."""
-
-UNSURE_S = 0.25
-"""A bookie that knows no LAC yet, as after a first burst of entries, forgets a waiting poll when one of them is read (measured
-with 4.17.2): such a poll waits so long at first, then twice as long."""
 
 EMPTY_WAIT_S = (0.05, 0.5)
 """A bookie that holds nothing of the ledger cannot be polled: look again after the first, in the end after the second."""
@@ -60,13 +53,12 @@ class LacTail:
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
         self._leader: Leader | None = None
-        self._polls: list[asyncio.Task[None]] = []
+        self._polls: dict[str, Polls] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._rest = Rest(self._loop.time())
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._explicit = False
-        self._told = NO_LAC
-        self._unsure = UNSURE_S
         self._look: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.lac = NO_LAC
@@ -81,7 +73,8 @@ class LacTail:
         self._end_polls()
         striped = self._ledger.metadata.write_quorum < len(ensemble)
         self._leader = None if striped else Leader(self._ledger.best_first(), self._loop.time())
-        self._polls = [asyncio.create_task(self._follow(bookie_id)) for bookie_id in ensemble]
+        self._polls = {bookie_id: Polls(above_own=not striped) for bookie_id in ensemble}
+        self._tasks = [asyncio.create_task(self._follow(bookie_id, polls)) for bookie_id, polls in self._polls.items()]
 
     def confirm(self, lac: int, entry: Entry | None = None) -> None:
         """Take a LAC from wherever it came; a lower one than before is ignored."""
@@ -99,24 +92,24 @@ class LacTail:
             self._look.cancel()
 
     def _end_polls(self) -> None:
-        for task in self._polls:
+        for task in self._tasks:
             task.cancel()
-        self._polls = []
+        self._tasks = []
 
     # Long polls
 
-    async def _follow(self, bookie_id: str) -> None:
+    async def _follow(self, bookie_id: str, polls: Polls) -> None:
         backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]
         primed = False
         while True:
             try:
                 if self._leader is not None and self._leader.bookie != bookie_id:
-                    await self._listen(bookie_id, self._leader)
+                    await self._listen(bookie_id, self._leader, polls)
                 elif not primed:
                     await self._await_entries(bookie_id)
                     primed = True
                 else:
-                    await self._poll(bookie_id)
+                    await self._poll(bookie_id, polls)
                 backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]
             except NoSuchLedgerError:
                 await asyncio.sleep(empty)
@@ -124,15 +117,16 @@ class LacTail:
             except (BookKeeperError, DigestMismatchError) as error:
                 log.info("ledger %d: %s; polling it again in %.1f s", self._ledger.ledger_id, error, backoff)
                 primed = False
+                polls.forget()
                 if self._leader is not None:
                     self._leader.failed(bookie_id, self._ledger.best_first(), self._loop.time())
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, BACKOFF_S[1])
 
     async def _await_entries(self, bookie_id: str) -> None:
-        """Wait until the bookie holds something of the ledger, and learn what it knows.
+        """Wait until the bookie holds something of the ledger, and learn what was confirmed there.
 
-        A poll would be answered at once before that. A bookie that has restarted learns its own LAC again by this.
+        A poll would be answered at once before that. A bookie that has restarted learns its explicit LAC again by this.
         """
         pause = EMPTY_WAIT_S[0]
         found = await self._ledger.read_lac_at(bookie_id)
@@ -141,33 +135,27 @@ class LacTail:
             pause = min(2 * pause, EMPTY_WAIT_S[1])
             found = await self._ledger.read_lac_at(bookie_id)
         self._explicit |= found.explicit
-        self._told = found.lac
         self._heard()
         self.confirm(found.lac)
 
-    async def _poll(self, bookie_id: str) -> None:
+    async def _poll(self, bookie_id: str, polls: Polls) -> None:
         """Wait for the next entry at the leader, or at each bookie where entries are striped."""
-        previous = self.lac
         if self._leader is not None:
             self._leader.settle(self._ledger.best_first, self._loop.time())
-            if not self._explicit:
-                # What the owner has confirmed the bookie learns with the next entry only, and wakes for what is new to it.
-                previous = min(previous, self._told)
-        timeout = POLL_TIMEOUT_S
-        if previous == NO_LAC:
-            timeout, self._unsure = self._unsure, min(2 * self._unsure, POLL_TIMEOUT_S)
-        lac, entry = await self._ledger.long_poll(bookie_id, previous, timeout)
-        self._told = max(self._told, lac)
-        self._heard()
+        previous, wait_s = polls.next(self.lac)
+        lac, entry = await self._ledger.long_poll(bookie_id, previous, wait_s)
+        polls.told(lac)
+        if lac > previous or wait_s == POLL_S[1]:
+            self._heard()
         self.confirm(lac, entry)
         if self._leader is not None:
             self._leader.answered(bookie_id)
 
-    async def _listen(self, bookie_id: str, leader: Leader) -> None:
+    async def _listen(self, bookie_id: str, leader: Leader, polls: Polls) -> None:
         """Hear from a bookie that does not lead that there is more; where the leader has not told so soon after, it leads."""
         await self._at_rest.wait()
         lac, leading = self.lac, leader.bookie
-        more = await self._ledger.await_more(bookie_id, lac, POLL_TIMEOUT_S)
+        more = await self._ledger.await_more(bookie_id, lac, polls.wait(lac))
         leader.answered(bookie_id)
         if not more:
             return
@@ -181,7 +169,7 @@ class LacTail:
     def _heard(self) -> None:
         self._rest.heard(self._loop.time())
         self._at_rest.clear()
-        if self._timer is None and self._polls:  # else it was stopped
+        if self._timer is None and self._tasks:  # else it was stopped
             self._timer = self._loop.call_later(REST_S, self._tick)
 
     def _tick(self) -> None:
@@ -210,11 +198,14 @@ class LacTail:
                 unconfirmed = await self._left_unconfirmed()
             else:
                 found = await self._ledger.peek(lac + 1, self._leader.bookie)
+                polls = self._polls.get(found.bookie_id)
+                if found.entry is not None and polls is not None:
+                    polls.told(found.lac)
                 if found.entry is not None and found.lac > lac:
                     self.confirm(found.lac, found.entry)
                 elif found.entry is not None:
                     unconfirmed = await self._left_unconfirmed()
-                elif lac == self._told > NO_LAC and found.bookie_id == self._leader.bookie:
+                elif found.bookie_id == self._leader.bookie and polls is not None and NO_LAC < lac == polls.lac:
                     self._explicit = True  # the bookie knows that its last entry is confirmed, and no later one says so
         except (BookKeeperError, DigestMismatchError) as error:
             log.info("ledger %d: %s", self._ledger.ledger_id, error)

@@ -1,4 +1,4 @@
-"""The choices of following a LAC, pure: which bookie sends new entries along, and when to look for what no poll has told."""
+"""The choices of following a LAC, pure: how to poll, which bookie sends entries along, when to look for what no poll has told."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+POLL_S: Final = (0.5, 10.0)
+"""A poll for a LAC that was not polled for before waits so long at most; then four times as long, up to the second."""
 
 REST_S: Final = 0.05
 """The LAC is at rest when nothing was heard for so long."""
@@ -21,6 +24,58 @@ EXPLICIT_LAC_WAIT_S: Final = 0.5
 
 PROBE_S: Final = (0.05, 10.0)
 """While an entry is left unconfirmed it is looked again after the first of these, then after twice as long, up to the second."""
+
+
+class Polls:
+    """What to ask one bookie in the next long poll, so that the bookie does not forget it.
+
+    Whenever the LAC that a bookie knows rises, it drops all waiting polls, and answers those only that wait for a lower one
+    (TransientLedgerInfo and Watchable of BookKeeper 4.17; FileInfo does the same). Three kinds of poll are lost that way and wait
+    until their time is up, whatever is written meanwhile:
+
+    - A bookie does not keep in memory the LAC of a ledger that nobody has asked for: it learns it at the first read of an entry
+      (not at READ_LAC), and drops the poll that is waiting for just that LAC. So the first poll does not wait; its answer is the
+      bookie's LAC, which the bookie knows from then on.
+    - The LAC may be known from elsewhere before this bookie knows it. So the bookie is asked for what is above its own.
+    - The bookie tells the waiting polls of a LAC a moment after it answers others with it. A poll that comes in between is lost
+      too, and nobody can know it. So the poll that follows news does not wait long; the next one comes when that moment is over.
+
+    Args:
+        above_own: ask for what is above the bookie's own LAC. Not where each bookie has a part of the entries only: most of what
+            it would send is known from the others already.
+    """
+
+    def __init__(self, *, above_own: bool) -> None:
+        self.lac: int | None = None
+        """The bookie's own LAC as far as it has told; None where it has not."""
+        self._above_own = above_own
+        self._previous: int | None = None
+        self._wait = POLL_S[0]
+
+    def next(self, lac: int) -> tuple[int, float]:
+        """What to ask now: above which LAC, and how long to wait in seconds, 0 for not at all.
+
+        Args:
+            lac: the highest one that is known.
+        """
+        if self.lac is None:
+            return lac, 0.0
+        previous = min(lac, self.lac) if self._above_own else lac
+        return previous, self.wait(previous)
+
+    def wait(self, previous: int) -> float:
+        """How long to wait for a LAC above this one, of which the bookie was or was not asked before."""
+        self._wait = min(4 * self._wait, POLL_S[1]) if previous == self._previous else POLL_S[0]
+        self._previous = previous
+        return self._wait
+
+    def told(self, lac: int) -> None:
+        """The bookie told its LAC, and keeps it in memory."""
+        self.lac = lac if self.lac is None else max(lac, self.lac)
+
+    def forget(self) -> None:
+        """The bookie may have been restarted, and know less than it did."""
+        self.lac = None
 
 
 class Leader:

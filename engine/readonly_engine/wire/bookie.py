@@ -65,12 +65,13 @@ def encode_long_poll(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms:
     """Wait on the bookie until its LAC is above `previous_lac`, then return it with entry previous_lac + 1 if it is there.
 
     Closing the ledger does not end the wait (measured on DbLedgerStorage): watch the ledger's metadata as well.
+    With a timeout of 0 the bookie does not wait at all.
     """
     request = ReadRequest(
         ledger_id=ledger_id,
         entry_id=LAST_ENTRY,
         previous_lac=previous_lac,
-        time_out=timeout_ms,
+        time_out=timeout_ms or None,  # a timer of 0 ms would wait for a tick
         flag=ReadRequest.ENTRY_PIGGYBACK,
     )
     return _frame(READ_ENTRY, txn_id, read_request=request)
