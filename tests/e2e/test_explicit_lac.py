@@ -21,6 +21,13 @@ RULES = [
 FINALIZER_RULE = {"apiGroups": ["pulsar-readonly.io"], "resources": ["readonlybrokerpools"], "verbs": ["patch"]}
 
 
+@pytest.fixture(autouse=True)
+def _let_go(operator, namespace):
+    """A test that fails leaves a pool with a finalizer, and the operator's rights go with the namespace."""
+    yield
+    operator.run("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
 def grant(kubernetes, namespace: str, *rules: dict) -> None:
     """What manifests/explicit-lac grants, in the test's namespace."""
     name = {"name": "explicit-lac", "namespace": namespace}
