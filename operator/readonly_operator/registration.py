@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
-from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.api.reader import ApiSpecError, said
 from readonly_operator.fetch import FetchError, get_json, send
 from readonly_operator.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR
 from readonly_operator.source import STEP_SECONDS, admin_urls
@@ -148,6 +148,8 @@ class ClusterDesk:
         reports: dict[PoolKey, Report] = {}
         looked: dict[PoolKey, tuple[object, float]] = {}
         for body in self._store.pools():
+            if not said(body, "lookup", "clusterName"):
+                continue
             metadata = body["metadata"]
             deleted = metadata.get("deletionTimestamp")
             if deleted and FINALIZER_WRITER not in (metadata.get("finalizers") or ()):

@@ -1,6 +1,11 @@
-"""The error of specs that cannot be used."""
+"""Reading specs: the error of those that cannot be used, and a glance at a field without reading the rest."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ApiSpecError(ValueError):
@@ -8,3 +13,9 @@ class ApiSpecError(ValueError):
 
     The schemas refuse such objects when they are written; this is for objects that were stored under an older schema.
     """
+
+
+def said(body: Mapping[str, Any], group: str, field: str) -> Any:
+    """What an object's spec.GROUP.FIELD says, as it is; None for nothing."""
+    found = (body.get("spec") or {}).get(group)
+    return found.get(field) if isinstance(found, dict) else None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from readonly_operator.access import Accesses
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
-from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.api.pool.explicit_lac import MANAGE
+from readonly_operator.api.reader import ApiSpecError, said
 from readonly_operator.explicit_lac import say
 from readonly_operator.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan
 from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Seen, WorkloadSeen
@@ -121,6 +122,8 @@ class LacDesk:
     def _wishes(self) -> list[Wish]:
         wishes = []
         for body in self._store.pools():
+            if said(body, "explicitLac", "management") != MANAGE:
+                continue  # so of nearly all pools, which need not be read
             if is_paused(body) and "deletionTimestamp" not in body["metadata"]:
                 continue
             try:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
-from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.api.reader import ApiSpecError, said
 from readonly_operator.brokers import is_ready
 from readonly_operator.fetch import FetchError, get_json, send
 from readonly_operator.kinds import POD
@@ -195,7 +195,7 @@ _AGAIN = {True: EVERY_SECONDS, False: RETRY_SECONDS, None: SOON_SECONDS}
 
 
 def _asking(body: dict[str, Any]) -> Pool | None:
-    if is_paused(body) or "deletionTimestamp" in body["metadata"]:
+    if not said(body, "explicitLac", "probeTopic") or is_paused(body) or "deletionTimestamp" in body["metadata"]:
         return None
     try:
         pool = Pool.load(body)

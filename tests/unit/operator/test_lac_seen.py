@@ -7,6 +7,7 @@ import datetime as dt
 
 import pytest
 from readonly_operator.api.pool import Pool
+from readonly_operator.api.reader import said
 from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Note, WorkloadSeen
 from readonly_operator.explicit_lac.wishes import Place, Wish, agree
 
@@ -177,3 +178,11 @@ def test_pools_that_share_brokers_agree_and_the_oldest_one_chooses_the_place(mak
     }
     assert set(conflicts) == {against.pool}
     assert "managed by the older pool team/demo through key PULSAR_PREFIX_lac of ConfigMap c" in conflicts[against.pool]
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [({"a": {"b": 1}}, 1), ({"a": {}}, None), ({"a": None}, None), ({"a": "text"}, None), ({}, None), (None, None)],
+)
+def test_a_glance_at_a_field(spec, found):
+    assert said({"spec": spec}, "a", "b") == found
