@@ -9,7 +9,8 @@ What is held to be a stock broker's promise, for each subscription:
 - Exclusive and Failover: messages are delivered for the first time in the topic's order, whichever consumer gets them, and
   within a session (and consumer epoch) each message is behind the one before;
 - Key_Shared: the messages of a key are delivered for the first time in the topic's order; and a key is with one consumer at
-  a time: nobody else gets one of its messages while a consumer has one that it has neither acked nor given back;
+  a time: nobody else gets one of its messages while a consumer has one that it has neither acked nor given back, and whose
+  broker lives;
 - after a seek all this begins anew, from the message that was sought.
 """
 
@@ -128,6 +129,9 @@ def check(
     for event in sorted(events, key=lambda event: event.at):
         if event.kind is Kind.PUBLISHED and event.text not in names:
             verdict.violations.append(Violation(Fault.NOT_STORED, "", START, event.at, event.text))
+        if event.kind is Kind.KILLED:
+            for judge in judges.values():
+                judge.killed(event.text)
         judge = judges.get(event.subscription)
         if judge is not None:
             judge.take(event)
@@ -146,12 +150,24 @@ class _Judge:
         self._verdict = verdict
         self._counts = verdict.counts[name] = Counter()
         self._seeking = False
+        self._broker_of: dict[str, str] = {}
+        self._cut_off: set[str] = set()
         self._begin(START)
+
+    def killed(self, broker: str) -> None:
+        """A broker died: what its sessions have goes to others, though their clients may notice a moment later."""
+        for session, url in self._broker_of.items():
+            if url == broker:
+                self._pending.pop(session, None)
+                self._ended.add(session)
+                self._cut_off.add(session)
 
     def take(self, event: Event) -> None:
         """The next event."""
         self._counts[event.kind] += max(len(event.ids), 1)
         match event.kind:
+            case Kind.OPENED:
+                self._broker_of[event.session] = event.text
             case Kind.SEEKING:
                 self._seeking = True
             case Kind.SOUGHT:
@@ -228,7 +244,8 @@ class _Judge:
             for other, held in self._pending.items():
                 if other != event.session and any(self._keys[pending] == key for pending in held):
                     self._violated(Fault.KEY_SHARED_OUT, id_, event, f"key {key}, which {other} has")
-            self._pending[event.session].add(id_)
+            if event.session not in self._cut_off:
+                self._pending[event.session].add(id_)
 
     def _first(self, event: Event, id_: Id, key: str) -> None:
         self._counts["first"] += 1

@@ -149,6 +149,22 @@ def test_a_key_with_two_consumers_is_found():
     assert faults("Key_Shared", *steps, *handled("one", 1, 3, 4)) == []
 
 
+@pytest.mark.parametrize(("killed", "found"), [("pulsar://a", []), ("pulsar://b", [(Fault.KEY_SHARED_OUT, 0)])])
+def test_a_consumer_whose_broker_was_killed_has_nothing_although_it_has_not_noticed(killed, found):
+    opened = Event(-1.0, Kind.OPENED, S, "one", text="pulsar://a")
+    death = Event(0.5, Kind.KILLED, text=killed)
+    steps = [
+        delivered("one", 0),
+        *handled("two", 0, 1, 2, 3, 4),
+        delivered("one", 2),
+        acking("one", 0),
+        (Kind.ENDED, "one", ()),
+    ]
+    verdict = check([opened, death, *history(*steps)], {S: Watched("t", "Key_Shared")}, STORED)
+    told = [(one.fault, one.id.entry) for one in verdict.violations if one.fault is Fault.KEY_SHARED_OUT]
+    assert told[:1] == found
+
+
 def test_what_never_came_and_what_was_never_acked_is_found():
     assert faults("Shared", *handled("one", 0, 1, 2), delivered("one", 3)) == [
         (Fault.NOT_ACKED, 3),
