@@ -162,8 +162,8 @@ class LacDesk:
                 made = plan(agreement, seen, self._now())
             if isinstance(made.action, AskHealth):
                 made = plan(agreement, self._with_health(seen, agreement.source), self._now())
-            if made.action is not None:
-                self._do(place, seen, made.action)
+            if made.action is not None and not self._do(place, seen, made.action):
+                made = replace(made, condition=made.condition and say.not_evicted(made.condition))
         except KubeError as error:
             if error.status == FORBIDDEN:
                 return self._refused(agreement), None
@@ -215,7 +215,8 @@ class LacDesk:
                 brokers.append(replace(broker, healthy=False, trouble=f"health check: {error}"))
         return replace(seen, brokers=tuple(brokers))
 
-    def _do(self, place: Place, seen: Seen, action: Action) -> None:
+    def _do(self, place: Place, seen: Seen, action: Action) -> bool:
+        """Whether it was done; an eviction can be refused for now."""
         config = seen.config
         match action:
             case SetValue(interval_ms, note) if config is not None:
@@ -240,6 +241,8 @@ class LacDesk:
             case Evict(pod, uid):
                 allowed = self._kube.evict(place.namespace, pod, uid)
                 logger.info("%s: %s %s", place, pod, "is restarted" if allowed else "may not be evicted now")
+                return allowed
+        return True
 
     def _merge(self, place: Place, config: ConfigSeen, metadata: Manifest, rest: Manifest) -> None:
         patch = {"metadata": {"resourceVersion": config.version, **metadata}, **rest}

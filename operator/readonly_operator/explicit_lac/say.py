@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
@@ -119,6 +120,13 @@ def not_held() -> Condition:
 def rolling(running: str, reason: str) -> Condition:
     """Brokers take the value up."""
     return _false("Rolling", f"{running}; {reason}")
+
+
+def not_evicted(condition: Condition) -> Condition:
+    """A disruption budget holds the next restart up."""
+    return replace(
+        condition, message=f"{condition.message}, as soon as its PodDisruptionBudget allows it: it does not now"
+    )
 
 
 def stopped(place: Place, running: str, reason: str) -> Condition:
