@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import enum
+import logging
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.desired.digest import digest
-from readonly_operator.kinds import Manifest, kind_of
-from readonly_operator.names import ANNOTATION_APPLIED_HASH
+from readonly_operator.kinds import Kind, Manifest, kind_of
+from readonly_operator.names import ANNOTATION_APPLIED_HASH, OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from readonly_operator.kube import Kube
     from readonly_operator.store import Store
 
+logger = logging.getLogger(__name__)
 
 ATOMIC = frozenset({"selector"})
 """Fields that Kubernetes replaces as a whole: one more label in a selector is another selector."""
@@ -45,9 +47,12 @@ class Applier:
     def __init__(self, kube: Kube, store: Store) -> None:
         self._kube = kube
         self._store = store
+        self._tolerated: set[str] = set()
 
     def apply(self, desired: Manifest) -> Result:
         """Make the object what it should be; fields that the operator does not name are left alone.
+
+        In lists that it names, such as ports, containers and environments, there is nothing but what it names.
 
         No request is made when the object that is known has all that is desired, and was applied from the same manifest.
 
@@ -68,10 +73,35 @@ class Applier:
                 "rename or delete it, or give the pool another name"
             )
         after = self._kube.apply(marked)
+        if not covers(after, marked):
+            after = self._trim(kind, after, desired)
         self._store.put(kind, after)
         if before is None:
             return Result.CREATED
         return Result.NOOP if _version(before) == _version(after) else Result.PATCHED
+
+    def _trim(self, kind: Kind, live: Manifest, desired: Manifest) -> Manifest:
+        """Take out of lists what others have put there: server-side apply leaves it, for it is theirs.
+
+        Where somebody puts it back at once, as admission webhooks do, it is left: nobody wins such a fight.
+        """
+        metadata = live["metadata"]
+        spec = trimmed(live.get("spec"), desired.get("spec"))
+        if spec == live.get("spec") or metadata["uid"] in self._tolerated:
+            return live
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": spec}
+        after = self._kube.merge(OPERATOR, kind, metadata["namespace"], metadata["name"], patch)
+        if after is None:
+            return live
+        if trimmed(after.get("spec"), desired.get("spec")) != after.get("spec"):
+            self._tolerated.add(metadata["uid"])
+            logger.warning(
+                "%s %s/%s: somebody adds to it whenever it is written; that is left",
+                kind.kind,
+                metadata["namespace"],
+                metadata["name"],
+            )
+        return after
 
     def prune(
         self, known: Iterable[Manifest], desired: Iterable[Manifest], owner: str
@@ -105,6 +135,21 @@ def covers(live: Any, desired: Any) -> bool:
             and all(covers(one, other) for one, other in zip(live, desired, strict=True))
         )
     return bool(live == desired)
+
+
+def trimmed(live: Any, desired: Any) -> Any:
+    """A live JSON value without the items that others have put into lists which are desired; what is not desired at all stays."""
+    if isinstance(live, dict) and isinstance(desired, dict):
+        return {key: trimmed(value, desired[key]) if key in desired else value for key, value in live.items()}
+    if not isinstance(live, list) or not isinstance(desired, list):
+        return live
+    kept = []
+    for wanted in desired:
+        found = next((one for one in live if covers(trimmed(one, wanted), wanted)), None)
+        if found is None:
+            return live
+        kept.append(trimmed(found, wanted))
+    return kept
 
 
 def _owner(manifest: Manifest) -> str | None:

@@ -111,9 +111,16 @@ def test_what_somebody_changed_by_hand_is_back(operator, namespace, pool, eventu
     wanted = {kind: found(kind) for kind in DRIFT}
     for kind, patch in DRIFT.items():
         operator("patch", kind, CHILD.get(kind, "demo"), "-n", namespace, "--type=merge", "-p", json.dumps(patch))
+    port = {"spec": {"ports": [{"name": "other", "port": 9}]}}  # one more: a strategic merge patch adds it
+    operator("patch", "service", "demo-headless", "-n", namespace, "-p", json.dumps(port))
+    operator("set", "env", "statefulset/demo", "-n", namespace, "MINE=yes")
 
     def back():
         assert {kind: found(kind) for kind in DRIFT} == wanted
+        ports = operator.get("service", "demo-headless", namespace)["spec"]["ports"]
+        assert [port["name"] for port in ports] == ["pulsar", "pulsar-tls", "http"]
+        pod = operator.get("statefulset", "demo", namespace)["spec"]["template"]["spec"]
+        assert "MINE" not in [one["name"] for one in pod["containers"][0]["env"]]
 
     eventually(back)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from readonly_operator.apply import covers
+from readonly_operator.apply import Applier, Result, covers, trimmed
+from readonly_operator.kinds import SERVICE
+from readonly_operator.store import Store
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,81 @@ def test_covers(live, desired):
 )
 def test_does_not_cover(live, desired):
     assert not covers(live, desired)
+
+
+@pytest.mark.parametrize(
+    ("live", "desired", "left"),
+    [
+        (
+            {"ports": [{"port": 9}, {"port": 1, "nodePort": 3}]},
+            {"ports": [{"port": 1}]},
+            {"ports": [{"port": 1, "nodePort": 3}]},
+        ),
+        (
+            {"containers": [{"name": "broker", "env": [{"name": "X"}, {"name": "A"}]}, {"name": "sidecar"}]},
+            {"containers": [{"name": "broker", "env": [{"name": "A"}]}]},
+            {"containers": [{"name": "broker", "env": [{"name": "A"}]}]},
+        ),
+        ({"other": [{"port": 9}], "a": 1}, {"a": 1}, {"other": [{"port": 9}], "a": 1}),
+        ({"ports": [{"port": 9}]}, {"ports": [{"port": 1}]}, {"ports": [{"port": 9}]}),
+        ({"args": ["a", "b"]}, {"args": ["a", "b"]}, {"args": ["a", "b"]}),
+    ],
+)
+def test_what_others_put_into_lists_is_taken_out(live, desired, left):
+    assert trimmed(live, desired) == left
+
+
+class Cluster:
+    """An API server with one Service, to which somebody has added a port; `stubborn` adds it again at every write."""
+
+    def __init__(self, *, stubborn):
+        self.stubborn = stubborn
+        self.version = 1
+        self.ports = [{"port": 9}]
+        self.merged = 0
+
+    def get(self, kind, namespace, name):
+        return self._body()
+
+    def apply(self, manifest):
+        self.annotations = manifest["metadata"]["annotations"]
+        self.ports = [*manifest["spec"]["ports"], *(port for port in self.ports if port["port"] == 9)]
+        return self._body()
+
+    def merge(self, manager, kind, namespace, name, patch):
+        assert patch["metadata"]["resourceVersion"] == str(self.version)
+        self.merged += 1
+        self.version += 1
+        self.ports = [*patch["spec"]["ports"], *([{"port": 9}] if self.stubborn else [])]
+        return self._body()
+
+    def _body(self):
+        metadata = {"name": "demo", "namespace": "team", "uid": "u", "resourceVersion": str(self.version)}
+        metadata |= {"annotations": getattr(self, "annotations", {}), "labels": {"pulsar-readonly.io/pool": "demo"}}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": list(self.ports)}}
+
+
+WANTED = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "demo", "namespace": "team"},
+    "spec": {"ports": [{"port": 1}]},
+}
+
+
+def test_a_port_that_somebody_has_added_is_taken_out_once():
+    cluster, store = Cluster(stubborn=False), Store()
+    applier = Applier(cluster, store)
+    assert applier.apply(WANTED) is Result.PATCHED
+    assert cluster.ports == [{"port": 1}]
+    assert store.get(SERVICE, "team", "demo")["spec"]["ports"] == [{"port": 1}]
+    assert applier.apply(WANTED) is Result.NOOP
+    assert cluster.merged == 1
+
+
+def test_who_adds_it_again_at_every_write_is_left_alone():
+    cluster = Cluster(stubborn=True)
+    applier = Applier(cluster, Store())
+    for _ in range(3):
+        applier.apply(WANTED)
+    assert cluster.merged == 1
