@@ -1,13 +1,14 @@
 """Where brokers are: labels of their nodes, written on their pods, where a volume shows them to the brokers.
 
 Kubernetes copies zone and region of a node to its pods since 1.35; before that, and for other labels, the node is asked.
-A node's labels are read once: it does not move.
+Labels of a node are kept for a while: it hardly moves.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from readonly_operator.kinds import NODE, POD, Manifest
@@ -15,15 +16,15 @@ from readonly_operator.kube import KubeError
 from readonly_operator.names import ANNOTATION_LOCALITY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from readonly_operator.kube import Kube
     from readonly_operator.store import Store
 
 logger = logging.getLogger(__name__)
 
-MOST_NODES = 10_000
-"""Nodes whose labels are remembered; with more, they are forgotten and read again."""
+KEPT_SECONDS = 600.0
+"""How long labels of a node are remembered, also that they cannot be read."""
 
 
 def place(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]) -> str:
@@ -44,13 +45,15 @@ class Places:
     Args:
         kube: the API server.
         store: what is known of it; annotated pods are noted there.
+        clock: seconds, monotonic.
     """
 
-    def __init__(self, kube: Kube, store: Store) -> None:
+    def __init__(self, kube: Kube, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._kube = kube
         self._store = store
+        self._clock = clock
         self._lock = threading.Lock()
-        self._nodes: dict[str, dict[str, str]] = {}
+        self._nodes: dict[str, tuple[float, dict[str, str]]] = {}
         self._complained = False
 
     def note(self, pods: Sequence[Manifest], labels: Sequence[str]) -> None:
@@ -72,9 +75,11 @@ class Places:
                     self._store.put(POD, after)
 
     def _labels_of(self, name: str) -> dict[str, str]:
+        now = self._clock()
         with self._lock:
+            self._nodes = {node: known for node, known in self._nodes.items() if now - known[0] < KEPT_SECONDS}
             if name in self._nodes:
-                return self._nodes[name]
+                return self._nodes[name][1]
         try:
             node = self._kube.get(NODE, "", name)
         except KubeError as error:
@@ -82,9 +87,7 @@ class Places:
                 self._complained = True
                 logger.warning("where brokers are stays unknown to them: %s", error)
             node = None
-        labels = ((node or {}).get("metadata") or {}).get("labels") or {}
+        labels: dict[str, str] = ((node or {}).get("metadata") or {}).get("labels") or {}
         with self._lock:
-            if len(self._nodes) >= MOST_NODES:
-                self._nodes.clear()
-            self._nodes[name] = labels
-        return dict(labels)
+            self._nodes[name] = now, labels
+        return labels

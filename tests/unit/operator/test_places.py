@@ -7,7 +7,7 @@ import logging
 import pytest
 from readonly_operator.kinds import NODE
 from readonly_operator.kube import KubeError
-from readonly_operator.places import Places, place
+from readonly_operator.places import KEPT_SECONDS, Places, place
 from readonly_operator.store import Store
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -83,3 +83,16 @@ def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):
     assert kube.asked == [(NODE, "node1")]
     assert kube.annotated == []
     assert len(caplog.records) == 1
+
+
+def test_a_node_is_asked_again_after_a_while():
+    kube, now = Recording({}), [0.0]
+    places = Places(kube, Store(), lambda: now[0])
+    places.note([pod("demo-0")], [ZONE])
+    kube.labels = {ZONE: "a"}
+    places.note([pod("demo-0")], [ZONE])
+    assert kube.annotated == []
+    now[0] = KEPT_SECONDS
+    places.note([pod("demo-0")], [ZONE])
+    assert kube.annotated == [("demo-0", {"pulsar-readonly.io/locality": "/a"})]
+    assert len(kube.asked) == 2
