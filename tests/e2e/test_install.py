@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 FIRST_PORT = 23780
 CRDS = {path.stem: path for path in (ROOT / "crds").glob("readonly*.yaml")}
 NAMED = [f"{name}.pulsar-readonly.io" for name in sorted(CRDS)]
+EVERYTHING = {
+    "replicas": 3,
+    "image": {"repository": "images.example.org/operator", "digest": "sha256:" + "0" * 64, "pullPolicy": "Always"},
+    "engineImage": "images.example.org/engine:1",
+    "imagePullSecrets": ["pull"],
+    "serviceAccount": {"name": "mine", "annotations": {"example.org/role": "x"}},
+    "namespaces": ["default"],
+    "explicitLac": {
+        "writers": [{"namespace": "default", "configMap": "pulsar-broker", "statefulSet": "pulsar-broker"}]
+    },
+    "finalizer": True,
+    "log": {"format": "text", "level": "debug"},
+    "settings": {"clusterDomain": "k8s.example.org", "resyncSeconds": 300, "workers": 8},
+    "podLabels": {"team": "platform"},
+    "podAnnotations": {"example.org/x": "y"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "priorityClassName": "high",
+    "monitoring": {"dashboard": {"enabled": True}},
+}
+"""Every value of the chart that needs no other kinds."""
 OURS = ("-l", "app.kubernetes.io/part-of=pulsar-readonly")
 
 
@@ -55,12 +77,17 @@ def check_examples(kubernetes: Kubernetes) -> None:
         assert f"  {field}\t" in explained, explained
 
 
-def test_by_helm(fresh):
+def test_by_helm(fresh, tmp_path):
     said = helm(fresh, "install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace")
     assert f"kubectl rollout status deployment/pulsar-readonly-operator -n {SYSTEM}" in said
     assert set(definitions(fresh)) == set(NAMED)
     check_examples(fresh)
-    said = helm(fresh, "upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--set", "log.level=debug")
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps(EVERYTHING))
+    said = helm(fresh, "upgrade", RELEASE, str(CHART), "--namespace", SYSTEM, "--values", str(values))
+    pod = fresh.get("deployment", "pulsar-readonly-operator", SYSTEM)["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["priorityClassName"]) == ("mine", "high")
+    assert fresh("get", "clusterroles", *OURS, "-o", "name") == "", "rights in one namespace only"
     assert "kubectl apply --server-side --force-conflicts -f" in said
     helm(fresh, "uninstall", RELEASE, "--namespace", SYSTEM)
     assert set(definitions(fresh)) == set(NAMED), "pools must survive an uninstall"

@@ -29,6 +29,9 @@ machine was idle, requests and memory do not depend on it.
 
 The most memory that the operator ever had: {peak:.0f} MiB. While nothing changed it made {idle:.1f} requests a minute{besides}.
 
+`make scale SCALE_OPTIONS=--together` has all topics in one namespace of Pulsar, where every tenth binding is an expression:
+the most that bindings can have to do with each other. `--pools 1 --namespaces 1 --bindings 1000` has all of them in one pool.
+
 * Settled: the status of every object is of its current spec. After a restart: every pool was looked at, and none waits.
 * A watch is renewed every two minutes; a list of each kind every ten minutes repairs what a missed event left behind.
 * A new pool costs a request to look and one to apply for each of its objects, and a status. A binding that is made or changed
