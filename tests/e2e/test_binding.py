@@ -82,7 +82,12 @@ def test_running_brokers_take_bindings_up_within_5_seconds(running, namespace, b
     assert [pod["status"]["containerStatuses"][0]["restartCount"] for pod in after] == [0, 0]
     running.expect("rotb", "logs", namespace, {"Ready": ("True", "Held"), "Progressing": ("False", "Settled")})
     status = running.get("rotb", "logs", namespace)["status"]
-    assert (status["brokers"], status["holdingBrokers"]) == (2, 2)
+    assert (status["brokers"], status["holdingBrokers"], status["servingBrokers"]) == (2, 2, 2)
+
+    def counted():
+        assert running.get("rotb", "logs", namespace)["status"]["matchedTopics"] == 0, "there is no such topic"
+
+    eventually(counted)
     revision = running.get("robp", "demo", namespace)["status"]["lookupRevision"]
     assert revision == running.broker("demo-0", namespace, "/bindings")["revision"]
 

@@ -32,9 +32,7 @@ def told(kubernetes, namespace: str, name: str) -> set[str]:
 def test_what_is_paused_is_left_alone(operator, namespace, pool, eventually):
     operator.apply(pool(replicas=0))
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero"), "Paused": ("False", "NotPaused")})
-    eventually(
-        lambda: kstatus(operator, namespace)["ReadOnlyBrokerPool/demo"] == "Current" or pytest.fail("not Current")
-    )
+    assert kstatus(operator, namespace)["ReadOnlyBrokerPool/demo"] == "Current"
     operator("annotate", "robp/demo", "-n", namespace, f"{PAUSED}=true")
     operator.expect("robp", "demo", namespace, {"Paused": ("True", "Paused"), "Ready": ("True", "ScaledToZero")})
     operator("delete", "service/demo", "-n", namespace)
@@ -80,7 +78,11 @@ def test_of_two_bindings_that_claim_a_topic_for_different_pools_the_older_wins(
         "ReadOnlyTopicBinding/a": "InProgress",
         "ReadOnlyTopicBinding/b": "Failed",
     }
-    eventually(lambda: "Conflict" in told(operator, namespace, "b") or pytest.fail("not told"))
+
+    def refusal_told():
+        assert "Conflict" in told(operator, namespace, "b")
+
+    eventually(refusal_told)
     operator("delete", "rotb/a", "-n", namespace)
     operator.expect("rotb", "b", namespace, {"Ready": ("False", "NoBrokers")})
     status = operator.get("rotb", "b", namespace)["status"]
