@@ -41,6 +41,7 @@ FIRST_LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 30.0
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 60.0
+STOP_SECONDS = 5.0
 STUCK_SECONDS = 300.0
 """A reconcile that takes longer is stuck, and the process not alive: each of its steps has a much shorter deadline."""
 
@@ -119,14 +120,15 @@ class Controller:
         self._writer.start()
 
     def stop(self) -> None:
-        """Let the workers finish what they do."""
+        """Let the workers finish what they do, for a while: another process may wait for the Lease."""
         self._stopped.set()
         self._queue.close()
         self._sources.stop()
         self._writer.stop()
         self._brokers.close()
+        deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
 
     def observe(self, kind: Kind, event: str | None, body: Manifest) -> None:
         """Take note of a watch event.
