@@ -194,7 +194,18 @@ def test_writable_brokers_are_rolled_once_and_one_by_one(operator, namespace, po
     first = brokers()
     assert (len(first), intervals()) == (2, [0, 0])
     lac = {"management": "Manage", "interval": "200ms", "target": TARGET, "onDeletion": "Restore"}
+    budget = {"maxUnavailable": 0, "selector": {"matchLabels": {"component": "broker"}}}
+    metadata = {"name": "pulsar-broker", "namespace": namespace}
+    operator.apply({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": budget})
     operator.apply(pool(replicas=0, source=own_writer, explicitLac=lac))
+
+    def held_up():
+        condition = operator.condition("robp", "demo", namespace, "ExplicitLac")
+        assert (condition["reason"], "PodDisruptionBudget" in condition["message"]) == ("Rolling", True), condition
+
+    eventually(held_up, 120)
+    assert (data(operator, namespace)[0], brokers()) == ("200", first)
+    operator("delete", "pdb/pulsar-broker", "-n", namespace)
 
     def one_is_replaced():
         assert brokers()["pulsar-broker-1"] != first["pulsar-broker-1"]
