@@ -36,7 +36,8 @@ def test_a_process_is_started_once_and_replaced_when_its_arguments_change(proces
 
     assert ensure("300")
     first = processes.pid("sleeper")
-    assert Path(f"/proc/{first}/cmdline").read_text() == "sleep\x00300\x00"
+    command = Path(f"/proc/{first}/cmdline")  # of the wrapper, until its child has become the program
+    wait_until(lambda: command.read_text() == "sleep\x00300\x00", 10, "the program runs")
     assert not ensure("300")
     assert processes.pid("sleeper") == first
     assert ensure("301")
