@@ -114,6 +114,20 @@ def unload_reader(s: Session) -> Any:
 
 
 @theme
+def unload_reader_partitions(s: Session) -> Any:
+    """Unloaded under a reader of a partitioned topic, with batches half read."""
+    client, topic = s.client(), s.topic(partitions=3)
+    client.producer(topic).send_all(numbers(60), lambda value: {"key": value})
+    reader = client.reader(topic)
+    values = reader.values(20)
+    for partition in range(3):
+        s.admin.unload(f"{topic}-partition-{partition}")
+    values += reader.values(40)
+    s.equal(sorted(values, key=int), numbers(60), "what is read")
+    return sorted(values, key=int)
+
+
+@theme
 def unload_seek(s: Session) -> Any:
     """Unloaded, then a seek to an id of before."""
     client, topic = s.client(), s.topic()

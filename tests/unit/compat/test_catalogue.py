@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from devstack.clients import CLIENTS
 from tests.compat.differences import ANY, QUIRKS, REASONS, quirk, reason
 from tests.compat.scenarios.catalogue import SCENARIOS
+
+if TYPE_CHECKING:
+    import pytest
 
 NAMES = {scenario.name for scenario in SCENARIOS}
 CLIENT_NAMES = {str(client) for client in CLIENTS} | {client.language for client in CLIENTS}
@@ -29,7 +33,8 @@ def test_reasons_are_of_scenarios_and_clients_that_are_there() -> None:
     assert {client for _, client in [*REASONS, *QUIRKS]} <= CLIENT_NAMES | {ANY}
 
 
-def test_a_reason_is_of_a_release_of_all_releases_or_of_all_clients() -> None:
+def test_a_reason_is_of_a_release_of_all_releases_or_of_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REASONS, ("commit", "go"), "Go is like that.")
     assert reason("commit", "go-0.19.0")
     assert not reason("commit", "java-4.0.0")
     assert reason("owner_dispatch_stats", "python-3.5.0")

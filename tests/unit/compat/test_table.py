@@ -8,6 +8,7 @@ import pytest
 
 from tests.compat import table
 from tests.compat.cells import Cell, Matrix, Notes, Verdict
+from tests.compat.differences import REASONS
 from tests.compat.registry import Scenario
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from tests.compat.session import Session
 
 CLIENTS = ("java-4.0.0", "go-0.14.0")
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference that has a reason, with one client."""
+    monkeypatch.setitem(REASONS, ("commit", "go"), "Go is like that.")
 
 
 def _nothing(_: Session) -> Any:
@@ -50,7 +57,7 @@ def test_the_note_of_a_row_says_why() -> None:
     lines = table.table(_matrix(commit=(EQUAL, DIFFERENT), seek_id=(EQUAL, Cell(Verdict.QUIRK))))
     assert "| The row commit [1] | = | **≠** |" in lines
     assert "| The row seek_id [2] | = | (=) |" in lines
-    assert lines[-2].startswith("1. Go's client does not write a transaction's id")
+    assert lines[-2].startswith("1. Go is like that.")
     assert lines[-1].startswith("2. Go's older client")
 
 
