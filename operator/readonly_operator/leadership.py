@@ -119,14 +119,26 @@ class Leadership:
     def _renew(self) -> None:
         while not self._stopped.wait(self._terms.retry_seconds):
             self._try()
+            if self._is_lost():
+                return
 
     def _watch(self) -> None:
         """Apart from renewing, which may hang in a request."""
         while not self._stopped.wait(max(0.0, self._election.left_seconds(time.monotonic()))):
-            if self._election.left_seconds(time.monotonic()) <= 0:
-                logger.error("Lease %s/%s is lost: another process may act now", self._namespace, self._name)
-                self._lost()
+            if self._is_lost():
                 return
+
+    def _is_lost(self) -> bool:
+        if self._election.left_seconds(time.monotonic()) > 0:
+            return False
+        logger.error(
+            "Lease %s/%s is lost: another process may act now (holder: %s)",
+            self._namespace,
+            self._name,
+            self._election.holder or "nobody",
+        )
+        self._lost()
+        return True
 
 
 @contextmanager

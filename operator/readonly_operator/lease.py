@@ -62,8 +62,8 @@ class Election:
 
     @property
     def holds(self) -> bool:
-        """Whether this process had it when it last looked."""
-        return self._renewed_at is not None
+        """Whether this process had it when it last looked; where it is gone, nobody else has it yet."""
+        return self._renewed_at is not None and self.holder in {"", self._terms.identity}
 
     def saw(self, spec: Mapping[str, Any], now: float) -> None:
         """Take note of the Lease as it is; empty where there is none."""
@@ -82,7 +82,9 @@ class Election:
 
     def left_seconds(self, now: float) -> float:
         """How long this process may go on without renewing; 0 or less when it has lost the Lease."""
-        return 0.0 if self._renewed_at is None else self._renewed_at + self._terms.deadline_seconds - now
+        if self._renewed_at is None or not self.holds:
+            return 0.0
+        return self._renewed_at + self._terms.deadline_seconds - now
 
     def spec(self, when: dt.datetime) -> dict[str, Any]:
         """The Lease's spec with which this process takes or renews it."""

@@ -43,6 +43,7 @@ def test_who_waits_too_long_to_renew_has_lost_it_before_another_may_take_it():
     election = seen({})
     assert election.left_seconds(100.0) <= 0
     assert not election.holds
+    election.saw(election.spec(NOON), 100.0)
     election.taken(100.0)
     assert election.holds
     assert election.left_seconds(109.0) == pytest.approx(1.0)
@@ -70,6 +71,18 @@ def test_what_is_written():
 def test_a_lease_that_is_given_back_can_be_taken_at_once():
     given_back = seen(seen({}).spec(NOON)).released(NOON)
     assert seen(given_back, terms=Terms("you", 15)).may_take(100.0)
+
+
+def test_who_sees_another_in_its_place_has_lost_it_and_has_nothing_to_give_back():
+    election = seen({})
+    election.saw(election.spec(NOON), 100.0)
+    election.taken(100.0)
+    assert election.left_seconds(101.0) > 0
+    election.saw({"holderIdentity": "other", "leaseDurationSeconds": 15}, 101.0)
+    assert not election.holds
+    assert election.left_seconds(101.0) <= 0
+    election.saw({}, 101.0)
+    assert election.left_seconds(101.0) > 0, "nobody else has it, and it is taken again at the next renewal"
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0.1, 20.0)), max_size=40), st.integers(3, 30))
