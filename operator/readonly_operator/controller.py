@@ -157,8 +157,9 @@ class Controller:
         self._store.lack(lacking)
         for kind in WATCHED:
             namespaces = () if kind in lacking else self._namespaces()
+            began = self._store.moment()
             bodies = [body for namespace in namespaces for body in self._kube.list(kind, namespace)]
-            touched |= self._store.replace(kind, bodies, self._settings.namespaces)
+            touched |= self._store.replace(kind, bodies, self._settings.namespaces, began)
         self._sources.keep(self._named_sources())
         for key in touched:
             self._queue.add(key)

@@ -41,6 +41,8 @@ class Store:
         self._objects: dict[tuple[Kind, PoolKey], dict[str, Manifest]] = {}
         self._where: dict[tuple[Kind, str, str], PoolKey] = {}
         self._deleted: dict[str, float] = {}
+        self._puts = 0
+        self._put_at: dict[tuple[Kind, str, str], int] = {}
         self._lacking: frozenset[Kind] = frozenset()
         self._territory = Territory()
 
@@ -67,8 +69,19 @@ class Store:
                 return set()
             return self._drop(kind, metadata["namespace"], metadata["name"])
 
-    def replace(self, kind: Kind, bodies: Iterable[Manifest], namespaces: tuple[str, ...]) -> set[PoolKey]:
+    def moment(self) -> int:
+        """Now, for `replace`: to be asked for before a list is."""
+        with self._lock:
+            return self._puts
+
+    def replace(self, kind: Kind, bodies: Iterable[Manifest], namespaces: tuple[str, ...], began: int) -> set[PoolKey]:
         """Take note of all objects of a kind in these namespaces (empty: in all of them): others are gone.
+
+        Args:
+            kind: of the objects.
+            bodies: the list.
+            namespaces: which ones were listed.
+            began: the moment before the list was asked for; what became known later may be newer than the list, and stays.
 
         Returns:
             The pools of all of them, and of those that are gone.
@@ -87,7 +100,10 @@ class Store:
             gone = [
                 (namespace, name)
                 for known, namespace, name in self._where
-                if known == kind and (not namespaces or namespace in namespaces) and (namespace, name) not in listed
+                if known == kind
+                and (not namespaces or namespace in namespaces)
+                and (namespace, name) not in listed
+                and self._put_at[known, namespace, name] <= began
             ]
             for namespace, name in gone:
                 touched |= self._drop(kind, namespace, name)
@@ -165,6 +181,8 @@ class Store:
         kept = {**body, "metadata": {field: value for field, value in metadata.items() if field != "managedFields"}}
         self._objects.setdefault((kind, key), {})[name] = kept
         self._where[kind, namespace, name] = key
+        self._puts += 1
+        self._put_at[kind, namespace, name] = self._puts
         if kind in {BINDING, POOL} and (known is None or _wish(known) != _wish(kept)):
             touched |= self._concerned(kind, key, name)
             if kind == BINDING:
@@ -175,7 +193,7 @@ class Store:
     def _drop(self, kind: Kind, namespace: str, name: str) -> set[PoolKey]:
         key = self._where[kind, namespace, name]
         touched = self._concerned(kind, key, name) | {key}
-        del self._where[kind, namespace, name]
+        del self._where[kind, namespace, name], self._put_at[kind, namespace, name]
         if kind == BINDING:
             self._territory.drop((namespace, name))
         bodies = self._objects[kind, key]

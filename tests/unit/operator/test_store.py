@@ -74,13 +74,22 @@ def test_a_new_object_of_the_same_name_is_another_one(store, pool_body):
 def test_a_list_drops_what_is_gone_and_touches_what_is_there(store, pool_body):
     store.put(POOL, pool_body("demo"))
     store.put(POOL, pool_body("other"))
-    assert store.replace(POOL, [pool_body("demo")], ()) == {DEMO, OTHER}
+    assert store.replace(POOL, [pool_body("demo")], (), store.moment()) == {DEMO, OTHER}
     assert store.get(POOL, "team", "other") is None
+
+
+def test_what_came_while_a_list_was_made_is_not_gone(store, pool_body):
+    store.put(POOL, pool_body("demo"))
+    began = store.moment()
+    store.put(POOL, pool_body("late"))
+    assert store.replace(POOL, [], (), began) == {DEMO}
+    assert store.get(POOL, "team", "late") is not None, "the list is older, and no event will tell of it again"
+    assert store.replace(POOL, [], (), store.moment()) == {PoolKey("team", "late")}
 
 
 def test_a_list_of_some_namespaces_leaves_the_others_alone(store, pool_body):
     store.put(POOL, pool_body("demo"))
-    assert store.replace(POOL, [], ("elsewhere",)) == set()
+    assert store.replace(POOL, [], ("elsewhere",), store.moment()) == set()
     assert store.get(POOL, "team", "demo") is not None
 
 
