@@ -36,9 +36,12 @@ class CursorCopy:
         for lower, upper in ranges:
             self._acked.add_range(max(lower, self.mark_delete), upper)
         self._advance()
+        self._unacked = {
+            batch: bits for batch, bits in self._unacked.items() if batch > self.mark_delete and batch not in self._acked
+        }
 
     def load_batches(self, batches: Iterable[tuple[Position, int]]) -> None:
-        """Take what the owner had stored of batches that are acked in part: the bits of the messages that are not."""
+        """Take what others know of batches that are acked in part: the bits of the messages that are not."""
         for position, unacked in batches:
             if unacked and not self.is_acked(position):
                 self._unacked[position] = unacked & self._unacked.get(position, unacked)

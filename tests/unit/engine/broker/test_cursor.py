@@ -42,6 +42,15 @@ def test_what_the_owner_has_acked_since_it_said_where_the_cursor_stands_is_taken
     assert cursor.mark_delete == (1, 3), "an older answer"
 
 
+def test_batches_that_the_owner_has_as_acked_are_acked_in_part_no_more(topic):
+    for _ in range(6):
+        topic.write(4)
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.load_batches([(Position(1, entry), 0b0011) for entry in (1, 3, 5)])
+    cursor.load_holes([(EARLIEST, Position(1, 1)), (Position(1, 2), Position(1, 3))])
+    assert cursor.batches == [(Position(1, 5), 0b0011)]
+
+
 def test_the_owners_holes_are_taken_and_those_it_has_passed_are_not(topic):
     for _ in range(6):
         topic.write()
