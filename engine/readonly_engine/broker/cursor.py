@@ -37,7 +37,9 @@ class CursorCopy:
             self._acked.add_range(max(lower, self.mark_delete), upper)
         self._advance()
         self._unacked = {
-            batch: bits for batch, bits in self._unacked.items() if batch > self.mark_delete and batch not in self._acked
+            batch: bits
+            for batch, bits in self._unacked.items()
+            if batch > self.mark_delete and batch not in self._acked
         }
 
     def load_batches(self, batches: Iterable[tuple[Position, int]]) -> None:

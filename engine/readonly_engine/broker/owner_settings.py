@@ -97,7 +97,7 @@ class OwnerSettings:
         """Whether messages may be kept back at the owner: also where its brokers do not say whether they have transactions.
 
         Args:
-            fresh_s: a configuration that was asked for so many seconds ago is new enough.
+            fresh_s: an answer that came so many seconds ago is new enough.
         """
         configuration = await self._asked_configuration(fresh_s)
         return configuration is None or transactions_of(configuration)
@@ -107,14 +107,14 @@ class OwnerSettings:
 
     async def _asked_configuration(self, fresh_s: float) -> dict[str, Any] | None:
         """The brokers' configuration, or what was known of it last; None for nothing."""
+        time = asyncio.get_running_loop().time
         async with self._asking:
-            now = asyncio.get_running_loop().time()
-            if now - self._asked_at >= fresh_s:
+            if time() - self._asked_at >= fresh_s:
                 try:
                     self._configuration = await self._admin.configuration()
                 except RelayError as error:
                     log.info("the configuration of the writable brokers is not known: %s", error)
-                self._asked_at = now
+                self._asked_at = time()  # now: else all who waited for an answer that took long would ask again in turn
         return self._configuration
 
     async def _policy(self, topic: TopicName, name: str) -> Any:

@@ -66,6 +66,31 @@ def test_messages_may_be_kept_back_where_brokers_say_so_or_nothing_at_all():
     asyncio.run(run())
 
 
+def test_those_who_wait_for_brokers_that_do_not_answer_do_not_ask_one_after_the_other():
+    async def run():
+        loop = asyncio.get_running_loop()
+        passed = asked = 0
+        real = loop.time
+
+        class Brokers:
+            async def configuration(self):
+                nonlocal passed, asked
+                asked += 1
+                await asyncio.sleep(0)
+                passed += 10
+                raise OwnerUnavailableError("no answer in time")
+
+        loop.time = lambda: real() + passed
+        settings = OwnerSettings(Brokers())
+        assert all(await asyncio.gather(*(settings.transactions(5) for _ in range(3))))
+        assert asked == 1
+        passed += 5
+        await settings.transactions(5)
+        assert asked == 2
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("kind", "dispatcher"),
     [
