@@ -41,6 +41,8 @@ FIRST_LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 30.0
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 60.0
+RELIST_SECONDS = 5.0
+"""So long after the watches have begun anew everything is listed: they do not tell what was deleted in between."""
 STOP_SECONDS = 5.0
 STUCK_SECONDS = 300.0
 """A reconcile that takes longer is stuck, and the process not alive: each of its steps has a much shorter deadline."""
@@ -90,6 +92,7 @@ class Controller:
             now=_now,
         )
         self._stopped = threading.Event()
+        self._rewatched = threading.Event()
         self._delays: dict[PoolKey, float] = {}
         self._started: dict[str, float] = {}
         self._threads: list[threading.Thread] = []
@@ -122,6 +125,7 @@ class Controller:
     def stop(self) -> None:
         """Let the workers finish what they do, for a while: another process may wait for the Lease."""
         self._stopped.set()
+        self._rewatched.set()
         self._queue.close()
         self._sources.stop()
         self._writer.stop()
@@ -135,9 +139,11 @@ class Controller:
 
         Args:
             kind: of the object.
-            event: ADDED, MODIFIED, DELETED; None for an object that was there before.
+            event: ADDED, MODIFIED, DELETED; None for an object that was there before, when a watch begins.
             body: the object.
         """
+        if event is None:
+            self._rewatched.set()
         if event == "DELETED":
             touched = self._store.remove(kind, body)
             if kind == POD:
@@ -212,7 +218,11 @@ class Controller:
         self._queue.add(key, delay * random.uniform(0.9, 1.1))  # noqa: S311 (jitter, no secret)
 
     def _resync_now_and_then(self) -> None:
-        while not self._stopped.wait(self._settings.resync_seconds * random.uniform(0.8, 1.2)):  # noqa: S311 (jitter, no secret)
+        while not self._stopped.is_set():
+            if self._rewatched.wait(self._settings.resync_seconds * random.uniform(0.8, 1.2)):  # noqa: S311 (jitter, no secret)
+                if self._stopped.wait(RELIST_SECONDS):
+                    return
+                self._rewatched.clear()
             try:
                 self.resync()
             except Exception:

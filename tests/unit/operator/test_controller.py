@@ -1,0 +1,58 @@
+"""What the controller does about events, on an API server that has nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from readonly_operator import controller
+from readonly_operator.controller import Controller
+from readonly_operator.kinds import CONFIG_MAP, POD
+from readonly_operator.names import LABEL_POOL
+from readonly_operator.settings import Settings
+
+WAIT_SECONDS = 30.0
+
+
+class Nothing:
+    """An API server without objects, that tells when everything was listed once more."""
+
+    def __init__(self):
+        self.lists = 0
+        self.listed = threading.Event()
+
+    def list(self, kind, namespace):
+        if kind == POD:
+            self.lists += 1
+            self.listed.set()
+        return []
+
+    def get(self, kind, namespace, name):
+        return None
+
+
+@pytest.fixture
+def kube():
+    return Nothing()
+
+
+@pytest.fixture
+def running(kube, monkeypatch):
+    monkeypatch.setattr(controller, "RELIST_SECONDS", 0.01)
+    made = Controller(kube, Settings(engine_image="engine"))
+    made.start()
+    yield made
+    made.stop()
+
+
+def body(name):
+    metadata = {"name": name, "namespace": "team", "uid": name, "resourceVersion": "1", "labels": {LABEL_POOL: "demo"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def test_a_watch_that_begins_anew_makes_everything_be_listed(kube, running):
+    kube.listed.clear()
+    running.observe(CONFIG_MAP, "ADDED", body("one"))
+    assert not kube.listed.is_set()
+    running.observe(CONFIG_MAP, None, body("two"))
+    assert kube.listed.wait(WAIT_SECONDS), "what was deleted while nobody watched is known by a list only"
