@@ -93,6 +93,7 @@ class BatchMemory:
         self._store = store
         self._folder = f"{folder}/batches"
         self._swept = 0.0
+        self._sweeping: asyncio.Task[None] | None = None
 
     def keep(
         self, topic: TopicName, subscription: str, batches: Iterable[tuple[Position, int]], last: RelayedConsumer
@@ -125,6 +126,11 @@ class BatchMemory:
             log.info("%s, %s: batches that were acked in part come again as a whole: %s", topic, subscription, error)
         return []
 
+    def close(self) -> None:
+        """Remove nothing more."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+
     async def _keep(
         self, topic: TopicName, subscription: str, batches: list[tuple[Position, int]], last: RelayedConsumer
     ) -> None:
@@ -138,24 +144,29 @@ class BatchMemory:
                     raise OwnerUnavailableError("the consumer was closed at the owner")
                 left = LeftBatches(version, time.time(), batches)
                 await self._store.put(self._path(topic, subscription), encode_left(left))
-                await self._sweep(left.at)
+            self._sweep_now_and_then(left.at)
         except (RelayError, MetadataError, TimeoutError) as error:
             reason = error or "no answer in time"
             log.info(
                 "%s, %s: batches that are acked in part will come again as a whole: %s", topic, subscription, reason
             )
 
+    def _sweep_now_and_then(self, now: float) -> None:
+        """Remove what is outdated, beside: there may be many nodes, and no consumer waits for it."""
+        if now - self._swept >= OUTDATED_S and (self._sweeping is None or self._sweeping.done()):
+            self._swept = now
+            self._sweeping = asyncio.create_task(self._sweep(now))
+
     async def _sweep(self, now: float) -> None:
-        """Remove what is outdated, now and then."""
-        if now - self._swept < OUTDATED_S:
-            return
-        self._swept = now
-        for name in await self._store.children(self._folder) or ():
-            path = f"{self._folder}/{name}"
-            node = await self._store.get(path)
-            left = None if node is None else decode_left(node.value)
-            if left is None or now - left.at > OUTDATED_S:
-                await self._store.remove(path)
+        try:
+            for name in await self._store.children(self._folder) or ():
+                path = f"{self._folder}/{name}"
+                node = await self._store.get(path)
+                left = None if node is None else decode_left(node.value)
+                if left is None or now - left.at > OUTDATED_S:
+                    await self._store.remove(path)
+        except MetadataError as error:
+            log.info("what consumers have left of batches long ago cannot be removed now: %s", error)
 
     def _path(self, topic: TopicName, subscription: str) -> str:
         return f"{self._folder}/{quote(str(topic), safe='')}:{quote(subscription, safe='')}"

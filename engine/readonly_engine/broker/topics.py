@@ -264,6 +264,8 @@ class ServedTopics:
         """Close everything."""
         self.passing.close()
         self._cursor_watch.close()
+        if self._batches is not None:
+            self._batches.close()
         for _, served in self.all:
             for subscription in served.subscriptions.values():
                 subscription.close()

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.batch_memory import MOST_BYTES, LeftBatches, decode_left, encode_left
+from readonly_engine.broker.batch_memory import MOST_BYTES, BatchMemory, LeftBatches, decode_left, encode_left
+from readonly_engine.metadata.store import Versioned
+from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import Position
+
+if TYPE_CHECKING:
+    from readonly_engine.metadata.store import MetadataStore
+    from readonly_engine.relay.admin import AdminClient
+    from readonly_engine.relay.consumer import RelayedConsumer
 
 POSITIONS = st.builds(Position, st.integers(0, 2**40), st.integers(0, 2**40))
 BATCHES = st.dictionaries(POSITIONS, st.integers(1, 2**2000), max_size=30)
@@ -46,3 +55,60 @@ SOUND = {"version": "1:2", "at": 1.5, "batches": [[1, 2, "f"]]}
 def test_what_is_not_understood_is_left_out(value: bytes) -> None:
     assert decode_left(json.dumps(SOUND).encode()) is not None
     assert decode_left(value) is None
+
+
+class Store:
+    """Nodes in memory; reading one takes as long as the test wants."""
+
+    def __init__(self, nodes: dict[str, bytes]) -> None:
+        self.nodes = nodes
+        self.read = asyncio.Event()
+        self.removed = asyncio.Event()
+
+    async def children(self, path: str) -> frozenset[str]:
+        return frozenset(node.removeprefix(f"{path}/") for node in self.nodes)
+
+    async def get(self, path: str) -> Versioned | None:
+        await self.read.wait()
+        value = self.nodes.get(path)
+        return None if value is None else Versioned(value, 0)
+
+    async def put(self, path: str, value: bytes) -> None:
+        self.nodes[path] = value
+
+    async def remove(self, path: str) -> None:
+        del self.nodes[path]
+        self.removed.set()
+
+
+class Owner:
+    """Who stores nothing new: its admin API, and a consumer there."""
+
+    attachments = 1
+
+    async def cursor_version(self, *_: object) -> str:
+        return "1:2"
+
+    async def settled(self) -> None:
+        pass
+
+    async def state(self) -> None:
+        pass
+
+
+def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_removed() -> None:
+    async def run() -> None:
+        old = encode_left(LeftBatches("1:1", 0.0, []))
+        store, owner = Store({"/pool/batches/old": old}), Owner()
+        memory = BatchMemory(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+        topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
+        async with asyncio.timeout(2):
+            await memory.keep(topic, "s", batches, cast("RelayedConsumer", owner))
+        assert len(store.nodes) == 2
+        store.read.set()
+        async with asyncio.timeout(10):
+            await store.removed.wait()
+        assert "/pool/batches/old" not in store.nodes
+        assert await memory.recall(topic, "s") == batches
+
+    asyncio.run(run())
