@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -175,33 +176,7 @@ class ServedTopics:
             async with served.lock(subscribe.subscription):
                 subscription = served.subscriptions.get(subscribe.subscription)
                 if subscription is None:
-                    settings = await self._owner_settings.of(topic, subscribe)
-                    # Nothing can be acked behind a cursor that stands at the end.
-                    behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
-                    acked = await self._acked(topic, subscribe) if behind else []
-                    recall = partial(self._left_batches, topic, subscribe, settings)
-                    batches = await recall() if behind else []
-                    view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
-                    subscription = Subscription(
-                        view,
-                        subscribe,
-                        settings,
-                        self._rate_limits(),
-                        served.transactions,
-                        state,
-                        acked,
-                        batches,
-                        Questions(partial(self._acked, topic, subscribe), recall),
-                        self._txn_ack_source(topic, subscribe.subscription),
-                        self._counters_of(topic, subscribe.subscription),
-                        self.passing.cannot_read,
-                    )
-                    if subscribe.durable:
-                        await self._replay_txn_acks(subscription)
-                    if not consumer.in_step:
-                        # Others may be back by now, and must not begin where the owner's cursor was before.
-                        subscription.close()
-                        raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
+                    subscription = await self._begin(topic, served, consumer, state)
                     served.subscriptions[subscribe.subscription] = subscription
                 subscription.add(consumer)
             self._cursor_watch.start()
@@ -209,6 +184,42 @@ class ServedTopics:
         finally:
             served.joining -= 1
             self._close_if_unused(topic, served)
+
+    async def _begin(
+        self, topic: TopicName, served: ServedTopic, consumer: Consumer, state: OwnerState
+    ) -> Subscription:
+        """A subscription where the owner's cursor stands, for its first consumer here."""
+        subscribe = consumer.subscribe
+        settings = await self._owner_settings.of(topic, subscribe)
+        # Nothing can be acked behind a cursor that stands at the end.
+        behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
+        acked = await self._acked(topic, subscribe) if behind else []
+        recall = partial(self._left_batches, topic, subscribe, settings)
+        batches = await recall() if behind else []
+        view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
+        subscription = Subscription(
+            view,
+            subscribe,
+            settings,
+            self._rate_limits(),
+            served.transactions,
+            state,
+            acked,
+            batches,
+            Questions(partial(self._acked, topic, subscribe), recall),
+            self._txn_ack_source(topic, subscribe.subscription),
+            self._counters_of(topic, subscribe.subscription),
+            self.passing.cannot_read,
+        )
+        with ExitStack() as not_begun:
+            not_begun.callback(subscription.close)  # also where the client leaves meanwhile
+            if subscribe.durable:
+                await self._replay_txn_acks(subscription)
+            if not consumer.in_step:
+                # Others may be back by now, and must not begin where the owner's cursor was before.
+                raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
+            not_begun.pop_all()
+        return subscription
 
     async def state(self, topic: TopicName, consumer: Consumer) -> OwnerState:
         """Where the owner says that a consumer's subscription stands, and how far it lets it read.
@@ -302,7 +313,6 @@ class ServedTopics:
             if await self._cluster.topic(name) is not None:
                 await subscription.replay_txn_acks()
         except (BookKeeperError, MetadataError, WireError, TimeoutError) as error:
-            subscription.close()
             raise MetadataError(f"{name}: acks in transactions cannot be read: {error or 'not in time'}") from error
 
     def _subscriptions(self) -> Iterable[Subscription]:

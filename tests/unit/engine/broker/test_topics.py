@@ -1,0 +1,98 @@
+"""How a consumer joins its subscription, with everything around it played."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker import topics
+from readonly_engine.broker.topics import ServedTopics
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.relay.errors import OwnerUnavailableError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+TOPIC = parse_topic_name("orders")
+STATE = OwnerState(Position(1, 9), Position(1, 9))
+
+
+class Log:
+    """A topic that is open, and empty behind the cursor."""
+
+    def __init__(self, *_):
+        self.chain = SimpleNamespace(after=lambda position: Position(position.ledger_id, position.entry_id + 1))
+        self.closed = False
+
+    async def opened(self):
+        pass
+
+    def confirm(self, last):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+class Subscription:
+    """One with acks in transactions to find out about first."""
+
+    made = None
+
+    def __init__(self, *_):
+        self.topic, self.name = TOPIC, "s"
+        self.closed = False
+        self.replaying = asyncio.Event()
+        self.replay = asyncio.Event()
+        Subscription.made = self
+
+    async def replay_txn_acks(self):
+        self.replaying.set()
+        await self.replay.wait()
+
+    def close(self):
+        self.closed = True
+
+
+class Cluster:
+    """Has every topic."""
+
+    async def topic(self, _):
+        return object()
+
+
+class Admin:
+    """A cluster without transactions."""
+
+    async def configuration(self):
+        return {}
+
+
+@pytest.mark.parametrize("ends", ["its client leaves", "its owner closes it"])
+def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Subscription)
+    consumer = SimpleNamespace(subscribe=CommandSubscribe(subscription="s", durable=True), in_step=True)
+
+    async def run():
+        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        joining = asyncio.create_task(served.join(TOPIC, consumer, STATE))
+        async with asyncio.timeout(10):
+            while Subscription.made is None:
+                await asyncio.sleep(0)
+            await Subscription.made.replaying.wait()
+            if ends == "its client leaves":
+                joining.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await joining
+            else:
+                consumer.in_step = False
+                Subscription.made.replay.set()
+                with pytest.raises(OwnerUnavailableError):
+                    await joining
+        assert Subscription.made.closed
+        assert not list(served.all)
+
+    Subscription.made = None
+    asyncio.run(run())
