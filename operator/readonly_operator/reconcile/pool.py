@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import logging
-from typing import TYPE_CHECKING
+from typing import Any
 
 from readonly_operator import metrics
 from readonly_operator.api.binding import Binding, is_paused
@@ -16,7 +16,7 @@ from readonly_operator.desired.children import children
 from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
 from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest, kind_of
 from readonly_operator.kube import KubeError
-from readonly_operator.names import BINDINGS_KEY, LABEL_POOL
+from readonly_operator.names import BINDINGS_KEY, LABEL_POOL, PoolKey
 from readonly_operator.reconcile import binding as binding_status
 from readonly_operator.reconcile import holding
 from readonly_operator.reconcile.conflicts import conflicts
@@ -26,9 +26,6 @@ from readonly_operator.reconcile.say import say, say_paused
 from readonly_operator.reconcile.tell import applied
 from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable
 from readonly_operator.status import Condition, Truth, listed
-
-if TYPE_CHECKING:
-    from readonly_operator.names import PoolKey
 
 logger = logging.getLogger(__name__)
 
@@ -50,17 +47,18 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         binding_status.say_pool_not_found(context, key, bindings, deleting=body is not None)
         binding_status.say_broken(context, broken)
         if body is not None:
-            noted = {"explicitLac": (body.get("status") or {}).get("explicitLac")}
-            holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], noted))
+            values = _values(context, key, body, len(bindings) + len(broken))
+            holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], values))
         return Outcome(settled=True, look_again=False)
     try:
         pool = Pool.load(body)
     except ApiSpecError as error:
-        return _give_up(context, body, bindings, "InvalidSpec", str(error))
+        return _give_up(context, body, bindings, broken, "InvalidSpec", str(error))
     if is_paused(body):
         say_paused(context, POOL, body)
         for _, binding_body in bindings:
             say_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{key.name}" is paused')
+        binding_status.say_broken(context, broken)
         return Outcome(settled=True, look_again=False)
 
     unheld = holding.hold(context, pool, body)
@@ -73,11 +71,11 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     try:
         _apply(context, pool, body, desired)
     except NameConflictError as error:
-        return _give_up(context, body, bindings, "NameConflict", str(error))
+        return _give_up(context, body, [*bindings, *held_back], broken, "NameConflict", str(error))
     except KubeError as error:
         if error.status not in REFUSALS:
             raise
-        return _give_up(context, body, bindings, "Refused", str(error))
+        return _give_up(context, body, [*bindings, *held_back], broken, "Refused", str(error))
 
     pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
     context.places.note(pods, pool.locality.node_labels)
@@ -99,14 +97,11 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         ),
         *holding.registered(context, pool),
     ]
-    values = {
-        "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
-        "readyReplicas": sum(map(is_ready, pods)),
-        "selector": f"{LABEL_POOL}={key.name}",
-        "bindings": len(bindings) + len(held_back) + len(broken),
-        "lookupRevision": lookup.revision,
-        "explicitLac": context.lac.report(key).noted or (body.get("status") or {}).get("explicitLac"),
-    }
+    values = _values(context, key, body, len(bindings) + len(held_back) + len(broken))
+    values["lookupRevision"] = lookup.revision
+    values["explicitLac"] = (
+        context.lac.report(key).noted or values["explicitLac"] if pool.explicit_lac.manages else None
+    )
     say(context, POOL, body, conditions, values)
     binding_status.say(context, bindings, state)
     binding_status.say_conflicts(context, against, held_back)
@@ -116,6 +111,20 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         look_again=not settled and not all(map(waiting_reason, pods)),
         refresh_seconds=holding.RETRY_SECONDS if unheld else _refresh_seconds(context, state, bindings, held_back),
     )
+
+
+def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> dict[str, Any]:
+    """What the status says besides conditions, whatever the pool's state: autoscalers read some of it."""
+    before = body.get("status") or {}
+    stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
+    return {
+        "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
+        "readyReplicas": sum(map(is_ready, context.store.of_pool(POD, key))),
+        "selector": f"{LABEL_POOL}={key.name}",
+        "bindings": bindings,
+        "lookupRevision": before.get("lookupRevision"),
+        "explicitLac": before.get("explicitLac"),
+    }
 
 
 def _entries(context: Context, key: PoolKey, bindings: list[tuple[Binding, Manifest]]) -> list[Entry]:
@@ -211,7 +220,12 @@ def _progressing(settled: bool, ready: Condition, looked_up: Condition, lacking:
 
 
 def _give_up(
-    context: Context, body: Manifest, bindings: list[tuple[Binding, Manifest]], reason: str, message: str
+    context: Context,
+    body: Manifest,
+    bindings: list[tuple[Binding, Manifest]],
+    broken: list[tuple[str, Manifest]],
+    reason: str,
+    message: str,
 ) -> Outcome:
     """Say what a person must change first; the next event about the pool tries again."""
     conditions = [
@@ -219,10 +233,11 @@ def _give_up(
         Condition("Progressing", Truth.FALSE, reason, message),
         Condition("LookupConfigured", Truth.UNKNOWN, reason, message),
     ]
-    values = {"bindings": len(bindings)}
-    if say(context, POOL, body, conditions, values):
-        logger.warning("%s/%s: %s: %s", body["metadata"]["namespace"], body["metadata"]["name"], reason, message)
+    key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
+    if say(context, POOL, body, conditions, _values(context, key, body, len(bindings) + len(broken))):
+        logger.warning("%s: %s: %s", key, reason, message)
     binding_status.say_pool_broken(context, bindings, reason, message)
+    binding_status.say_broken(context, broken)
     return Outcome(
         settled=False, look_again=reason in {"NameConflict", "Refused"}
     )  # a foreign object or a quota that goes away makes no event here

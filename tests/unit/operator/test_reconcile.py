@@ -1,0 +1,161 @@
+"""Reconciling a pool that cannot be worked on: what its status and its bindings say then."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+from typing import Any
+
+import pytest
+from readonly_operator.apply import Applier
+from readonly_operator.brokers import Brokers
+from readonly_operator.events import Recorder
+from readonly_operator.explicit_lac.desk import Report
+from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.kube import KubeError
+from readonly_operator.names import PoolKey
+from readonly_operator.places import Places
+from readonly_operator.reconcile.context import Context
+from readonly_operator.reconcile.pool import reconcile
+from readonly_operator.settings import Settings
+from readonly_operator.store import Store
+
+DEMO = PoolKey("team", "demo")
+NOTED = {"target": "pulsar/broker/key", "intervalMs": 200}
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+class Server:
+    """An API server that takes statuses, and nothing else where it is told so."""
+
+    def __init__(self):
+        self.objects: dict[tuple[str, str], Any] = {}
+        self.refuses = True
+        self.versions = 100
+
+    def get(self, kind, namespace, name):
+        return self.objects.get((kind.kind, name))
+
+    def apply(self, manifest):
+        if self.refuses and manifest["kind"] != "Event":
+            raise KubeError("exceeded quota", 403)
+        return self._keep(manifest)
+
+    def apply_status(self, manifest):
+        return self._keep(
+            {**self.objects[manifest["kind"], manifest["metadata"]["name"]], "status": manifest["status"]}
+        )
+
+    def add(self, body):
+        return self._keep(body)
+
+    def _keep(self, manifest):
+        self.versions += 1
+        body = copy.deepcopy(manifest)
+        body["metadata"] = {"uid": body["metadata"]["name"], **body["metadata"], "resourceVersion": str(self.versions)}
+        self.objects[body["kind"], body["metadata"]["name"]] = body
+        return body
+
+    def status(self, kind, name):
+        return self.objects[kind.kind, name]["status"]
+
+
+class Silent:
+    """Checks of writable clusters that have found nothing yet."""
+
+    def report(self, _):
+        return None
+
+    def result(self, _):
+        return None
+
+
+class Managed:
+    """Management of explicit LAC that has done nothing in this process."""
+
+    def report(self, _):
+        return Report()
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+@pytest.fixture
+def context(server):
+    store = Store()
+    brokers = Brokers(server, store, 1)
+    yield Context(
+        kube=server,
+        store=store,
+        applier=Applier(server, store),
+        brokers=brokers,
+        places=Places(server, store),
+        sources=Silent(),
+        lac=Managed(),
+        clusters=Managed(),
+        probes=Silent(),
+        events=Recorder(server, lambda: NOON),
+        settings=Settings(engine_image="engine"),
+        now=lambda: NOON,
+    )
+    brokers.close()
+
+
+@pytest.fixture
+def put(server, context):
+    def make(kind, body, **status):
+        body = {**body, "status": status} if status else body
+        context.store.put(kind, server.add(body))
+
+    return make
+
+
+def ready(status):
+    return next(one for one in status["conditions"] if one["type"] == "Ready")["reason"]
+
+
+@pytest.mark.parametrize(("spec", "reason"), [({}, "Refused"), ({"replicas": "many"}, "InvalidSpec")])
+def test_what_autoscalers_and_management_read_stays_while_a_pool_cannot_be_worked_on(
+    server, context, put, pool_body, spec, reason
+):
+    put(POOL, pool_body(**spec), explicitLac=NOTED, lookupRevision="r1")
+    reconcile(context, DEMO)
+    status = server.status(POOL, "demo")
+    assert ready(status) == reason
+    assert status["selector"] == "pulsar-readonly.io/pool=demo"
+    assert (status["replicas"], status["readyReplicas"]) == (0, 0)
+    assert status["explicitLac"] == NOTED, "else a value that somebody has put back is set again"
+    assert status["lookupRevision"] == "r1"
+
+
+def test_every_binding_of_a_pool_that_cannot_be_worked_on_is_told(server, context, put, pool_body, binding_body):
+    put(POOL, pool_body("other"))
+    put(POOL, pool_body())
+    held_back, rival, broken = binding_body("young"), binding_body("old", "other"), binding_body("broken", topics=["("])
+    held_back["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    rival["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    for body in (held_back, rival, broken):
+        put(BINDING, body)
+    reconcile(context, DEMO)
+    assert ready(server.status(BINDING, "young")) == "PoolFailed"
+    assert ready(server.status(BINDING, "broken")) == "InvalidSpec"
+    assert server.status(POOL, "demo")["bindings"] == 2
+
+
+def test_what_was_set_is_forgotten_where_explicit_lac_is_not_managed(server, context, put, pool_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0), explicitLac=NOTED)
+    assert reconcile(context, DEMO).settled
+    assert "explicitLac" not in server.status(POOL, "demo")
+
+
+def test_a_pool_that_is_as_it_should_be_costs_no_request(server, context, put, pool_body, binding_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0))
+    put(BINDING, binding_body())
+    reconcile(context, DEMO)
+    before = server.versions
+    reconcile(context, DEMO)
+    assert server.versions == before
