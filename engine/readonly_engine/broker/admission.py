@@ -81,6 +81,9 @@ async def admit(
             broker.topics.passing.enter(consumer)
         if consumer.left:
             raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
+        if bound != broker.bindings.serves(topic, subscribe.subscription):
+            # Those that are here already are sent away by the broker when the bindings change.
+            raise OwnerUnavailableError(f"what binds {topic} has changed meanwhile; look it up again")
         if hold is not None and not from_peer:
             broker.arrivals.came(hold.key)
         admitted = True
