@@ -32,7 +32,6 @@ _NO_TXN: Final = (
 )
 _EMPTY: Final = "Go's newer client drops a single message with an empty payload when it reads it."
 _INCLUSIVE: Final = "Go's older client hands over the message too that it seeks to."
-_REJOINED: Final = (
     "Go's clients lose messages of a partitioned topic's reader when the connection to a partition breaks."
 )
 _EMPTIED: Final = (
@@ -50,14 +49,13 @@ QUIRKS: Final[dict[tuple[str, str], str]] = {
     ("unload_seek", "go-0.14.0"): _INCLUSIVE,
     ("reader_seek", "go-0.14.0"): _EMPTIED,
     ("reader_time", "go-0.14.0"): _EMPTIED,
-    ("unload_reader_partitions", "go"): _REJOINED,
     ("zero_queue", "go-0.14.0"): "Go's older client without a queue asks for a message before the application does.",
 }
 """By scenario and client (`go` or `go-0.14.0`): what a client does not do right at the owner either, by a fault of its own.
 The scenario must then fail in the same check through the pool."""
 
 
-SOMETIMES: Final = frozenset({_EMPTIED, _BATCH_ACKS, _REJOINED})
+SOMETIMES: Final = frozenset({_EMPTIED, _BATCH_ACKS})
 """Those that depend on what is faster: a row may be equal and right all the same."""
 
 

@@ -72,7 +72,7 @@ async def admit(
             consumer.brought_at = time.monotonic()
         answer = await consumer.relayed.attach()
         if not pass_through:
-            state = await broker.topics.state(topic, consumer)
+            state = await broker.topics.state(topic, subscribe.subscription, consumer.relayed)
             subscription = await broker.topics.join(topic, consumer, state)
             consumer.joined(subscription)
             if hold is not None and broker.claiming.resting:

@@ -39,10 +39,12 @@ class Questions(NamedTuple):
     """What the owner, and the pool, can be asked of a subscription.
 
     Attributes:
+        state: where the owner says that the subscription stands, asked through one of its consumers.
         acked: what is acked at the owner: ranges (lower, upper].
         batches: batches that other brokers of the pool know to be acked in part, with the bits of the messages that are not.
     """
 
+    state: Callable[[RelayedConsumer], Awaitable[OwnerState]]
     acked: Callable[[], Awaitable[list[tuple[Position, Position]]]]
     batches: Callable[[], Awaitable[list[tuple[Position, int]]]]
 
@@ -91,7 +93,7 @@ class OwnerCursor:
         pause = BACKOFF_S[0]
         while True:
             try:
-                state = await relayed.state()
+                state = await self._questions.state(relayed)
                 acked = await self._questions.acked()
                 batches = await self._questions.batches()
             except RelayError as error:

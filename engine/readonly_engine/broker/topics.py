@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.admin import AdminClient
+    from readonly_engine.relay.consumer import RelayedConsumer
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.compacted import Compaction
@@ -206,7 +207,9 @@ class ServedTopics:
             state,
             acked,
             batches,
-            Questions(partial(self._acked, topic, subscribe), recall),
+            Questions(
+                partial(self.state, topic, subscribe.subscription), partial(self._acked, topic, subscribe), recall
+            ),
             self._txn_ack_source(topic, subscribe.subscription),
             self._counters_of(topic, subscribe.subscription),
             self.passing.cannot_read,
@@ -221,20 +224,25 @@ class ServedTopics:
             not_begun.pop_all()
         return subscription
 
-    async def state(self, topic: TopicName, consumer: Consumer) -> OwnerState:
-        """Where the owner says that a consumer's subscription stands, and how far it lets it read.
+    async def state(self, topic: TopicName, subscription: str, relayed: RelayedConsumer) -> OwnerState:
+        """Where the owner says that a subscription stands, and how far it lets its consumers read.
 
         An owner whose last entry cannot be parsed serves consumers, but does not say this to them: then the admin API is asked.
+
+        Args:
+            topic: the topic.
+            subscription: the subscription.
+            relayed: a consumer of it, through whom to ask.
 
         Raises:
             RelayError: neither says it.
         """
         try:
             async with asyncio.timeout(STATE_S):
-                return await consumer.relayed.state()
+                return await relayed.state()
         except (OwnerRefusedError, TimeoutError) as error:
             log.info("%s: the owner does not say what its last message is: %s", topic, error or "no answer in time")
-        mark_delete, last = await self._admin.cursor_and_end(topic, consumer.subscribe.subscription)
+        mark_delete, last = await self._admin.cursor_and_end(topic, subscription)
         if await self._owner_settings.transactions():
             limit = await self._admin.max_read(topic)
             if limit is None:

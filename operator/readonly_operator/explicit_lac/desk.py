@@ -13,7 +13,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import MANAGE
 from readonly_operator.api.reader import ApiSpecError, said
 from readonly_operator.explicit_lac import say
-from readonly_operator.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan
+from readonly_operator.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan, turned_down
 from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Seen, WorkloadSeen
 from readonly_operator.explicit_lac.wishes import Wish, agree
 from readonly_operator.fetch import FetchError
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FORBIDDEN = 403
+REFUSALS = (400, 405, 413, 415, 422)
+"""Answers that the same request gets again: of an admission policy, or for a ConfigMap that is immutable."""
 RETRY_SECONDS = 10.0
 """How soon a step is tried again that the API server refused."""
 
@@ -166,7 +168,9 @@ class LacDesk:
                 made = replace(made, condition=made.condition and say.not_evicted(made.condition))
         except KubeError as error:
             if error.status == FORBIDDEN:
-                return self._refused(agreement), None
+                return self._forbidden(agreement), None
+            if error.status in REFUSALS:
+                return turned_down(agreement, str(error), self._now()), None
             logger.warning("%s: explicit LAC: the API server says: %s", place, error)
             condition = self.report((*agreement.active, *agreement.leaving)[0].pool).condition
             return Plan(condition=condition, again=RETRY_SECONDS), None
@@ -174,7 +178,7 @@ class LacDesk:
         noted = {"target": str(place), "intervalMs": note.interval_ms} if note else None
         return made, noted
 
-    def _refused(self, agreement: Agreement) -> Plan:
+    def _forbidden(self, agreement: Agreement) -> Plan:
         missing = tuple(right for right in rights(agreement.place) if not self._kube.may(right))
         return plan(agreement, Seen(missing=missing or tuple(rights(agreement.place))), self._now())
 

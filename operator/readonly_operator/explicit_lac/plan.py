@@ -97,9 +97,13 @@ def plan(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
         seen: what is there.
         now: with a time zone.
     """
-    place = agreement.place
     if not agreement.active:
         return _restore(agreement, seen, now)
+    return replace(_keep(agreement, seen, now), released=True)  # what others still want is not put back
+
+
+def _keep(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
+    place = agreement.place
     if seen.missing:
         return Plan(condition=say.forbidden(place, seen.missing), again=RETRY_SECONDS)
     if seen.config is None or seen.workload is None:
@@ -108,7 +112,21 @@ def plan(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
     allowed = tuple(wish for wish in agreement.active if _allowed(wish, workload))
     refused = {wish.pool: say.not_allowed(wish) for wish in agreement.active if wish not in allowed}
     made = _manage(allowed, seen.config, workload, seen, now) if allowed else Plan(again=RETRY_SECONDS)
-    return replace(made, refused=refused, released=True)  # what others still want is not put back
+    return replace(made, refused=refused)
+
+
+def turned_down(agreement: Agreement, reason: str, now: dt.datetime) -> Plan:
+    """What is left to do where the API server takes a step for wrong, whatever rights there are: a deletion ends some time."""
+    condition = say.refused(agreement.place, reason)
+    if agreement.active:
+        return Plan(condition=condition, again=RETRY_SECONDS, released=True)
+    late = _is_late(agreement, 0, now)
+    return Plan(condition=condition, again=RETRY_SECONDS, released=late, farewell=condition.message if late else "")
+
+
+def _is_late(agreement: Agreement, brokers: int, now: dt.datetime) -> bool:
+    asked = max(wish.deleted_at for wish in agreement.leaving if wish.deleted_at is not None)
+    return now > asked + RESTORE_AT_LEAST + brokers * RESTORE_PER_BROKER
 
 
 def _allowed(wish: Wish, workload: WorkloadSeen) -> bool:
@@ -179,9 +197,7 @@ def _first_change(wishes: tuple[Wish, ...], config: ConfigSeen, interval_ms: int
 
 def _restore(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
     place, config, workload = agreement.place, seen.config, seen.workload
-    asked = max(wish.deleted_at for wish in agreement.leaving if wish.deleted_at is not None)
-    brokers = 0 if workload is None else workload.replicas
-    late = now > asked + RESTORE_AT_LEAST + brokers * RESTORE_PER_BROKER
+    late = _is_late(agreement, 0 if workload is None else workload.replicas, now)
     if seen.missing:
         condition = say.forbidden(place, seen.missing)
         return Plan(

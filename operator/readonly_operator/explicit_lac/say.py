@@ -36,6 +36,11 @@ def forbidden(place: Place, missing: Iterable[Right]) -> Condition:
     )
 
 
+def refused(place: Place, reason: str) -> Condition:
+    """The API server does not take a change, and not for want of rights."""
+    return _false("Refused", f"the API server refuses to change {place}: {reason}")
+
+
 def target_missing(place: Place, *, config: bool) -> Condition:
     """An object of the target is not there."""
     kind, name, field = (

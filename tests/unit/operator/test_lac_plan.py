@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readonly_operator.explicit_lac.plan import Evict, Forget, PutBack, SetValue, plan
+from readonly_operator.explicit_lac.plan import Evict, Forget, PutBack, SetValue, plan, turned_down
 from readonly_operator.explicit_lac.seen import Note
 from readonly_operator.kube import Right
 
@@ -250,6 +250,25 @@ def test_restore_without_rights_ends_too():
     made = plan(gone, seen, world.now + dt.timedelta(minutes=9))
     assert made.released
     assert "patch" in made.farewell
+
+
+def test_restore_ends_where_the_api_server_never_takes_it():
+    world = World(value="200", note=Note(200, "0", "uid-demo"))
+    gone = leaving(world)
+    early = turned_down(gone, "ConfigMap is immutable", world.now)
+    assert (early.released, reason(early)) == (False, "Refused")
+    made = turned_down(gone, "ConfigMap is immutable", world.now + dt.timedelta(minutes=3))
+    assert made.released
+    assert "immutable" in made.farewell
+
+
+def test_a_deletion_does_not_wait_for_what_hinders_pools_that_stay():
+    world = World(value="200", note=Note(200, "0", "uid-demo"))
+    both = agreement(wish(restore=True, held=True, deleted_at=world.now), wish("other"))
+    missing = (Right("patch", "", "configmaps", "pulsar", "c"),)
+    for seen in (replace(world.seen(), missing=missing), replace(world.seen(), config=None)):
+        assert plan(both, seen, world.now).released
+    assert turned_down(both, "ConfigMap is immutable", world.now).released
 
 
 def test_a_new_pool_while_another_restores_starts_from_what_was_there_at_first():

@@ -10,9 +10,9 @@ from readonly_engine.broker import topics
 from readonly_engine.broker.topics import ServedTopics
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.consumer import OwnerState
-from readonly_engine.relay.errors import OwnerUnavailableError
+from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 TOPIC = parse_topic_name("orders")
 STATE = OwnerState(Position(1, 9), Position(1, 9))
@@ -68,6 +68,10 @@ class Admin:
     async def configuration(self):
         return {}
 
+    async def cursor_and_end(self, topic, subscription):
+        assert (topic, subscription) == (TOPIC, "s")
+        return STATE
+
 
 @pytest.mark.parametrize("ends", ["its client leaves", "its owner closes it"])
 def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
@@ -96,3 +100,19 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
 
     Subscription.made = None
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_where_a_subscription_stands_is_asked_in_another_way_where_its_consumers_are_not_told(monkeypatch, refused):
+    monkeypatch.setattr(topics, "STATE_S", 0.0)
+
+    async def state():
+        if refused:
+            raise OwnerRefusedError(ServerError.MetadataError, "it cannot be parsed")
+        await asyncio.Event().wait()
+
+    async def run():
+        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        return await served.state(TOPIC, "s", SimpleNamespace(state=state))
+
+    assert asyncio.run(run()) == STATE
