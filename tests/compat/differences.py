@@ -32,8 +32,6 @@ _NO_TXN: Final = (
 )
 _EMPTY: Final = "Go's newer client drops a single message with an empty payload when it reads it."
 _INCLUSIVE: Final = "Go's older client hands over the message too that it seeks to."
-    "Go's clients lose messages of a partitioned topic's reader when the connection to a partition breaks."
-)
 _EMPTIED: Final = (
     "Go's older client empties its queue when a seek is done, also of what has come since; then messages are missing."
 )
