@@ -50,6 +50,7 @@ class LimitAsking:
         self.limit: Position = EARLIEST
         self.held = False
         self._wanted: Position | None = None
+        self._wanted_when_asked: Position | None = None
         self._tail: Position = EARLIEST
         self._tail_asked: Position = EARLIEST
         self._next = 0.0
@@ -78,13 +79,14 @@ class LimitAsking:
         if exact:
             self._pause = min(2 * self._pause, EXACT_S[1])
             self._exact_at = now + self._pause
+        self._wanted_when_asked = self._wanted
         self._tail_asked, self._next = self._tail, now + self._spacing
         self._spacing = min(2 * self._spacing, SPACING_S[1])
         return exact
 
     def told(self, position: Position, now: float, *, exact: bool = False) -> bool:
         """Take the owner's word that consumers may read up to a position; returns whether that is news."""
-        if exact and self._wanted is not None and position < self._wanted:
+        if exact and self._wanted_when_asked is not None and position < self._wanted_when_asked:
             self.held = True
         if position <= self.limit:
             return False

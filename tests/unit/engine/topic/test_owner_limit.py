@@ -90,6 +90,19 @@ def test_markers_at_the_end_are_no_sign_of_a_transaction_that_is_open():
     assert asking.due() is None
 
 
+def test_what_comes_while_the_owner_is_asked_is_no_sign_of_a_transaction_either():
+    asking = LimitAsking()
+    asking.want(at(3), at(3), 100)
+    asking.begin(100)
+    assert asking.begin(asking.due())
+    asking.want(at(7), at(7), 101)
+    assert asking.told(at(3), 102, exact=True)
+    assert not asking.held
+    assert asking.begin(103)
+    asking.told(at(6), 104, exact=True)
+    assert asking.held
+
+
 def test_an_older_answer_takes_nothing_back():
     asking = LimitAsking()
     assert asking.told(at(5), 0)
