@@ -107,7 +107,7 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
             return _refuse(f"--metrics {metrics_address[0]}:{metrics_address[1]}: {error.strerror or error}", 1)
     operation = Operation(settings)
     try:
-        with leading(settings, liveness) as leads:
+        with leading(settings, liveness, operation.acts) as leads:
             if leads:
                 run(operation, liveness)
     except OSError as error:

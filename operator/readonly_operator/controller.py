@@ -31,8 +31,6 @@ from readonly_operator.workqueue import WorkQueue
 from readonly_operator.writer import WriterWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from readonly_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -69,13 +67,14 @@ class Controller:
         self._settings = settings
         self._store = Store()
         self._queue = WorkQueue()
+        self._stopped = threading.Event()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
         accesses = Accesses(kube)
         self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed, accesses)
         period = settings.source_check_seconds
         lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh)
         clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add, accesses)
-        probes = ProbeDesk(self._store, self._sources, self._queue.add, accesses)
+        probes = ProbeDesk(self._store, self._sources, self._queue.add, accesses, self._stopped)
         self._writer = WriterWork([lac, clusters, probes])
         self._context = Context(
             kube=kube,
@@ -91,10 +90,10 @@ class Controller:
             settings=settings,
             now=_now,
         )
-        self._stopped = threading.Event()
         self._rewatched = threading.Event()
         self._delays: dict[PoolKey, float] = {}
         self._started: dict[str, float] = {}
+        self._workers: list[threading.Thread] = []
         self._threads: list[threading.Thread] = []
         metrics.watch_queue(self._queue)
         metrics.watch_store(self._store)
@@ -112,12 +111,13 @@ class Controller:
                 names = " and ".join(f"{kind.plural}.{kind.group}" for kind in missing)
                 raise NotInstalledError(f"the cluster has no {names}; install them: kubectl apply -k crds/")
         self.resync()
-        targets: list[tuple[str, Callable[[], None]]] = [
-            (f"worker-{index}", self._work) for index in range(self._settings.workers)
+        self._workers += [
+            threading.Thread(target=self._work, name=f"worker-{index}", daemon=True)
+            for index in range(self._settings.workers)
         ]
-        for name, target in [*targets, ("resync", self._resync_now_and_then)]:
-            thread = threading.Thread(target=target, name=name, daemon=True)
-            self._threads.append(thread)
+        resync = threading.Thread(target=self._resync_now_and_then, name="resync", daemon=True)
+        self._threads += [*self._workers, resync]
+        for thread in self._threads:
             thread.start()
         self._sources.start()
         self._writer.start()
@@ -133,6 +133,11 @@ class Controller:
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
+        self._writer.join(max(0.0, deadline - time.monotonic()))
+
+    def acts(self) -> bool:
+        """Whether anything may still be changed: after `stop`, by a step that takes its time."""
+        return self._writer.is_alive() or any(thread.is_alive() for thread in self._workers)
 
     def observe(self, kind: Kind, event: str | None, body: Manifest) -> None:
         """Take note of a watch event.

@@ -142,12 +142,13 @@ class Leadership:
 
 
 @contextmanager
-def leading(settings: Settings, liveness: str | None) -> Iterator[bool]:
+def leading(settings: Settings, liveness: str | None, acts: Callable[[], bool]) -> Iterator[bool]:
     """Hold the Lease of the settings, if they name one; wait for it first.
 
     Args:
         settings: of this process.
         liveness: where to answer the liveness probe while it waits.
+        acts: whether something is still under way at the end: then the Lease is not given back, but runs out after this process.
 
     Yields:
         Whether this process may act; not, when it was told to stop before it had the Lease.
@@ -176,7 +177,10 @@ def leading(settings: Settings, liveness: str | None) -> Iterator[bool]:
     try:
         yield leads
     finally:
-        leadership.release()
+        if acts():
+            logger.warning("Lease %s is not given back, and runs out: something is still under way", settings.lease)
+        else:
+            leadership.release()
 
 
 def _end_at_once() -> None:

@@ -53,6 +53,10 @@ class Operation:
     controller: Controller | None = None
     refusal: str = ""
 
+    def acts(self) -> bool:
+        """Whether anything may still be changed."""
+        return self.controller is not None and self.controller.acts()
+
 
 @kopf.on.startup(retries=RETRIES)
 def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) -> None:
@@ -70,6 +74,8 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
     settings.posting.enabled = False
     settings.posting.reporting_component = OPERATOR
     settings.peering.standalone = True
+    if memo.acts():
+        raise kopf.TemporaryError("what was under way when a kind was deleted has not ended yet", delay=RETRY_SECONDS)
     try:
         controller = Controller(ApiServer(timeout_seconds=memo.settings.request_timeout_seconds), memo.settings)
         controller.start()

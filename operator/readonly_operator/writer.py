@@ -51,6 +51,11 @@ class WriterWork:
         self._stopped.set()
         self._poked.set()
 
+    def join(self, timeout: float) -> None:
+        """Wait for the step that is under way."""
+        if self._thread.is_alive():
+            self._thread.join(timeout=timeout)
+
     def is_alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()

@@ -6,7 +6,6 @@ The operator publishes through the writable brokers' admin port; a broker of the
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from readonly_operator.names import PORT_HTTP
 from readonly_operator.source import admin_urls
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
     from readonly_operator.api.pool import Source
@@ -111,6 +111,7 @@ class ProbeDesk:
         sources: what writable brokers say they run with.
         changed: called with each pool whose result is new.
         accesses: what to show to the admin API of a source.
+        stopped: set when the operator ends, which waits for no topic.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class ProbeDesk:
         sources: SourceMonitor,
         changed: Callable[[PoolKey], None],
         accesses: Callable[[Source], Access],
+        stopped: threading.Event,
     ) -> None:
         self._store = store
         self._sources = sources
@@ -126,7 +128,7 @@ class ProbeDesk:
         self._accesses = accesses
         self._tried: dict[PoolKey, Tried] = {}
         self._subjects: dict[PoolKey, tuple[object, float]] = {}
-        self._pause = threading.Event()
+        self._stopped = stopped
 
     def result(self, key: PoolKey) -> Tried | None:
         """The last result for a pool; None for none."""
@@ -143,6 +145,8 @@ class ProbeDesk:
             self._tried.pop(key)
             self._subjects.pop(key, None)
         for pool in pools:
+            if self._stopped.is_set():
+                break
             report = self._sources.report(pool.source)
             intervals = () if report is None else report.intervals_ms
             address = self._address(pool.key)
@@ -185,7 +189,8 @@ class ProbeDesk:
                         f"{wait:.0f} s after a message to {topic} no bookie had an explicit LAC for it "
                         f"(ledger {now.ledger}: last entry {now.last_entry}, LAC {now.lac})",
                     )
-                self._pause.wait(STEP_SECONDS)
+                if self._stopped.wait(STEP_SECONDS):
+                    return Tried(None, f"the operator ended while it was tried on {topic}")
         except FetchError as error:
             return Tried(None, f"it could not be tried on {topic}: {error}")
         return Tried(True, f"tried on {topic}: bookies had it")

@@ -1,4 +1,4 @@
-"""What the controller does about events, on an API server that has nothing."""
+"""What the controller does about events and at its end, on an API server that has nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import threading
 import pytest
 from readonly_operator import controller
 from readonly_operator.controller import Controller
-from readonly_operator.kinds import CONFIG_MAP, POD
+from readonly_operator.kinds import CONFIG_MAP, POD, POOL
+from readonly_operator.kube import KubeError
 from readonly_operator.names import LABEL_POOL
 from readonly_operator.settings import Settings
 
@@ -15,11 +16,13 @@ WAIT_SECONDS = 30.0
 
 
 class Nothing:
-    """An API server without objects, that tells when everything was listed once more."""
+    """An API server without objects, that tells when everything was listed once more, and answers late."""
 
     def __init__(self):
         self.lists = 0
         self.listed = threading.Event()
+        self.asked = threading.Event()
+        self.answers = threading.Event()
 
     def list(self, kind, namespace):
         if kind == POD:
@@ -28,7 +31,9 @@ class Nothing:
         return []
 
     def get(self, kind, namespace, name):
-        return None
+        self.asked.set()
+        self.answers.wait(WAIT_SECONDS)
+        raise KubeError("no")
 
 
 @pytest.fixture
@@ -42,6 +47,7 @@ def running(kube, monkeypatch):
     made = Controller(kube, Settings(engine_image="engine"))
     made.start()
     yield made
+    kube.answers.set()
     made.stop()
 
 
@@ -56,3 +62,15 @@ def test_a_watch_that_begins_anew_makes_everything_be_listed(kube, running):
     assert not kube.listed.is_set()
     running.observe(CONFIG_MAP, None, body("two"))
     assert kube.listed.wait(WAIT_SECONDS), "what was deleted while nobody watched is known by a list only"
+
+
+def test_a_worker_that_does_not_end_in_time_still_acts(kube, running, pool_body, monkeypatch):
+    monkeypatch.setattr(controller, "STOP_SECONDS", 0.01)
+    running.observe(POOL, "ADDED", pool_body())
+    assert kube.asked.wait(WAIT_SECONDS)
+    running.stop()
+    assert running.acts(), "nobody else may begin"
+    kube.answers.set()
+    monkeypatch.setattr(controller, "STOP_SECONDS", WAIT_SECONDS)
+    running.stop()
+    assert not running.acts()
