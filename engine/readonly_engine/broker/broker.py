@@ -179,7 +179,9 @@ class Broker:
             bound = self.bindings.serves(topic, name)
             if bound == consumer.bound:
                 continue
-            if bound:
+            if bound and (consumer.via or not consumer.pass_through):
+                consumer.bound = True  # it was let stay, and has been served all the time
+            elif bound:
                 consumer.dismiss("the pool serves the subscription now")
             elif before.detaches(topic, name):
                 log.info(
