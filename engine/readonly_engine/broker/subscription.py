@@ -239,9 +239,11 @@ class Subscription:
     async def _activate(self, consumer: Consumer, dispatcher: SingleActiveDispatcher) -> None:
         """Begin to deliver to a consumer where the owner's cursor stands: the one before it may have been on another broker."""
         settled = [asyncio.ensure_future(other.relayed.settled()) for other in self.consumers]
-        _, late = await asyncio.wait(settled, timeout=SETTLE_S)
-        for wait in late:
-            wait.cancel()
+        try:
+            await asyncio.wait(settled, timeout=SETTLE_S)
+        finally:
+            for wait in settled:
+                wait.cancel()
         state = await self._owner.take_over(consumer.relayed)
         self._activating = None
         self._look_back(state.last)
