@@ -72,7 +72,7 @@ class Controller:
         accesses = Accesses(kube)
         self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed, accesses)
         period = settings.source_check_seconds
-        lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh)
+        lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh, accesses)
         clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add, accesses)
         probes = ProbeDesk(self._store, self._sources, self._queue.add, accesses, self._stopped)
         self._writer = WriterWork([lac, clusters, probes])

@@ -18,7 +18,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError, said
 from readonly_operator.fetch import FetchError, get_json, send
 from readonly_operator.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR
-from readonly_operator.source import STEP_SECONDS, admin_urls
+from readonly_operator.source import STEP_SECONDS
 from readonly_operator.status import Condition, Truth
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class ClusterDesk:
 
 def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
     problem = FetchError("no host")
-    for url in admin_urls(source):
+    for url in source.admin_urls:
         try:
             found = get_json(f"{url}/admin/v2/clusters/{name}", STEP_SECONDS, access)
         except FetchError as error:
@@ -241,7 +241,7 @@ def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
 
 def _write(method: str, source: Source, entry: Entry, access: Access) -> None:
     problem = FetchError("no host")
-    for url in admin_urls(source):
+    for url in source.admin_urls:
         try:
             send(
                 method,

@@ -178,7 +178,7 @@ def active_brokers(source: Source, access: Access = ANONYMOUS) -> list[str]:
         FetchError: no host of the admin URL tells.
     """
     reasons = []
-    for url in admin_urls(source):
+    for url in source.admin_urls:
         try:
             answer = get_json(f"{url}/admin/v2/brokers", STEP_SECONDS, access)
         except FetchError as error:
@@ -215,12 +215,6 @@ def health(source: Source, broker: str, access: Access = ANONYMOUS) -> None:
     status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health", HEALTH_SECONDS, access)
     if status != 200:
         raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
-
-
-def admin_urls(source: Source) -> list[str]:
-    """The admin URL, once for each of its hosts."""
-    scheme, _, hosts = source.admin_url.partition("://")
-    return [f"{scheme}://{host}" for host in hosts.rstrip("/").split(",")]
 
 
 def _scheme(source: Source) -> str:

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from readonly_operator.access import Accesses
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import MANAGE
@@ -70,6 +69,7 @@ class LacDesk:
         now: the time, with a time zone.
         changed: called with each pool whose report is new.
         refresh: called with a writable cluster whose brokers have just changed.
+        accesses: what to show to the admin API of a source.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class LacDesk:
         now: Callable[[], dt.datetime],
         changed: Callable[[PoolKey], None],
         refresh: Callable[[Source], None],
+        accesses: Callable[[Source], Access],
     ) -> None:
         self._kube = kube
         self._store = store
@@ -87,7 +88,7 @@ class LacDesk:
         self._now = now
         self._changed = changed
         self._refresh = refresh
-        self._accesses = Accesses(kube)
+        self._accesses = accesses
         self._reports: dict[PoolKey, Report] = {}
         self._agreements: dict[Place, Agreement] = {}
         self._due: dict[Place, float] = {}

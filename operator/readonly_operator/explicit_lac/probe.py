@@ -18,7 +18,6 @@ from readonly_operator.brokers import is_ready
 from readonly_operator.fetch import FetchError, get_json, send
 from readonly_operator.kinds import POD
 from readonly_operator.names import PORT_HTTP
-from readonly_operator.source import admin_urls
 
 if TYPE_CHECKING:
     import threading
@@ -237,7 +236,7 @@ def _path(topic: str) -> str:
 
 def _send(pool: Pool, method: str, path: str, value: Any, access: Access) -> None:
     problem = FetchError("no host")
-    for url in admin_urls(pool.source):
+    for url in pool.source.admin_urls:
         try:
             send(method, f"{url}{path}", value, PUBLISH_SECONDS, access)
         except FetchError as error:

@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 from readonly_operator.explicit_lac.desk import LacDesk
 from readonly_operator.explicit_lac.seen import Note
+from readonly_operator.fetch import ANONYMOUS
 from readonly_operator.kinds import CONFIG_MAP, POOL, STATEFUL_SET
 from readonly_operator.kube import KubeError
 from readonly_operator.names import ANNOTATION_EXPLICIT_LAC, FINALIZER_WRITER, PoolKey
@@ -44,7 +45,7 @@ def test_a_deletion_ends_where_the_config_map_takes_no_change(pool_body, waited,
     body["metadata"] |= {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER], "creationTimestamp": STAMP}
     store = Store()
     store.put(POOL, body)
-    desk = LacDesk(Immutable(), store, 60, lambda: NOON + waited, lambda _: None, lambda _: None)
+    desk = LacDesk(Immutable(), store, 60, lambda: NOON + waited, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
     desk.look()
     report = desk.report(DEMO)
     assert report.released is released
