@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -35,7 +36,7 @@ class Consumer:
 
 def change(consumer, *states):
     """The bindings go from one state to the next."""
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in pairwise(states):
         Broker._evict(SimpleNamespace(consumers=[consumer], bindings=after), before)
     return consumer
 
