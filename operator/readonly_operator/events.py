@@ -33,6 +33,9 @@ NORMAL, WARNING = "Normal", "Warning"
 MESSAGE_LIMIT = 1000
 """Of the 1024 that the API server takes."""
 
+ABOUT_LIMIT = 230
+"""How much of an object's name is in that of its events, which may have 253 characters."""
+
 REPEAT_SECONDS = 300.0
 """The same event of the same object is counted again only after so long."""
 
@@ -176,7 +179,8 @@ class Recorder:
 def event_name(body: Manifest, notice: Notice) -> str:
     """The name of the event object: the same for the same event of the same object."""
     metadata = body["metadata"]
-    return f"{metadata['name']}.{digest([metadata['uid'], notice.type, notice.reason, notice.message])}"
+    about = str(metadata["name"])[:ABOUT_LIMIT].rstrip("-.")
+    return f"{about}.{digest([metadata['uid'], notice.type, notice.reason, notice.message])}"
 
 
 def manifest(kind: Kind, body: Manifest, notice: Notice, known: Manifest | None, stamp: str, instance: str) -> Manifest:

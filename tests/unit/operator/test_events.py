@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import pytest
 from readonly_operator.events import (
@@ -93,3 +94,10 @@ def test_other_words_are_another_event(pool_body):
     names = {event_name(pool_body(), Notice(NORMAL, "Held", text)) for text in ("a", "b")}
     assert len(names) == 2
     assert event_name(pool_body(), Notice(NORMAL, "Held", "a")) in names
+
+
+@pytest.mark.parametrize("name", ["a" * 253, "a" * 229 + "-" + "b" * 20, "a" * 228 + ".-" + "b" * 20, "orders"])
+def test_an_event_has_a_name_whatever_its_object_is_called(pool_body, name):
+    made = event_name(pool_body(name), Notice(NORMAL, "Held", "m"))
+    assert len(made) <= 253
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", made)
