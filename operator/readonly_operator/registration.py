@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError, said
-from readonly_operator.fetch import FetchError, get_json, send
+from readonly_operator.fetch import FetchError, get_json
 from readonly_operator.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR
-from readonly_operator.source import STEP_SECONDS
+from readonly_operator.source import STEP_SECONDS, send_to
 from readonly_operator.status import Condition, Truth
 
 if TYPE_CHECKING:
@@ -240,21 +240,11 @@ def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
 
 
 def _write(method: str, source: Source, entry: Entry, access: Access) -> None:
-    problem = FetchError("no host")
-    for url in source.admin_urls:
-        try:
-            send(
-                method,
-                f"{url}/admin/v2/clusters/{entry.name}",
-                None if method == "DELETE" else entry.data(),
-                STEP_SECONDS,
-                access,
-            )
-        except FetchError as error:
-            problem = FetchError(_words(error), error.status)
-        else:
-            return
-    raise problem
+    data = None if method == "DELETE" else entry.data()
+    try:
+        send_to(source, method, f"/admin/v2/clusters/{entry.name}", data, STEP_SECONDS, access)
+    except FetchError as error:
+        raise FetchError(_words(error), error.status) from None
 
 
 def _words(error: FetchError) -> str:

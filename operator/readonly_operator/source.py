@@ -13,10 +13,10 @@ import re
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
-from readonly_operator.fetch import ANONYMOUS, Access, FetchError, connect, get, get_json
+from readonly_operator.fetch import ANONYMOUS, Access, FetchError, connect, get, get_json, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,6 +215,23 @@ def health(source: Source, broker: str, access: Access = ANONYMOUS) -> None:
     status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health", HEALTH_SECONDS, access)
     if status != 200:
         raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
+
+
+def send_to(source: Source, method: str, path: str, value: Any, timeout: float, access: Access) -> None:
+    """Send JSON to the admin API: to the first host that takes it, each within `timeout` seconds.
+
+    Raises:
+        FetchError: none does; it has what the last one said.
+    """
+    problem = FetchError("no host")
+    for url in source.admin_urls:
+        try:
+            send(method, f"{url}{path}", value, timeout, access)
+        except FetchError as error:
+            problem = error
+        else:
+            return
+    raise problem
 
 
 def _scheme(source: Source) -> str:

@@ -15,9 +15,10 @@ from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError, said
 from readonly_operator.brokers import is_ready
-from readonly_operator.fetch import FetchError, get_json, send
+from readonly_operator.fetch import FetchError, get_json
 from readonly_operator.kinds import POD
 from readonly_operator.names import PORT_HTTP
+from readonly_operator.source import send_to
 
 if TYPE_CHECKING:
     import threading
@@ -215,7 +216,7 @@ def _ask(address: str, topic: str) -> Tail:
 def _create(pool: Pool, topic: str, access: Access) -> None:
     """Make the topic, where it is not there: one without subscriptions is deleted when it is idle."""
     try:
-        _send(pool, "PUT", f"/admin/v2/{_path(topic)}", None, access)
+        send_to(pool.source, "PUT", f"/admin/v2/{_path(topic)}", None, PUBLISH_SECONDS, access)
     except FetchError as error:
         if error.status != CONFLICT:
             raise FetchError(f"the topic could not be made: {error}", error.status) from None
@@ -224,7 +225,8 @@ def _create(pool: Pool, topic: str, access: Access) -> None:
 def _publish(pool: Pool, topic: str, access: Access) -> None:
     """Publish one message over HTTP (TopicsBase.publishMessages); the broker sends the request on to the topic's owner."""
     try:
-        _send(pool, "POST", f"/topics/{_path(topic)}", {"messages": [{"payload": TEXT}]}, access)
+        message = {"messages": [{"payload": TEXT}]}
+        send_to(pool.source, "POST", f"/topics/{_path(topic)}", message, PUBLISH_SECONDS, access)
     except FetchError as error:
         raise FetchError(f"no message could be published: {error}", error.status) from None
 
@@ -232,15 +234,3 @@ def _publish(pool: Pool, topic: str, access: Access) -> None:
 def _path(topic: str) -> str:
     tenant, namespace, name = topic.partition("://")[2].split("/", 2)
     return f"persistent/{tenant}/{namespace}/{quote(name, safe='')}"
-
-
-def _send(pool: Pool, method: str, path: str, value: Any, access: Access) -> None:
-    problem = FetchError("no host")
-    for url in pool.source.admin_urls:
-        try:
-            send(method, f"{url}{path}", value, PUBLISH_SECONDS, access)
-        except FetchError as error:
-            problem = error
-        else:
-            return
-    raise problem
