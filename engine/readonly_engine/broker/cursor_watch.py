@@ -20,6 +20,9 @@ LOOK_S = 30.0
 
 MOST_LOOKS_A_SECOND = 20.0
 
+ANSWER_S = 5.0
+"""An owner that has not answered by then must not keep the watch from the other subscriptions."""
+
 
 class CursorWatch:
     """Asks the owner for the cursor of each durable subscription that has something unacked.
@@ -56,8 +59,10 @@ class CursorWatch:
         if relayed is None:
             return
         try:
-            state = await relayed.state()
-        except RelayError as error:
-            log.info("%s, %s: the owner does not say where it stands: %s", subscription.topic, subscription.name, error)
+            async with asyncio.timeout(ANSWER_S):
+                state = await relayed.state()
+        except (RelayError, TimeoutError) as error:
+            why = error or "no answer in time"
+            log.info("%s, %s: the owner does not say where it stands: %s", subscription.topic, subscription.name, why)
             return
         subscription.caught_up_with(state)

@@ -15,15 +15,18 @@ STATE = OwnerState(Position(3, 7), Position(4, 0))
 class Relayed:
     """A consumer at its owner."""
 
-    def __init__(self, *, attached=True, fails=False):
+    def __init__(self, *, attached=True, fails=False, hangs=False):
         self.attached = attached
         self.fails = fails
+        self.hangs = hangs
         self.asked = 0
 
     async def state(self):
         self.asked += 1
         if self.fails:
             raise OwnerUnavailableError("no answer")
+        if self.hangs:
+            await asyncio.Event().wait()
         return STATE
 
 
@@ -44,8 +47,10 @@ class Subscription:
 def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
     monkeypatch.setattr(cursor_watch, "LOOK_S", 0.005)
     monkeypatch.setattr(cursor_watch, "MOST_LOOKS_A_SECOND", 1000.0)
+    monkeypatch.setattr(cursor_watch, "ANSWER_S", 0.01)
     away, there = Relayed(attached=False), Relayed()
     failing = Subscription(Relayed(fails=True))
+    untold = Subscription(Relayed(hangs=True))
     followed = Subscription(away, there)
     left_alone = [
         Subscription(Relayed(), durable=False),
@@ -55,7 +60,7 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     ]
 
     async def run():
-        watch = CursorWatch(lambda: [failing, *left_alone, followed])
+        watch = CursorWatch(lambda: [failing, untold, *left_alone, followed])
         watch.start()
         watch.start()
         async with asyncio.timeout(10):
@@ -66,5 +71,5 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     asyncio.run(run())
     assert set(followed.told) == {STATE}
     assert away.asked == 0
-    assert failing.told == []
+    assert failing.told == untold.told == []
     assert all(subscription.told == [] for subscription in left_alone)
