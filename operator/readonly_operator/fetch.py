@@ -96,10 +96,22 @@ def send(method: str, url: str, value: Any, timeout: float, access: Access = ANO
         status, location, answer = _exchange(method, url, body, max(0.1, deadline - time.monotonic()), access)
         if status != http.client.TEMPORARY_REDIRECT or not location:
             break
-        url = urljoin(url, location)
+        url = redirected(url, location)
     if not 200 <= status < 300:
         raise FetchError(_refusal(status, answer), status)
     return answer
+
+
+def redirected(url: str, location: str) -> str:
+    """Where a redirection leads.
+
+    Raises:
+        FetchError: out of TLS, where a token could be read on its way.
+    """
+    target = urljoin(url, location)
+    if url.startswith("https://") and not target.startswith("https://"):
+        raise FetchError(f"it redirects to {urlsplit(target).scheme}, which is not followed from https")
+    return target
 
 
 def _exchange(method: str, url: str, body: bytes | None, timeout: float, access: Access) -> tuple[int, str, bytes]:

@@ -10,7 +10,7 @@ import time
 import pytest
 from readonly_operator import fetch
 from readonly_operator.api.pool import Source
-from readonly_operator.source import SourceMonitor, check
+from readonly_operator.source import SourceMonitor, check, send_to
 
 
 @contextlib.contextmanager
@@ -176,3 +176,19 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_waiting():
     finally:
         answer.set()
         monitor.stop()
+
+
+def test_a_redirection_does_not_lead_out_of_tls():
+    assert fetch.redirected("http://a:1/x", "http://b:2/y") == "http://b:2/y"
+    assert fetch.redirected("https://a:1/x", "/y") == "https://a:1/y"
+    with pytest.raises(fetch.FetchError, match="not followed from https"):
+        fetch.redirected("https://a:1/x", "http://b:2/y")
+
+
+def test_something_is_sent_to_the_first_host_that_takes_it():
+    with serving(http_answer(b"", "204 No Content")) as url:
+        hosts = f"http://127.0.0.1:{free_port()},{url.removeprefix('http://')}"
+        source = Source("pulsar://b:6650", hosts, "zk:z:2181")
+        send_to(source, "PUT", "/x", {"a": 1}, 5, fetch.ANONYMOUS)
+    with pytest.raises(fetch.FetchError, match="refused"):
+        send_to(source, "PUT", "/x", None, 5, fetch.ANONYMOUS)
