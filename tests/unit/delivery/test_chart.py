@@ -82,6 +82,20 @@ def test_rights_for_explicit_lac_are_those_of_the_manifests(template, kustomize)
     assert not [one for one in inside if one["kind"].startswith("ClusterRole")]
 
 
+def test_writable_clusters_of_one_namespace_share_one_role(template):
+    names = [
+        f"explicitLac.writers[{index}].{field}={value}"
+        for index, name in enumerate(("one", "two"))
+        for field, value in (("namespace", "pulsar"), ("configMap", name), ("statefulSet", name))
+    ]
+    made = template(*names)
+    assert len(by_name(made)) == len(made), "Helm refuses two objects of one name"
+    (role,) = [
+        one for one in made if one["metadata"]["name"] == "pulsar-readonly-explicit-lac" and one["kind"] == "Role"
+    ]
+    assert [rule.get("resourceNames") for rule in role["rules"][:2]] == [["one", "two"], ["one", "two"]]
+
+
 def test_the_definitions_are_those_of_crds():
     files = {path.name: path.read_text() for path in (ROOT / "crds").glob("readonly*.yaml")}
     assert {path.name: path.read_text() for path in (CHART / "crds").iterdir()} == files, "run: make crds"
