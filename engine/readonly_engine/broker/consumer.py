@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
 PASSAGE_BYTES = 1 << 20
 """What passes through to one consumer at once."""
 
@@ -56,6 +55,7 @@ class Consumer:
         via: the broker of the pool that serves it; empty for this one or the owner.
         relay_url: where that one is spoken to.
         hold: this broker's claim of the subscription, or its knowledge of whose it is.
+        bound: whether a binding names the subscription.
 
     Attributes:
         brought_at: when another broker of the pool has brought it here; None where its client came by itself.

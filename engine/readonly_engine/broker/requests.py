@@ -39,8 +39,8 @@ OF_CONSUMER = frozenset(
 _CLOSING = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
 """Those before whose answer the owner closes the consumers of the subscription."""
 
-
 LOOK_S = 0.05
+"""Between two looks for consumers that are on their way here."""
 
 
 async def ask_anyone(client: ClientConnection, command: BaseCommand) -> None:
