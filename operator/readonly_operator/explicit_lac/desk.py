@@ -92,6 +92,7 @@ class LacDesk:
         self._reports: dict[PoolKey, Report] = {}
         self._agreements: dict[Place, Agreement] = {}
         self._due: dict[Place, float] = {}
+        self._workloads: dict[tuple[str, str], WorkloadSeen] = {}
 
     def report(self, key: PoolKey) -> Report:
         """What a pool is to say; nothing as long as it was not looked at."""
@@ -103,7 +104,10 @@ class LacDesk:
         Returns:
             Seconds until something is due again.
         """
-        agreements, conflicts = agree(self._wishes())
+        wishes = self._wishes()
+        self._learn(wishes)
+        before_consent = self._consent()
+        agreements, conflicts = agree(wishes, self._workloads)
         reports = {key: Report(say.conflict(reason), released=True) for key, reason in conflicts.items()}
         for agreement in agreements:
             place = agreement.place
@@ -120,7 +124,27 @@ class LacDesk:
         for key in before.keys() | reports.keys():
             if before.get(key) != reports.get(key):
                 self._changed(key)
+        if self._consent() != before_consent:
+            return 0.0  # who comes first may be another pool now
         return max(0.0, min(self._due.values(), default=float("inf")) - time.monotonic())
+
+    def _learn(self, wishes: list[Wish]) -> None:
+        """Read who may manage which StatefulSet before pools agree: one that may not is not to say where its brokers are."""
+        named = {wish.place.workload for wish in wishes}
+        self._workloads = {name: workload for name, workload in self._workloads.items() if name in named}
+        for wish in wishes:
+            place = wish.place
+            if wish.pool.namespace == place.namespace or place.workload in self._workloads:
+                continue
+            try:
+                body = self._kube.get(STATEFUL_SET, place.namespace, place.stateful_set)
+            except KubeError:
+                continue  # the next step meets it too, and says so
+            if body is not None:
+                self._workloads[place.workload] = WorkloadSeen.of(body, place.config_map)
+
+    def _consent(self) -> dict[tuple[str, str], frozenset[str]]:
+        return {name: workload.consent for name, workload in self._workloads.items()}
 
     def _wishes(self) -> list[Wish]:
         wishes = []
@@ -159,6 +183,10 @@ class LacDesk:
         place = agreement.place
         try:
             seen = self._see(agreement)
+            if seen.workload is None:
+                self._workloads.pop(place.workload, None)
+            else:
+                self._workloads[place.workload] = seen.workload
             made = plan(agreement, seen, self._now())
             if made.action is not None:
                 seen = replace(seen, missing=tuple(right for right in rights(place) if not self._kube.may(right)))
@@ -173,7 +201,7 @@ class LacDesk:
             if error.status in REFUSALS:
                 return turned_down(agreement, str(error), self._now()), None
             logger.warning("%s: explicit LAC: the API server says: %s", place, error)
-            condition = self.report((*agreement.active, *agreement.leaving)[0].pool).condition
+            condition = self.report(agreement.first.pool).condition
             return Plan(condition=condition, again=RETRY_SECONDS), None
         note = made.action.note if isinstance(made.action, SetValue) else seen.config and seen.config.note
         noted = {"target": str(place), "intervalMs": note.interval_ms} if note else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Seen, WorkloadSeen
-    from readonly_operator.explicit_lac.wishes import Agreement, Wish
+    from readonly_operator.explicit_lac.wishes import Agreement, Place, Wish
     from readonly_operator.names import PoolKey
     from readonly_operator.status import Condition
 
@@ -97,22 +97,21 @@ def plan(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
         seen: what is there.
         now: with a time zone.
     """
-    if not agreement.active:
-        return _restore(agreement, seen, now)
-    return replace(_keep(agreement, seen, now), released=True)  # what others still want is not put back
+    workload = seen.workload
+    allowed = tuple(wish for wish in agreement.active if workload is None or wish.allowed_by(workload))
+    refused = {wish.pool: say.not_allowed(wish) for wish in agreement.active if wish not in allowed}
+    if agreement.leaving and not allowed:
+        return replace(_restore(agreement, seen, now), refused=refused)
+    made = _keep(agreement.place, allowed, seen, now)
+    return replace(made, refused=refused, released=True)  # what others still want is not put back
 
 
-def _keep(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
-    place = agreement.place
+def _keep(place: Place, wishes: tuple[Wish, ...], seen: Seen, now: dt.datetime) -> Plan:
     if seen.missing:
         return Plan(condition=say.forbidden(place, seen.missing), again=RETRY_SECONDS)
     if seen.config is None or seen.workload is None:
         return Plan(condition=say.target_missing(place, config=seen.config is None), again=RETRY_SECONDS)
-    workload = seen.workload
-    allowed = tuple(wish for wish in agreement.active if _allowed(wish, workload))
-    refused = {wish.pool: say.not_allowed(wish) for wish in agreement.active if wish not in allowed}
-    made = _manage(allowed, seen.config, workload, seen, now) if allowed else Plan(again=RETRY_SECONDS)
-    return replace(made, refused=refused)
+    return _manage(wishes, seen.config, seen.workload, seen, now) if wishes else Plan(again=RETRY_SECONDS)
 
 
 def turned_down(agreement: Agreement, reason: str, now: dt.datetime) -> Plan:
@@ -127,10 +126,6 @@ def turned_down(agreement: Agreement, reason: str, now: dt.datetime) -> Plan:
 def _is_late(agreement: Agreement, brokers: int, now: dt.datetime) -> bool:
     asked = max(wish.deleted_at for wish in agreement.leaving if wish.deleted_at is not None)
     return now > asked + RESTORE_AT_LEAST + brokers * RESTORE_PER_BROKER
-
-
-def _allowed(wish: Wish, workload: WorkloadSeen) -> bool:
-    return wish.pool.namespace == wish.place.namespace or workload.allows(wish.pool.namespace)
 
 
 def _manage(wishes: tuple[Wish, ...], config: ConfigSeen, workload: WorkloadSeen, seen: Seen, now: dt.datetime) -> Plan:
@@ -205,7 +200,7 @@ def _restore(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
         )
     if config is None or config.note is None:
         return Plan(released=True)
-    if workload is not None and not any(_allowed(wish, workload) for wish in agreement.leaving):
+    if workload is not None and not any(wish.allowed_by(workload) for wish in agreement.leaving):
         return Plan(released=True, farewell=say.not_allowed(agreement.leaving[0]).message)
     note = config.note
     if not note.restoring:

@@ -10,9 +10,10 @@ from readonly_operator.api.pool.explicit_lac import RESTORE, SUGGESTED_MS
 from readonly_operator.names import FINALIZER_WRITER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from readonly_operator.api.pool import Pool, Source
+    from readonly_operator.explicit_lac.seen import WorkloadSeen
     from readonly_operator.kinds import Manifest
     from readonly_operator.names import PoolKey
 
@@ -35,6 +36,11 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.config_map}/{self.key}"
+
+    @property
+    def workload(self) -> tuple[str, str]:
+        """Namespace and name of the StatefulSet."""
+        return self.namespace, self.stateful_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,10 @@ class Wish:
             noted_ms=noted.get("intervalMs") if noted.get("target") == str(place) else None,
         )
 
+    def allowed_by(self, workload: WorkloadSeen) -> bool:
+        """Whether the pool may manage these brokers: of its own namespace, or by their owner's annotation."""
+        return self.pool.namespace == self.place.namespace or workload.allows(self.pool.namespace)
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -104,7 +114,7 @@ class Agreement:
 
     Attributes:
         place: the objects.
-        active: pools that want the setting, the oldest first.
+        active: pools that want the setting, the oldest first, those last that may not have it.
         leaving: pools that are being deleted and want back what was there before.
     """
 
@@ -114,25 +124,43 @@ class Agreement:
 
     @property
     def source(self) -> Source:
-        """The writable cluster, as the oldest pool names it."""
-        return (*self.active, *self.leaving)[0].source
+        """The writable cluster, as the first pool names it."""
+        return self.first.source
+
+    @property
+    def first(self) -> Wish:
+        """The pool that the others follow."""
+        return (*self.active, *self.leaving)[0]
 
 
-def agree(wishes: Iterable[Wish]) -> tuple[list[Agreement], dict[PoolKey, str]]:
+def agree(
+    wishes: Iterable[Wish], workloads: Mapping[tuple[str, str], WorkloadSeen]
+) -> tuple[list[Agreement], dict[PoolKey, str]]:
     """What the pools agree on, for each StatefulSet.
 
-    Pools that name one StatefulSet with different keys cannot all have their way: the oldest one's place counts.
+    Pools that name one StatefulSet with different keys cannot all have their way: the oldest one's place counts, and none's that
+    may not manage it while another may.
+
+    Args:
+        wishes: of all pools.
+        workloads: the StatefulSets that are known so far, by namespace and name.
 
     Returns:
         The agreements, and for each pool that has to give way the reason.
     """
+
+    def allowed(wish: Wish) -> bool:
+        workload = workloads.get(wish.place.workload)
+        return workload is None or wish.allowed_by(workload)
+
     places: dict[tuple[str, str], list[Wish]] = {}
-    for wish in sorted(wishes, key=lambda wish: (wish.created, wish.uid)):
-        places.setdefault((wish.place.namespace, wish.place.stateful_set), []).append(wish)
+    for wish in sorted(wishes, key=lambda wish: (not allowed(wish), wish.created, wish.uid)):
+        places.setdefault(wish.place.workload, []).append(wish)
     agreements: list[Agreement] = []
     conflicts: dict[PoolKey, str] = {}
     for group in places.values():
-        first = next((wish for wish in group if wish.deleted_at is None), group[0])
+        eligible = list(filter(allowed, group)) or group
+        first = next((wish for wish in eligible if wish.deleted_at is None), eligible[0])
         together = [wish for wish in group if wish.place == first.place]
         agreements.append(
             Agreement(

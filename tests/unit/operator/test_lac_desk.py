@@ -20,7 +20,7 @@ TARGET = {"configMap": {"name": "broker", "key": "lac"}, "statefulSet": {"name":
 
 
 class Immutable:
-    """An API server whose ConfigMap of the writable brokers takes no change."""
+    """An API server with writable brokers in namespace pulsar, whose ConfigMap takes no change."""
 
     def get(self, kind, namespace, name):
         note = Note(200, "0", "uid-of-demo").text()
@@ -51,3 +51,24 @@ def test_a_deletion_ends_where_the_config_map_takes_no_change(pool_body, waited,
     assert report.released is released
     assert report.condition is not None
     assert "immutable" in report.condition.message
+
+
+def managing(pool_body, namespace, created, key, **metadata):
+    target = {"namespace": "pulsar", "configMap": {"name": "broker", "key": key}, "statefulSet": {"name": "broker"}}
+    body = pool_body(explicitLac={"management": "Manage", "target": target, "onDeletion": "Restore"})
+    body["spec"]["source"]["adminUrl"] = "http://127.0.0.1:1"
+    body["metadata"] |= {"namespace": namespace, "uid": namespace, "creationTimestamp": created, **metadata}
+    return body
+
+
+def test_a_pool_that_may_not_manage_brokers_stands_against_nobody(pool_body):
+    store = Store()
+    going = {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER]}
+    store.put(POOL, managing(pool_body, "strangers", "2025-01-01T00:00:00Z", "another"))
+    store.put(POOL, managing(pool_body, "pulsar", STAMP, "lac", **going))
+    desk = LacDesk(Immutable(), store, 60, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
+    desk.look()
+    owner, stranger = desk.report(PoolKey("pulsar", "demo")), desk.report(PoolKey("strangers", "demo"))
+    assert not owner.released, "what was there before is still to be put back"
+    assert stranger.condition is not None
+    assert stranger.condition.reason in {"Conflict", "NotAllowed"}

@@ -262,6 +262,16 @@ def test_restore_ends_where_the_api_server_never_takes_it():
     assert "immutable" in made.farewell
 
 
+def test_a_pool_that_may_not_manage_brokers_keeps_nobody_from_restoring():
+    world = World(value="0")
+    world.run(agreement(wish(restore=True, held=True)))
+    stranger = wish("stranger", namespace="elsewhere")
+    made = world.run(agreement(wish(restore=True, held=True, deleted_at=world.now), stranger))
+    assert made.released
+    assert (world.value, world.note) == ("0", None)
+    assert made.refused[stranger.pool].reason == "NotAllowed"
+
+
 def test_a_deletion_does_not_wait_for_what_hinders_pools_that_stay():
     world = World(value="200", note=Note(200, "0", "uid-demo"))
     both = agreement(wish(restore=True, held=True, deleted_at=world.now), wish("other"))

@@ -171,7 +171,7 @@ def test_pools_that_share_brokers_agree_and_the_oldest_one_chooses_the_place(mak
     other = {"configMap": {"name": "other", "key": KEY}, "statefulSet": {"name": "s"}, "namespace": "pulsar"}
     against = make_wish("against", created="2026-01-01T14:00:00Z", target=other)
     elsewhere = make_wish("elsewhere", target={**other, "namespace": "else"})
-    agreements, conflicts = agree([against, young, make_wish(), elsewhere])
+    agreements, conflicts = agree([against, young, make_wish(), elsewhere], {})
     assert {(one.place.namespace, tuple(wish.pool.name for wish in one.active)) for one in agreements} == {
         ("pulsar", ("demo", "young")),
         ("else", ("elsewhere",)),
