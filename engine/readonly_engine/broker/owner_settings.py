@@ -93,14 +93,14 @@ class OwnerSettings:
             self._topics.popitem(last=False)
         return settings
 
-    async def transactions(self, fresh_s: float = CONFIGURATION_S) -> bool:
-        """Whether messages may be kept back at the owner: also where its brokers do not say whether they have transactions.
+    async def transactions(self, fresh_s: float = CONFIGURATION_S) -> bool | None:
+        """Whether the brokers have transactions, so that messages may be kept back at the owner; None where nobody says.
 
         Args:
             fresh_s: an answer that came so many seconds ago is new enough.
         """
         configuration = await self._asked_configuration(fresh_s)
-        return configuration is None or transactions_of(configuration)
+        return None if configuration is None else transactions_of(configuration)
 
     async def _counts_batch_acks(self) -> bool:
         return batch_acks_of(await self._asked_configuration(CONFIGURATION_S) or {})

@@ -15,7 +15,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.owner_cursor import Questions
-from readonly_engine.broker.owner_settings import OwnerSettings
+from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
 from readonly_engine.broker.txn_acks import TxnAckSource, log_of
@@ -138,6 +138,7 @@ class ServedTopics:
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
+        self._transactions = False
         self._cursor_watch = CursorWatch(self._subscriptions)
         self.passing = PassThrough(admin, pool_name, self._subscriptions, self._readable)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
@@ -171,8 +172,7 @@ class ServedTopics:
             await served.log.opened()
             served.log.confirm(state.last)
             served.transactions.told(state.last)
-            if await self._owner_settings.transactions():
-                served.transactions.guard()
+            await self._guard(served)
             subscribe = consumer.subscribe
             async with served.lock(subscribe.subscription):
                 subscription = served.subscriptions.get(subscribe.subscription)
@@ -243,7 +243,7 @@ class ServedTopics:
         except (OwnerRefusedError, TimeoutError) as error:
             log.info("%s: the owner does not say what its last message is: %s", topic, error or "no answer in time")
         mark_delete, last = await self._admin.cursor_and_end(topic, subscription)
-        if await self._owner_settings.transactions():
+        if self._transactions or await self._owner_settings.transactions() is not False:
             limit = await self._admin.max_read(topic)
             if limit is None:
                 raise OwnerUnavailableError(f"the owner of {topic} does not say how far consumers may read")
@@ -376,8 +376,23 @@ class ServedTopics:
             return None
 
     async def owner_moved(self, topic: TopicName) -> None:
-        """The topic is at another owner, or at one that was restarted: it may have transactions now."""
-        if await self._owner_settings.transactions(FRESH_S) and (served := self._topics.get(topic)) is not None:
+        """The topic is at another owner, or at one that was restarted: the cluster may have transactions now."""
+        served = self._topics.get(topic)
+        if served is not None:
+            await self._guard(served, FRESH_S)
+
+    async def _guard(self, served: ServedTopic, fresh_s: float = CONFIGURATION_S) -> None:
+        """Have a topic wait for its owner's word where the cluster has transactions, or does not say so.
+
+        Any broker says it for all. While they are restarted one by one some say that they have none, and these may be asked
+        when the first topics come back: so all topics wait as soon as one broker says that it has them.
+        """
+        found = self._transactions or await self._owner_settings.transactions(fresh_s)
+        if found and not self._transactions:
+            self._transactions = True
+            for _, other in self.all:
+                other.transactions.guard()
+        if found is not False:
             served.transactions.guard()
 
     async def _acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:

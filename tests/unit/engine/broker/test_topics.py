@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker import topics
-from readonly_engine.broker.topics import ServedTopics
+from readonly_engine.broker.topics import ServedTopic, ServedTopics
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.consumer import OwnerState
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
@@ -63,10 +63,14 @@ class Cluster:
 
 
 class Admin:
-    """A cluster without transactions."""
+    """A cluster without transactions, until the test says otherwise."""
+
+    answer = "false"
 
     async def configuration(self):
-        return {}
+        if self.answer is None:
+            raise OwnerUnavailableError("not now")
+        return {"transactionCoordinatorEnabled": self.answer}
 
     async def cursor_and_end(self, topic, subscription):
         assert (topic, subscription) == (TOPIC, "s")
@@ -116,3 +120,35 @@ def test_where_a_subscription_stands_is_asked_in_another_way_where_its_consumers
         return await served.state(TOPIC, "s", SimpleNamespace(state=state))
 
     assert asyncio.run(run()) == STATE
+
+
+class Transactions:
+    """Of a topic; knows whether it waits for its owner's word."""
+
+    def __init__(self):
+        self.guarded = False
+
+    def guard(self):
+        self.guarded = True
+
+
+def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has_transactions(monkeypatch):
+    """As while brokers are restarted one by one with transactions switched on."""
+    monkeypatch.setattr(topics, "FRESH_S", 0.0)
+    admin, others = Admin(), [parse_topic_name(name) for name in ("a", "b", "c")]
+
+    async def guarded_after(served, answer, topic):
+        admin.answer = answer
+        await served.owner_moved(topic)
+        return [one.transactions.guarded for _, one in served.all]
+
+    async def run():
+        served = ServedTopics(Cluster(), None, None, admin, None)
+        served._topics = {topic: ServedTopic(Log(), Transactions()) for topic in others}
+        assert await guarded_after(served, None, others[0]) == [True, False, False], "nobody says so of the others"
+        assert await guarded_after(served, "false", others[1]) == [True, False, False]
+        assert await guarded_after(served, "true", others[2]) == [True, True, True]
+        served._topics[TOPIC] = ServedTopic(Log(), Transactions())
+        assert await guarded_after(served, "false", TOPIC) == [True] * 4, "one that is not restarted yet"
+
+    asyncio.run(run())
