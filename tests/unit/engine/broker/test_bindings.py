@@ -174,8 +174,9 @@ def test_where_the_topics_of_a_pattern_are(pattern, namespace):
 class Sitting:
     """A consumer, as far as a change of bindings concerns it."""
 
-    def __init__(self, topic, subscription, *, bound):
+    def __init__(self, topic, subscription, *, bound, via=""):
         self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
+        self.via, self.pass_through = via, bool(via) or not bound
         self.subscribe = CommandSubscribe(subscription=subscription)
         self.dismissed = ""
 
@@ -214,6 +215,24 @@ def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
     broker._evict(broker.bindings)
     assert unnamed.dismissed == "the pool serves the subscription now"
     assert not named.dismissed
+
+
+@pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
+def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
+    broker = Broker(None, None, None, None, None, Bindings(), file)
+    consumer = Sitting(P + "orders", "s", bound=True, via=via)
+    broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
+    bound = []
+    for revision, policy in enumerate(["Detach", None, None, "Drain", None]):
+        binding = policy and f"{{name: a, topics: [orders], lifecyclePolicy: {policy}}}"
+        file.write_text(f"revision: '{revision}'\nbindings: [{binding or ''}]")
+        assert not consumer.dismissed
+        before = broker.bindings
+        broker._load_bindings()
+        broker._evict(before)
+        bound.append(consumer.bound)
+    assert bound[:4] == [True, False, False, True]
+    assert consumer.dismissed == "the subscription is not bound to the pool any more"
 
 
 def test_a_file_without_bindings_binds_nothing(file):
