@@ -196,7 +196,8 @@ class Owners:
             return url
         if not tls_url:
             raise OwnerUnavailableError(
-                f"the broker {url} of the pool names no pulsar+ssl URL, and is spoken to with TLS only: give it tls-listen"
+                f"no pulsar+ssl URL is known of the broker {url} of the pool, which is spoken to with TLS only: "
+                "it has gone, or has no tls-listen"
             )
         return tls_url
 
