@@ -82,6 +82,11 @@ class PoolKey:
         """Name by which the brokers of the pool find each other in ZooKeeper: unique in a Kubernetes cluster."""
         return f"{self.namespace}.{self.name}"
 
+    def ordinal(self, pod: str) -> int | None:
+        """Which broker a pod of this name runs; None for none."""
+        number = pod.removeprefix(f"{self.name}-")
+        return int(number) if number.isdecimal() and pod == self.pod(int(number)) else None
+
     def broker_service(self, ordinal: int) -> str:
         """Service of one broker, for clients outside the cluster."""
         return f"{self.name}-broker-{ordinal}"

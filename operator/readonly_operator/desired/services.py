@@ -10,7 +10,7 @@ from readonly_operator.kinds import SERVICE, SERVICE_ACCOUNT, Manifest
 from readonly_operator.names import PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from readonly_operator.api.pool import Pool
 
@@ -55,13 +55,18 @@ def client_service(pool: Pool) -> Manifest:
     return manifest
 
 
-def broker_services(pool: Pool) -> list[Manifest]:
-    """A load balancer for each broker, for clients outside the cluster; none where the spec asks for none."""
+def broker_services(pool: Pool, brokers: Iterable[int]) -> list[Manifest]:
+    """A load balancer for each broker, for clients outside the cluster; none where the spec asks for none.
+
+    Args:
+        pool: the pool.
+        brokers: which ones there are besides those that the spec asks for: while they end, they still move their clients.
+    """
     external = pool.listeners.external
     if external is None:
         return []
     made = []
-    for ordinal in range(pool.replicas):
+    for ordinal in sorted({*range(pool.replicas), *brokers}):
         broker = pool.key.pod(ordinal)
         manifest = start(SERVICE, pool.key.broker_service(ordinal), pool)
         _annotate(manifest, {key: value.replace(BROKER, broker) for key, value in external.annotations.items()})

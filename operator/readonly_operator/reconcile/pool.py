@@ -66,7 +66,9 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     held_back = [one for one in bindings if one[0].full_name in against]
     bindings = [one for one in bindings if one[0].full_name not in against]
     lookup = LookupConfig.holding(_entries(context, key, bindings))
-    wanted = children(pool, lookup, context.settings)
+    names = [pod["metadata"]["name"] for pod in context.store.of_pool(POD, key)]
+    there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
+    wanted = children(pool, lookup, context.settings, there)
     desired = [one for one in wanted if context.store.serves(kind_of(one))]
     try:
         _apply(context, pool, body, desired)

@@ -11,9 +11,9 @@ from readonly_operator.apply import Applier
 from readonly_operator.brokers import Brokers
 from readonly_operator.events import Recorder
 from readonly_operator.explicit_lac.desk import Report
-from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.kinds import BINDING, POD, POOL
 from readonly_operator.kube import KubeError
-from readonly_operator.names import PoolKey
+from readonly_operator.names import LABEL_POOL, PoolKey
 from readonly_operator.places import Places
 from readonly_operator.reconcile.context import Context
 from readonly_operator.reconcile.pool import reconcile
@@ -31,6 +31,7 @@ class Server:
     def __init__(self):
         self.objects: dict[tuple[str, str], Any] = {}
         self.refuses = True
+        self.deleted = []
         self.versions = 100
 
     def get(self, kind, namespace, name):
@@ -45,6 +46,9 @@ class Server:
         return self._keep(
             {**self.objects[manifest["kind"], manifest["metadata"]["name"]], "status": manifest["status"]}
         )
+
+    def delete(self, manifest):
+        self.deleted.append(manifest["metadata"]["name"])
 
     def add(self, body):
         return self._keep(body)
@@ -149,6 +153,19 @@ def test_what_was_set_is_forgotten_where_explicit_lac_is_not_managed(server, con
     put(POOL, pool_body(replicas=0), explicitLac=NOTED)
     assert reconcile(context, DEMO).settled
     assert "explicitLac" not in server.status(POOL, "demo")
+
+
+def test_a_broker_that_is_ending_keeps_its_load_balancer(server, context, put, pool_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=1, listeners={"external": {"host": "{broker}.example.com"}}))
+    metadata = {"namespace": "team", "labels": {LABEL_POOL: "demo"}, "deletionTimestamp": "2026-01-01T12:00:00Z"}
+    ending = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "name": "demo-2", "uid": "u"}}
+    put(POD, ending)
+    reconcile(context, DEMO)
+    assert {name for kind, name in server.objects if kind == "Service"} >= {"demo-broker-0", "demo-broker-2"}
+    context.store.remove(POD, ending)
+    reconcile(context, DEMO)
+    assert server.deleted == ["demo-broker-2"]
 
 
 def test_a_pool_that_is_as_it_should_be_costs_no_request(server, context, put, pool_body, binding_body):
