@@ -163,6 +163,8 @@ class Brokers:
                 topics = tuple(map(str, answer["topics"]))
             except (FetchError, KeyError, TypeError):
                 continue
+            fresh = self._matched.copy()  # several workers ask
+            self._matched = {name: known for name, known in fresh.items() if now - known[0] < MATCHED_SECONDS}
             self._matched[binding] = (now, topics)
             return topics
         return ()
