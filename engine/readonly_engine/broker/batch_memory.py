@@ -33,6 +33,9 @@ MOST_BYTES = 256 << 10
 KEEP_TIMEOUT_S = 5.0
 """So long a consumer that leaves may be kept at the owner for it."""
 
+RECALL_TIMEOUT_S = 5.0
+"""So long a consumer that comes, or takes over, waits for what was left: it goes on also while the metadata store is away."""
+
 OUTDATED_S = 3600.0
 """What nobody has come back for in this time is removed."""
 
@@ -115,15 +118,17 @@ class BatchMemory:
         """What the subscription's consumers left, if it still counts. A consumer of it must be at the owner by now."""
         path = self._path(topic, subscription)
         try:
-            node = await self._store.get(path)
-            left = None if node is None else decode_left(node.value)
-            if left is None:
-                return []
-            if left.version == await self._admin.cursor_version(topic, subscription):
-                return left.batches
-            await self._store.remove(path)
-        except (RelayError, MetadataError) as error:
-            log.info("%s, %s: batches that were acked in part come again as a whole: %s", topic, subscription, error)
+            async with asyncio.timeout(RECALL_TIMEOUT_S):
+                node = await self._store.get(path)
+                left = None if node is None else decode_left(node.value)
+                if left is None:
+                    return []
+                if left.version == await self._admin.cursor_version(topic, subscription):
+                    return left.batches
+                await self._store.remove(path)
+        except (RelayError, MetadataError, TimeoutError) as error:
+            why = error or "no answer in time"
+            log.info("%s, %s: batches that were acked in part come again as a whole: %s", topic, subscription, why)
         return []
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from readonly_engine.broker import batch_memory
 from readonly_engine.broker.batch_memory import MOST_BYTES, BatchMemory, LeftBatches, decode_left, encode_left
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -110,5 +111,16 @@ def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_removed() 
             await store.removed.wait()
         assert "/pool/batches/old" not in store.nodes
         assert await memory.recall(topic, "s") == batches
+
+    asyncio.run(run())
+
+
+def test_a_consumer_does_not_wait_long_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_memory, "RECALL_TIMEOUT_S", 0.01)
+
+    async def run() -> None:
+        memory = BatchMemory(cast("AdminClient", Owner()), cast("MetadataStore", Store({})), "/pool")
+        async with asyncio.timeout(2):
+            assert await memory.recall(parse_topic_name("orders"), "s") == []
 
     asyncio.run(run())
