@@ -9,6 +9,7 @@ from readonly_operator import registration
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import RESTORE
 from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.explicit_lac import say as explicit_lac
 from readonly_operator.explicit_lac.wishes import Wish
 from readonly_operator.kinds import POOL
 from readonly_operator.kube import KubeError
@@ -16,7 +17,7 @@ from readonly_operator.names import FINALIZER_WRITER, MANAGER_EXPLICIT_LAC
 from readonly_operator.status import Condition, Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from readonly_operator.kinds import Manifest
     from readonly_operator.reconcile.context import Context
@@ -28,11 +29,11 @@ RETRY_SECONDS = 10.0
 """How soon it is tried again to set a finalizer that was refused."""
 
 
-def hold(context: Context, pool: Pool, body: Manifest) -> Condition | None:
+def hold(context: Context, pool: Pool, body: Manifest) -> dict[str, Condition]:
     """Give a pool the finalizer when its deletion will have to wait, and take it away when not.
 
     Returns:
-        ExplicitLac, when the operator may not do that; None when all is well.
+        By type the conditions that say that the operator may not do that; none when all is well.
 
     Raises:
         KubeError: the API server refused for another reason.
@@ -40,33 +41,35 @@ def hold(context: Context, pool: Pool, body: Manifest) -> Condition | None:
     wanted = needs_hold(pool)
     held = FINALIZER_WRITER in (body["metadata"].get("finalizers") or ())
     if wanted == held:
-        return None
+        return {}
     try:
         _set(context, body, held=wanted)
     except KubeError as error:
         if error.status != FORBIDDEN:
             raise
-        return Condition(
-            "ExplicitLac",
-            Truth.FALSE,
-            "Forbidden",
-            "something is to be put back when the pool is deleted (spec.explicitLac.onDeletion: Restore, "
-            "spec.lookup.clusterName), and for that it needs a finalizer, which the operator may not set: "
-            f"grant its service account verb patch on readonlybrokerpools.pulsar-readonly.io in namespace {pool.key.namespace}, "
-            "as manifests/explicit-lac does",
-        )
-    return None
+        types = [explicit_lac.TYPE] if _restores(pool) or not wanted else []
+        types += [registration.TYPE] if pool.lookup.cluster_name else []
+        return {one.type: one for one in (_forbidden(name, pool.key.namespace) for name in types)}
+    return {}
 
 
 def needs_hold(pool: Pool) -> bool:
     """Whether there is something to put back when the pool is deleted."""
-    return bool(pool.lookup.cluster_name) or (pool.explicit_lac.manages and pool.explicit_lac.on_deletion == RESTORE)
+    return bool(pool.lookup.cluster_name) or _restores(pool)
 
 
-def registered(context: Context, pool: Pool) -> list[Condition]:
-    """ClusterRegistered, of a pool that wants it."""
+def registered(context: Context, pool: Pool, unheld: Mapping[str, Condition]) -> list[Condition]:
+    """ClusterRegistered, of a pool that wants it.
+
+    Args:
+        context: the operator's parts.
+        pool: the pool.
+        unheld: what `hold` came to.
+    """
     if not pool.lookup.cluster_name:
         return []
+    if registration.TYPE in unheld:
+        return [unheld[registration.TYPE]]
     waiting = Condition(registration.TYPE, Truth.UNKNOWN, "NotChecked", "the writable cluster has not been asked yet")
     return [context.clusters.report(pool.key).condition or waiting]
 
@@ -80,10 +83,15 @@ def let_go(context: Context, body: Manifest, say: Callable[[Condition], object])
     if FINALIZER_WRITER not in (body["metadata"].get("finalizers") or ()):
         return
     waiting = _waiting(context, body)
-    if waiting is None:
-        _set(context, body, held=False)
-    else:
+    if waiting is not None:
         say(waiting)
+        return
+    try:
+        _set(context, body, held=False)
+    except KubeError as error:
+        if error.status == FORBIDDEN:
+            say(_forbidden(explicit_lac.TYPE, body["metadata"]["namespace"]))
+        raise
 
 
 def _waiting(context: Context, body: Manifest) -> Condition | None:
@@ -101,7 +109,23 @@ def _waiting(context: Context, body: Manifest) -> Condition | None:
     if report.released:
         return None
     return report.condition or Condition(
-        "ExplicitLac", Truth.FALSE, "Restoring", "the writable brokers' setting from before is put back"
+        explicit_lac.TYPE, Truth.FALSE, "Restoring", "the writable brokers' setting from before is put back"
+    )
+
+
+def _restores(pool: Pool) -> bool:
+    return pool.explicit_lac.manages and pool.explicit_lac.on_deletion == RESTORE
+
+
+def _forbidden(condition: str, namespace: str) -> Condition:
+    return Condition(
+        condition,
+        Truth.FALSE,
+        "Forbidden",
+        "something is to be put back when the pool is deleted (spec.explicitLac.onDeletion: Restore, "
+        "spec.lookup.clusterName), and for that it has a finalizer, which the operator may neither set nor take away: "
+        f"grant its service account verb patch on readonlybrokerpools.pulsar-readonly.io in namespace {namespace}, "
+        "as manifests/explicit-lac does",
     )
 
 

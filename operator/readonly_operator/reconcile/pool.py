@@ -92,12 +92,12 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         _progressing(settled, ready, looked_up, {one["kind"] for one in wanted if one not in desired}),
         looked_up,
         said_before(body, source_reachable(report)),
-        unheld
+        unheld.get("ExplicitLac")
         or said_before(
             body,
             explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition, context.probes.result(key)),
         ),
-        *holding.registered(context, pool),
+        *holding.registered(context, pool, unheld),
     ]
     values = _values(context, key, body, len(bindings) + len(held_back) + len(broken))
     values["lookupRevision"] = lookup.revision

@@ -13,7 +13,7 @@ from readonly_operator.events import Recorder
 from readonly_operator.explicit_lac.desk import Report
 from readonly_operator.kinds import BINDING, POD, POOL
 from readonly_operator.kube import KubeError
-from readonly_operator.names import LABEL_POOL, PoolKey
+from readonly_operator.names import FINALIZER_WRITER, LABEL_POOL, PoolKey
 from readonly_operator.places import Places
 from readonly_operator.reconcile.context import Context
 from readonly_operator.reconcile.pool import reconcile
@@ -49,6 +49,9 @@ class Server:
 
     def delete(self, manifest):
         self.deleted.append(manifest["metadata"]["name"])
+
+    def merge(self, manager, kind, namespace, name, patch):
+        raise KubeError("forbidden", 403)
 
     def add(self, body):
         return self._keep(body)
@@ -166,6 +169,24 @@ def test_a_broker_that_is_ending_keeps_its_load_balancer(server, context, put, p
     context.store.remove(POD, ending)
     reconcile(context, DEMO)
     assert server.deleted == ["demo-broker-2"]
+
+
+def test_a_pool_that_cannot_get_its_finalizer_says_so_where_it_matters(server, context, put, pool_body):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0, lookup={"clusterName": "readers"}))
+    assert reconcile(context, DEMO).refresh_seconds > 0
+    reasons = {one["type"]: one["reason"] for one in server.status(POOL, "demo")["conditions"]}
+    assert (reasons["ClusterRegistered"], reasons["ExplicitLac"]) == ("Forbidden", "NotChecked")
+
+
+def test_a_deletion_that_waits_for_a_right_says_so(server, context, put, pool_body):
+    body = pool_body()
+    body["metadata"] |= {"deletionTimestamp": "2026-01-01T12:00:00Z", "finalizers": [FINALIZER_WRITER]}
+    put(POOL, body)
+    with pytest.raises(KubeError):
+        reconcile(context, DEMO)
+    (message,) = [one["message"] for one in server.status(POOL, "demo")["conditions"] if one["reason"] == "Forbidden"]
+    assert "verb patch on readonlybrokerpools.pulsar-readonly.io in namespace team" in message
 
 
 def test_a_pool_that_is_as_it_should_be_costs_no_request(server, context, put, pool_body, binding_body):
