@@ -75,7 +75,8 @@ class Controller:
         lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh, accesses)
         clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add, accesses)
         probes = ProbeDesk(self._store, self._sources, self._queue.add, accesses, self._stopped)
-        self._writer = WriterWork([lac, clusters, probes])
+        # apart, for trying on a topic waits long, and no restart of a writable broker is to wait for that
+        self._writers = (WriterWork("settings", [lac, clusters]), WriterWork("probes", [probes]))
         self._context = Context(
             kube=kube,
             store=self._store,
@@ -120,7 +121,8 @@ class Controller:
         for thread in self._threads:
             thread.start()
         self._sources.start()
-        self._writer.start()
+        for work in self._writers:
+            work.start()
 
     def stop(self) -> None:
         """Let the workers finish what they do, for a while: another process may wait for the Lease."""
@@ -128,16 +130,18 @@ class Controller:
         self._rewatched.set()
         self._queue.close()
         self._sources.stop()
-        self._writer.stop()
+        for work in self._writers:
+            work.stop()
         self._brokers.close()
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
-        self._writer.join(max(0.0, deadline - time.monotonic()))
+        for work in self._writers:
+            work.join(max(0.0, deadline - time.monotonic()))
 
     def acts(self) -> bool:
         """Whether anything may still be changed: after `stop`, by a step that takes its time."""
-        return self._writer.is_alive() or any(thread.is_alive() for thread in self._workers)
+        return any(work.is_alive() for work in self._writers) or any(thread.is_alive() for thread in self._workers)
 
     def observe(self, kind: Kind, event: str | None, body: Manifest) -> None:
         """Take note of a watch event.
@@ -159,7 +163,7 @@ class Controller:
             self._delays.pop(key, None)
             self._queue.add(key)
         if kind == POOL:
-            self._writer.poke()
+            self._poke()
 
     def resync(self) -> None:
         """List everything, and look at every pool again."""
@@ -179,10 +183,14 @@ class Controller:
         """Whether all threads run, and none is stuck in a reconcile."""
         now = time.monotonic()
         return (
-            self._writer.is_alive()
+            all(work.is_alive() for work in self._writers)
             and all(thread.is_alive() for thread in self._threads)
             and all(now - since < STUCK_SECONDS for since in self._started.copy().values())
         )
+
+    def _poke(self) -> None:
+        for work in self._writers:
+            work.poke()
 
     def _namespaces(self) -> tuple[str | None, ...]:
         return self._settings.namespaces or (None,)
@@ -236,7 +244,7 @@ class Controller:
     def _source_changed(self, source: Source) -> None:
         for body in self._store.pools():
             if source in self._sources_of(body):
-                self._writer.poke()
+                self._poke()
                 self._queue.add(PoolKey(body["metadata"]["namespace"], body["metadata"]["name"]))
 
     def _named_sources(self) -> set[Source]:

@@ -1,4 +1,4 @@
-"""Work at writable clusters that takes its time: a thread of its own, so that no pool waits for it.
+"""Work at writable clusters that takes its time: threads of their own, so that no pool waits for it.
 
 Each desk looks at all pools, does what is due, and keeps what it has to say; reconciling reads that.
 """
@@ -33,14 +33,15 @@ class WriterWork:
     """Lets desks work one after the other.
 
     Args:
+        name: of this work.
         desks: what there is to do.
     """
 
-    def __init__(self, desks: Sequence[Desk]) -> None:
+    def __init__(self, name: str, desks: Sequence[Desk]) -> None:
         self._desks = desks
         self._poked = threading.Event()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="writer-work", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
     def start(self) -> None:
         """Begin; all pools must be known by now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 
 import pytest
@@ -74,3 +75,18 @@ def test_a_worker_that_does_not_end_in_time_still_acts(kube, running, pool_body,
     monkeypatch.setattr(controller, "STOP_SECONDS", WAIT_SECONDS)
     running.stop()
     assert not running.acts()
+
+
+def test_trying_explicit_lac_keeps_nobody_from_managing_it(kube, monkeypatch, pool_body):
+    looks, tried = queue.Queue(), threading.Event()
+    monkeypatch.setattr(controller.LacDesk, "look", lambda _: looks.put(None) or WAIT_SECONDS)
+    monkeypatch.setattr(controller.ProbeDesk, "look", lambda _: tried.wait(WAIT_SECONDS) and 0.0)
+    made = Controller(kube, Settings(engine_image="engine"))
+    made.start()
+    looks.get(timeout=WAIT_SECONDS)
+    made.observe(POOL, "ADDED", pool_body())
+    looks.get(timeout=WAIT_SECONDS)
+    assert not tried.is_set()
+    tried.set()
+    kube.answers.set()
+    made.stop()

@@ -30,7 +30,7 @@ def start(monkeypatch):
     started = []
 
     def make(*desks: Desk) -> WriterWork:
-        work = WriterWork(desks)
+        work = WriterWork("test", desks)
         work.start()
         started.append(work)
         return work
