@@ -19,11 +19,29 @@ from typing import Final
 LOCAL_KUBERNETES: Final = "tests/integration/test_kube_local.py"
 """Looks for traces that a Kubernetes leaves on the machine: nothing that runs pods may run beside it."""
 
+OTHER_STACKS: Final = tuple(
+    f"tests/integration/test_{name}.py"
+    for name in (
+        "auth",
+        "batch_indexes",
+        "compacted",
+        "devstack_distribution",
+        "kept_back",
+        "pass_through",
+        "tiered",
+        "tls",
+        "transactions",
+        "without_explicit_lac",
+    )
+)
+"""The integration tests that do without the stack that most of them share."""
+
 GROUPS: Final = (
-    ("tests/integration", f"--ignore={LOCAL_KUBERNETES}"),
+    ("tests/integration", *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS))),
+    OTHER_STACKS,
     ("tests/unit", LOCAL_KUBERNETES, "tests/e2e"),
 )
-"""What runs one after the other, in each of the processes. No two of them use the same servers."""
+"""What runs one after the other, in each of the processes. No two of them use the same servers: who ends first stops them."""
 
 COUNTED: Final = ("failures", "errors", "skipped")
 

@@ -76,9 +76,9 @@ class PulsarCluster:
         Raises:
             DevstackError: the machine lacks something, a port is taken, or a server does not come up.
         """
-        if renew and not any(server.pid for server in self.status().servers):
-            self.down(purge=True)
         with self.state.locked():
+            if renew and not any(server.pid for server in self.status().servers):
+                self.state.clear()
             self.state.check(self.spec)
             home = ensure_distribution(self.spec.version)
             servers = self._servers(home)

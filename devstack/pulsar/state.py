@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_FOLDERS: Final = ("conf", "data", "logs", "run")
 _LOCK_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.1
 
@@ -59,15 +60,19 @@ class StateFolder:
 
     def make(self) -> None:
         """Make the folder and those in it."""
-        for name in ("conf", "data", "logs", "run"):
+        for name in _FOLDERS:
             (self.root / name).mkdir(parents=True, exist_ok=True)
+
+    def clear(self) -> None:
+        """Delete what a stack put there; its lock stays, and may be held."""
+        for name in _FOLDERS:
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        (self.root / "spec.json").unlink(missing_ok=True)
 
     def purge(self) -> None:
         """Delete what a stack put there, and the folder itself when nothing else is in it."""
-        for name in ("conf", "data", "logs", "run"):
-            shutil.rmtree(self.root / name, ignore_errors=True)
-        for name in ("spec.json", ".lock"):
-            (self.root / name).unlink(missing_ok=True)
+        self.clear()
+        (self.root / ".lock").unlink(missing_ok=True)
         if not any(self.root.iterdir()):
             self.root.rmdir()
 
