@@ -125,7 +125,9 @@ def test_another_broker_delivers_what_the_owner_would(
         assert rest(consumer) == expected
         consumer.close()
         consumer = subscribe(owner, topic, kind)
-        assert rest(consumer) == expected, "at the owner"
+        at_owner = rest(consumer)
+        # Told to go back, the owner may still know what was acked of a batch before; it never delivers more than the pool.
+        assert set(at_owner) <= set(expected) if reset else at_owner == expected, at_owner
     finally:
         through.close()
         owner.close()

@@ -7,7 +7,7 @@ import logging
 import pytest
 from readonly_operator.kinds import NODE
 from readonly_operator.kube import KubeError
-from readonly_operator.places import KEPT_SECONDS, Places, place
+from readonly_operator.places import KEPT_SECONDS, MISSING_SECONDS, Places, place
 from readonly_operator.store import Store
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -85,14 +85,18 @@ def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):
     assert len(caplog.records) == 1
 
 
-def test_a_node_is_asked_again_after_a_while():
+def test_a_node_that_lacks_a_label_is_asked_again_soon_and_one_that_has_it_after_a_while():
     kube, now = Recording({}), [0.0]
     places = Places(kube, Store(), lambda: now[0])
-    places.note([pod("demo-0")], [ZONE])
-    kube.labels = {ZONE: "a"}
-    places.note([pod("demo-0")], [ZONE])
-    assert kube.annotated == []
-    now[0] = KEPT_SECONDS
-    places.note([pod("demo-0")], [ZONE])
-    assert kube.annotated == [("demo-0", {"pulsar-readonly.io/locality": "/a"})]
-    assert len(kube.asked) == 2
+    for at, labels, annotated in (
+        (0.0, {}, None),
+        (MISSING_SECONDS - 1, {ZONE: "a"}, None),
+        (MISSING_SECONDS, {ZONE: "a"}, "/a"),
+        (KEPT_SECONDS, {ZONE: "b"}, "/a"),
+        (KEPT_SECONDS + MISSING_SECONDS, {ZONE: "b"}, "/b"),
+    ):
+        now[0], kube.labels = at, labels
+        places.note([pod("demo-0")], [ZONE])
+        told = [annotations["pulsar-readonly.io/locality"] for _, annotations in kube.annotated]
+        assert (told or [None])[-1] == annotated, at
+    assert len(kube.asked) == 3
