@@ -39,7 +39,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--quick",
         action=argparse.BooleanOptionalAction,
-        help="compile with the JVM's C1 only: half the CPU of a start, slower under load; not for measurements",
+        help="compile with the JVM's C1 only (half the CPU of a start, slower under load) and never wait for the disk; "
+        "not for measurements",
     )
     up.add_argument(
         "--set",

@@ -44,6 +44,7 @@ def zookeeper_conf(home: Path, spec: PulsarSpec, data: Path) -> str:
     return edit_properties(
         (home / "conf" / "zookeeper.conf").read_text(),
         {
+            **({"forceSync": "no"} if spec.quick else {}),
             "dataDir": str(data),
             "clientPort": str(spec.zookeeper_port),
             "clientPortAddress": HOST,
@@ -79,6 +80,7 @@ def bookie_conf(home: Path, spec: PulsarSpec, index: int, data: Path) -> str:
         "logSizeLimit": str(128 << 20),
         "journalMaxSizeMB": "256",
         "journalMaxBackups": "1",
+        "journalSyncData": str(not spec.quick).lower(),
         "diskUsageThreshold": "0.98",
         "diskUsageWarnThreshold": "0.97",
     }

@@ -79,6 +79,7 @@ class PulsarSpec:
         explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
         transactions: whether brokers run the transaction coordinator.
         quick: whether the JVMs compile with C1 only: half the CPU of a start, but slower under load, so never for measurements.
+            And whether nobody waits for the disk (fsync): servers may be killed, but data do not outlive a power cut.
         settings: what else to set in the servers' files; the last of a key wins.
         admin_token_file: the superuser's token, where settings make the brokers ask for one.
     """

@@ -129,3 +129,10 @@ def test_settings_win_and_reach_only_their_role(home: Path, tmp_path: Path) -> N
     assert "journalSyncData" not in broker
     assert bookie["journalSyncData"] == "false"
     assert "x" not in bookie
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_only_a_quick_stack_does_not_wait_for_the_disk(home: Path, quick: bool) -> None:
+    spec = PulsarSpec(quick=quick)
+    assert parsed(zookeeper_conf(home, spec, home / "data"))["forceSync"] == ("no" if quick else "yes")
+    assert parsed(bookie_conf(home, spec, 0, home / "data"))["journalSyncData"] == ("false" if quick else "true")
