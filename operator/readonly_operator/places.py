@@ -1,7 +1,8 @@
 """Where brokers are: labels of their nodes, written on their pods, where a volume shows them to the brokers.
 
 Kubernetes copies zone and region of a node to its pods since 1.35; before that, and for other labels, the node is asked.
-Labels of a node are kept for a while: it hardly moves. One that is missing may be about to be set, and is looked for sooner.
+Labels of a node are kept for a while: it hardly moves. Where one is missing, each new pod has its node asked once more: labels
+are often set just before the pods that need them come.
 """
 
 from __future__ import annotations
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS = 600.0
-"""How long labels of a node are remembered."""
-
-MISSING_SECONDS = 10.0
-"""How long it is remembered that a node lacks one that is wanted, or cannot be read."""
+"""How long labels of a node are remembered, and that it was asked for a pod's sake."""
 
 
 def place(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]) -> str:
@@ -57,6 +55,7 @@ class Places:
         self._clock = clock
         self._lock = threading.Lock()
         self._nodes: dict[str, tuple[float, dict[str, str]]] = {}
+        self._asked_for: dict[str, float] = {}
         self._complained = False
 
     def note(self, pods: Sequence[Manifest], labels: Sequence[str]) -> None:
@@ -71,19 +70,22 @@ class Places:
             if not labels or not node:
                 continue
             own = metadata.get("labels") or {}
-            found = place(labels, own, {}) or place(labels, own, self._labels_of(node, labels))
+            found = place(labels, own, {}) or place(labels, own, self._labels_of(node, labels, metadata["uid"]))
             if found and found != known:
                 after = self._kube.annotate(POD, metadata["namespace"], metadata["name"], {ANNOTATION_LOCALITY: found})
                 if after is not None:
                     self._store.put(POD, after)
 
-    def _labels_of(self, name: str, wanted: Sequence[str]) -> dict[str, str]:
+    def _labels_of(self, name: str, wanted: Sequence[str], pod: str) -> dict[str, str]:
         now = self._clock()
         with self._lock:
             self._nodes = {node: known for node, known in self._nodes.items() if now - known[0] < KEPT_SECONDS}
-            at, labels = self._nodes.get(name, (-KEPT_SECONDS, {}))
-        if now - at < (KEPT_SECONDS if labels.keys() >= set(wanted) else MISSING_SECONDS):
-            return labels
+            self._asked_for = {uid: at for uid, at in self._asked_for.items() if now - at < KEPT_SECONDS}
+            if name in self._nodes:
+                known = self._nodes[name][1]
+                if known.keys() >= set(wanted) or pod in self._asked_for:
+                    return known
+            self._asked_for[pod] = now
         try:
             node = self._kube.get(NODE, "", name)
         except KubeError as error:
@@ -91,7 +93,7 @@ class Places:
                 self._complained = True
                 logger.warning("where brokers are stays unknown to them: %s", error)
             node = None
-        labels = ((node or {}).get("metadata") or {}).get("labels") or {}
+        labels: dict[str, str] = ((node or {}).get("metadata") or {}).get("labels") or {}
         with self._lock:
             self._nodes[name] = now, labels
         return labels

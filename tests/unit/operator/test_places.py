@@ -7,7 +7,7 @@ import logging
 import pytest
 from readonly_operator.kinds import NODE
 from readonly_operator.kube import KubeError
-from readonly_operator.places import KEPT_SECONDS, MISSING_SECONDS, Places, place
+from readonly_operator.places import KEPT_SECONDS, Places, place
 from readonly_operator.store import Store
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -47,7 +47,13 @@ class Recording:
 
 def pod(name, node="node1", labels=None, annotations=None):
     return {
-        "metadata": {"name": name, "namespace": "team", "labels": labels or {}, "annotations": annotations or {}},
+        "metadata": {
+            "name": name,
+            "uid": f"uid-of-{name}",
+            "namespace": "team",
+            "labels": labels or {},
+            "annotations": annotations or {},
+        },
         "spec": {"nodeName": node} if node else {},
     }
 
@@ -85,18 +91,18 @@ def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):
     assert len(caplog.records) == 1
 
 
-def test_a_node_that_lacks_a_label_is_asked_again_soon_and_one_that_has_it_after_a_while():
+def test_a_node_is_asked_again_after_a_while_and_where_it_lacks_a_label_for_each_new_pod():
     kube, now = Recording({}), [0.0]
     places = Places(kube, Store(), lambda: now[0])
-    for at, labels, annotated in (
-        (0.0, {}, None),
-        (MISSING_SECONDS - 1, {ZONE: "a"}, None),
-        (MISSING_SECONDS, {ZONE: "a"}, "/a"),
-        (KEPT_SECONDS, {ZONE: "b"}, "/a"),
-        (KEPT_SECONDS + MISSING_SECONDS, {ZONE: "b"}, "/b"),
+    for at, name, labels, annotated in (
+        (0.0, "demo-0", {}, None),
+        (1.0, "demo-0", {ZONE: "a"}, None),
+        (2.0, "demo-1", {ZONE: "a"}, "/a"),
+        (KEPT_SECONDS, "demo-1", {ZONE: "b"}, "/a"),
+        (KEPT_SECONDS + 3.0, "demo-1", {ZONE: "b"}, "/b"),
     ):
         now[0], kube.labels = at, labels
-        places.note([pod("demo-0")], [ZONE])
+        places.note([pod(name)], [ZONE])
         told = [annotations["pulsar-readonly.io/locality"] for _, annotations in kube.annotated]
         assert (told or [None])[-1] == annotated, at
     assert len(kube.asked) == 3
