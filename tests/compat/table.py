@@ -79,8 +79,10 @@ def _why(scenario: str, client: str, cell: Cell) -> str:
     match cell.verdict:
         case Verdict.QUIRK:
             return quirk(scenario, client)
-        case Verdict.DIFFERENT | Verdict.BROKEN:
+        case Verdict.DIFFERENT:
             return reason(scenario, client) or "No reason is known: a defect."
+        case Verdict.BROKEN:
+            return f"In this run nothing could be compared with {client}: it failed at the owner, or its driver did, twice."
         case _:
             return ""
 
