@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MANIFESTS = Path(__file__).parent / "manifests"
 _ROLLOUT_DEADLINE = 180
+_HOSTNAME = "kubernetes.io/hostname"
 # Quick to start and small: six Java processes share the machine with everything else.
 _JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto"
 MAX_BROKERS = 2
@@ -87,14 +88,27 @@ class WriterStatus:
         return [*told, f"  {self.service_url}", f"  {self.admin_url}", f"  {self.metadata_store}"]
 
 
-def render(name: str, spec: WriterSpec, image: str, data: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where ZooKeeper and the bookies keep their data: their pods stay there, whatever other nodes there are.
+
+    Attributes:
+        node: the node's name.
+        folder: the folder on it.
+    """
+
+    node: str
+    folder: str
+
+
+def render(name: str, spec: WriterSpec, image: str, home: Home) -> str:
     """One of the manifests, filled in.
 
     Args:
         name: its file's name without .yaml.
         spec: what the cluster is like.
         image: Pulsar's image.
-        data: the folder of the node that holds ZooKeeper's and the bookies' data.
+        home: where the data is.
     """
     text = (_MANIFESTS / f"{name}.yaml").read_text()
     return fill(
@@ -103,7 +117,8 @@ def render(name: str, spec: WriterSpec, image: str, data: str) -> str:
         BROKERS=spec.brokers,
         EXPLICIT_LAC_MS=spec.explicit_lac_ms,
         IMAGE=image,
-        DATA=data,
+        DATA=home.folder,
+        NODE=home.node,
         JVM=_JVM,
     )
 
@@ -120,14 +135,14 @@ def up(spec: WriterSpec) -> WriterStatus:
     kubectl.apply(fill((_MANIFESTS / "namespace.yaml").read_text(), NAMESPACE=spec.namespace))
     # A folder for each life of the namespace: what an earlier cluster stored would not fit new metadata.
     life = kubectl.json("get", "namespace", spec.namespace)["metadata"]["uid"]
-    data = f"/var/lib/pulsar-readonly/{life}"
+    home = Home(_data_node(kubectl, spec), f"/var/lib/pulsar-readonly/{life}")
     with step("ZooKeeper starts"):
-        kubectl.apply(render("zookeeper", spec, image, data))
+        kubectl.apply(render("zookeeper", spec, image, home))
         _rollout(kubectl, spec, "pulsar-zookeeper")
-    _initialize(kubectl, spec, render("init", spec, image, data))
+    _initialize(kubectl, spec, render("init", spec, image, home))
     with step(f"2 bookies and {spec.brokers} broker{'s' if spec.brokers > 1 else ''} start"):
-        kubectl.apply(render("bookkeeper", spec, image, data))
-        kubectl.apply(render("broker", spec, image, data))
+        kubectl.apply(render("bookkeeper", spec, image, home))
+        kubectl.apply(render("broker", spec, image, home))
         _rollout(kubectl, spec, "pulsar-bookie")
         _rollout(kubectl, spec, "pulsar-broker")
     found = status(spec.namespace)
@@ -170,6 +185,27 @@ def _kubectl() -> Kubectl:
     if not cluster.status().up:
         raise DevstackError("writer: no Kubernetes runs", "start it with: python -m devstack kube up")
     return cluster.kubectl()
+
+
+def _data_node(kubectl: Kubectl, spec: WriterSpec) -> str:
+    """The node that the data is on, or will be: the first one that takes pods.
+
+    Raises:
+        DevstackError: no node takes pods.
+    """
+    found = kubectl.run(
+        "-n", spec.namespace, "get", "statefulset", "pulsar-zookeeper", "--ignore-not-found", "-o", "json"
+    )
+    selector = json.loads(found)["spec"]["template"]["spec"].get("nodeSelector", {}) if found.strip() else {}
+    if _HOSTNAME in selector:
+        return str(selector[_HOSTNAME])
+    for node in sorted(kubectl.json("get", "nodes")["items"], key=lambda one: str(one["metadata"]["name"])):
+        taints = {taint["effect"] for taint in node["spec"].get("taints", [])}
+        if not taints & {"NoSchedule", "NoExecute"}:
+            return str(node["metadata"]["labels"][_HOSTNAME])
+    raise DevstackError(
+        "writer: no node takes pods", "see: kubectl describe nodes; a drained one needs kubectl uncordon"
+    )
 
 
 def _initialize(kubectl: Kubectl, spec: WriterSpec, manifest: str) -> None:
