@@ -14,6 +14,7 @@ from typing import Any
 import uvloop
 
 from readonly_engine import collector
+from readonly_engine.background import keep_going
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.batch_memory import BatchMemory
 from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, from_patterns
@@ -228,7 +229,9 @@ async def serve(config: EngineConfig) -> None:
         cluster.watch_racks(bookies.choice.place)
     following = None
     if config.locality_file is not None:
-        following = asyncio.create_task(LocalityFile(config.locality_file, bookies.choice.move).follow())
+        following = keep_going(
+            LocalityFile(config.locality_file, bookies.choice.move).follow, "following --locality-file"
+        )
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)
     fleet = Fleet(store, config.pool, url, tls_url)

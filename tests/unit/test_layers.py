@@ -17,12 +17,12 @@ WIRE = ENGINE / "wire"
 BELOW = {
     "wire": set(),
     "metadata": {"wire"},
-    "bookkeeper": {"metadata", "wire", "tls"},
+    "bookkeeper": {"metadata", "wire", "tls", "background"},
     "tiered": {"wire"},
-    "topic": {"tiered", "bookkeeper", "metadata", "wire"},
+    "topic": {"tiered", "bookkeeper", "metadata", "wire", "background"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "collector"},
     "relay": {"topic", "metadata", "wire", "tls"},
-    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "yaml_file", "tls"},
+    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "background", "yaml_file", "tls"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.background import keep_going
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import NO_LAC
 from readonly_engine.bookkeeper.tail_state import EXPLICIT_LAC_WAIT_S, GRACE_S, POLL_S, REST_S, Leader, Polls, Rest
@@ -74,7 +76,10 @@ class LacTail:
         striped = self._ledger.metadata.write_quorum < len(ensemble)
         self._leader = None if striped else Leader(self._ledger.best_first(), self._loop.time())
         self._polls = {bookie_id: Polls(above_own=not striped) for bookie_id in ensemble}
-        self._tasks = [asyncio.create_task(self._follow(bookie_id, polls)) for bookie_id, polls in self._polls.items()]
+        self._tasks = [
+            keep_going(partial(self._follow, bookie_id, polls), f"ledger {self._ledger.ledger_id}: polling {bookie_id}")
+            for bookie_id, polls in self._polls.items()
+        ]
 
     def confirm(self, lac: int, entry: Entry | None = None) -> None:
         """Take a LAC from wherever it came; a lower one than before is ignored."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from readonly_engine.background import keep_going
 from readonly_engine.relay.errors import RelayError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class CursorWatch:
     def start(self) -> None:
         """Begin, unless it runs already."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = keep_going(self._run, "the watch of the owner's cursors")
 
     def close(self) -> None:
         """Look no more."""

@@ -8,6 +8,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from readonly_engine.background import keep_going
 from readonly_engine.tls import HANDSHAKE_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class TlsListener:
             self._make, host, port, ssl=self._current, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
         )
         self._servers = [server]
-        self._watcher = asyncio.create_task(self._watch())
+        self._watcher = keep_going(self._watch, "the watch of the certificate")
 
     @property
     def listening(self) -> bool:

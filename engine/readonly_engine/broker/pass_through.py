@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from readonly_engine.background import keep_going
 from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.broker.reasons import WHOLE_TOPIC, Reason, Reasons
 from readonly_engine.relay.errors import RelayError
@@ -143,7 +144,7 @@ class PassThrough:
             case = self._reasons.why(topic, subscribe.subscription)
         add_mark(subscribe, self.pool)
         if self._watch is None:
-            self._watch = asyncio.create_task(self._watching())
+            self._watch = keep_going(self._watching, "the watch for what must pass through")
         return case is not None
 
     def enter(self, consumer: Consumer) -> None:

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from readonly_engine.background import keep_going
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.topic_name import TopicName
 from readonly_engine.topic.position import EARLIEST, Position
@@ -174,7 +175,7 @@ class TxnAckLog:
     def follow(self) -> None:
         """Take what comes."""
         if self._following is None:
-            self._following = asyncio.create_task(self._follow())
+            self._following = keep_going(self._follow, f"following {self._log.topic}")
 
     def close(self) -> None:
         """Follow no more."""

@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from readonly_engine.background import keep_going
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.tail import LacTail
@@ -78,7 +79,7 @@ class TopicLog:
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._moved = asyncio.Event()
         self._told: Position | None = None
-        self._announcer = asyncio.create_task(self._announce())
+        self._announcer = keep_going(self._announce, f"telling the readers of {topic}")
         self._watch = cluster.watch_topic(topic, self._topic_changed)
 
     # Following the topic
