@@ -1,0 +1,39 @@
+"""The groups that `make test` runs beside each other: no two of them may use the same servers."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests import suites
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "tests" / "integration").glob("test_*.py"))
+SHARED = {"pulsar_stack", "pulsar", "breakable_pulsar", "admin", "pool", "own_pool", "pulsar_client", "pool_client"}
+"""The fixtures of tests/integration/conftest.py that bring up the stack that most of its tests share."""
+OTHERS = {"secured", "txn_stack", "txn_pool"}
+"""Those that bring up another one, which more than one file uses."""
+
+
+def fixtures_of(path):
+    """What a file's tests and fixtures ask for by name, and the file does not define itself."""
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    fixtures = [node for node in functions if any("fixture" in ast.unparse(made_by) for made_by in node.decorator_list)]
+    tests = [node for node in functions if node.name.startswith("test_")]
+    return {argument.arg for node in fixtures + tests for argument in node.args.args} - {node.name for node in fixtures}
+
+
+def test_what_is_listed_is_there():
+    assert {ROOT / path for path in suites.OTHER_STACKS} <= set(FILES)
+    assert ROOT / suites.LOCAL_KUBERNETES in FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_is_in_the_group_of_its_servers(path):
+    fixtures = fixtures_of(path)
+    apart = str(path.relative_to(ROOT)) in suites.OTHER_STACKS
+    if fixtures & OTHERS:
+        assert apart, f"{path.name} uses {fixtures & OTHERS}: list it in OTHER_STACKS"
+    assert not (apart and fixtures & SHARED), f"{path.name} uses {fixtures & SHARED}: it must not be in OTHER_STACKS"
