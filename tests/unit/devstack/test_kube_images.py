@@ -7,7 +7,7 @@ import yaml
 
 from devstack.errors import DevstackError
 from devstack.images import targets
-from devstack.writer.cluster import WriterSpec, WriterStatus, render
+from devstack.writer.cluster import Home, WriterSpec, WriterStatus, render
 from devstack.writer.image.apply_config import apply
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -52,7 +52,7 @@ def test_every_input_of_the_images_is_let_into_the_build() -> None:
 
 
 def documents(name: str, spec: WriterSpec) -> list[dict]:
-    return list(yaml.safe_load_all(render(name, spec, "localhost/p:1", "/data/x")))
+    return list(yaml.safe_load_all(render(name, spec, "localhost/p:1", Home("node1", "/data/x"))))
 
 
 def test_the_writer_is_named_as_pulsars_helm_chart_names_it() -> None:
