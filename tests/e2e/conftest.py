@@ -40,6 +40,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--install-by", choices=WAYS, default="kustomize", help="how the operator is installed (default: %(default)s)"
     )
+    parser.addoption(
+        "--chaos-seed", type=int, help="when test_chaos_operator.py kills the operator (default: one that is printed)"
+    )
 
 
 def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float = 0.1) -> Any:
