@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -11,6 +11,13 @@ from urllib.parse import urlsplit
 from readonly_engine.broker.bindings import Unbound
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate
 from readonly_engine.broker.limits import LimitSettings
+from readonly_engine.broker.listeners import (
+    BindAddress,
+    ListenerError,
+    Urls,
+    parse_advertised_listeners,
+    parse_bind_addresses,
+)
 from readonly_engine.locality import is_place
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.url import hosts_in
@@ -73,6 +80,8 @@ class EngineConfig:
         tls_key: its key, PEM.
         tls_trust_certificates: authorities of the clients' certificates, PEM; with them, a client must show one.
         advertised_tls_url: where clients are sent to reach this broker with TLS, `pulsar+ssl://HOST:PORT`.
+        advertised_listeners: where clients of named listeners are sent to reach this broker.
+        bind_addresses: where clients of named listeners connect, beside `listen` and `tls_listen`.
         peer_tls_trust_certificates: authorities of the pool's own brokers, PEM; they bring consumers to each other with TLS then.
         topics: topics or regular expressions that are bound whatever the bindings file says.
         bindings: a file of bindings that is read again when it changes.
@@ -113,6 +122,8 @@ class EngineConfig:
     tls_key: Path | None = None
     tls_trust_certificates: Path | None = None
     advertised_tls_url: str = ""
+    advertised_listeners: Mapping[str, Urls] = field(default_factory=dict)
+    bind_addresses: tuple[BindAddress, ...] = ()
     peer_tls_trust_certificates: Path | None = None
     topics: tuple[str, ...] = ()
     bindings: Path | None = None
@@ -262,10 +273,22 @@ def _address(value: object) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _texts(value: object, what: str = "topics or patterns") -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) and item for item in value):
-        raise ConfigError("must be a list of topics or patterns")
+        raise ConfigError(f"must be a list of {what}")
     return tuple(value)
+
+
+def _items(value: object) -> tuple[str, ...]:
+    """A list, or a text with commas as Pulsar writes one."""
+    return _texts(value.split(",") if isinstance(value, str) else value, "texts NAME:pulsar://HOST:PORT")
+
+
+def _advertised_listeners(value: object) -> Mapping[str, Urls]:
+    try:
+        return parse_advertised_listeners(_items(value))
+    except ListenerError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _size(value: object) -> int:
@@ -369,6 +392,8 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "tls_key": _path,
     "tls_trust_certificates": _path,
     "advertised_tls_url": _url("pulsar+ssl"),
+    "advertised_listeners": _advertised_listeners,
+    "bind_addresses": _items,
     "peer_tls_trust_certificates": _path,
     "topics": _texts,
     "bindings": _path,
@@ -433,6 +458,13 @@ def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> E
         except ConfigError as error:
             where = f"--{key}" if key in flags else f"{key} in the file of --config"
             raise ConfigError(f"{where}: {error}") from error
+    if "bind_addresses" in values:
+        try:
+            values["bind_addresses"] = parse_bind_addresses(
+                values["bind_addresses"], values.get("advertised_listeners", {})
+            )
+        except ListenerError as error:
+            raise ConfigError(f"bind-addresses: {error}") from error
     config = EngineConfig(**values)
     if not config.topics and config.bindings is None:
         raise ConfigError(
@@ -450,6 +482,8 @@ def _check_tls(config: EngineConfig) -> None:
         if len(given) == 1:
             (missing,) = set(shown) - set(given)
             raise ConfigError(f"{_key(missing)} is missing: {_key(given[0])} needs it")
+    if config.tls_listen is None and any(address.tls for address in config.bind_addresses):
+        raise ConfigError("tls-listen is missing: bind-addresses with pulsar+ssl:// use its certificate")
     if config.tls_listen is not None and config.tls_certificate is None:
         raise ConfigError("tls-certificate and tls-key are missing: tls-listen needs them")
     for name, needed in (

@@ -22,6 +22,7 @@ from readonly_engine.broker.broker import Broker
 from readonly_engine.broker.claiming import Claiming
 from readonly_engine.broker.fleet import Fleet
 from readonly_engine.broker.limits import Limits
+from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.topics import ServedTopics
 from readonly_engine.config import (
     ALL_INTERFACES,
@@ -94,6 +95,16 @@ def parser() -> argparse.ArgumentParser:
         "--advertised-tls-url",
         metavar="pulsar+ssl://HOST:PORT",
         help="where clients with TLS are sent (default: made from --tls-listen)",
+    )
+    add(
+        "--advertised-listeners",
+        metavar="NAME:pulsar[+ssl]://HOST:PORT[,...]",
+        help="where clients are sent that name a listener, or connect at its port",
+    )
+    add(
+        "--bind-addresses",
+        metavar="NAME:pulsar[+ssl]://HOST:PORT[,...]",
+        help="where clients of these listeners connect, beside --listen and --tls-listen (default: nowhere)",
     )
     add(
         "--peer-tls-trust-certificates",
@@ -234,7 +245,7 @@ async def serve(config: EngineConfig) -> None:
         )
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)
-    fleet = Fleet(store, config.pool, url, tls_url)
+    fleet = Fleet(store, config.pool, url, tls_url, config.advertised_listeners)
     broker = Broker(
         Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls),
         ServedTopics(
@@ -260,7 +271,12 @@ async def serve(config: EngineConfig) -> None:
         await _listen("http", config.http, http.start)
         await _listen("listen", config.listen, broker.start)
         if config.tls_listen is not None and tls is not None:
-            await _listen("tls-listen", config.tls_listen, partial(broker.start_tls, tls))
+            await _listen("tls-listen", config.tls_listen, partial(broker.listen_tls, DEFAULT, tls))
+        for bind in config.bind_addresses:
+            listen = partial(broker.listen, bind.listener)
+            if bind.tls and tls is not None:
+                listen = partial(broker.listen_tls, bind.listener, tls)
+            await _listen("bind-addresses", Address(bind.host.strip("[]"), bind.port), listen)
         log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
         await stop.wait()
         log.info("stopping")

@@ -151,9 +151,12 @@ class RawClient:
         command = BaseCommand(type=BaseCommand.PARTITIONED_METADATA, partition_metadata=request)
         return self.request(command).partition_metadata_response.partitions
 
-    def lookup(self, topic: str) -> str:
-        command = BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic=topic))
-        return self.request(command).lookup_topic_response.broker_service_url
+    def lookup(self, topic: str, listener: str | None = None) -> str:
+        lookup = CommandLookupTopic(topic=topic, advertised_listener_name=listener)
+        answer = self.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup)).lookup_topic_response
+        if answer.response == answer.Failed:
+            raise RefusedError("LOOKUP", answer.error, answer.message)
+        return answer.broker_service_url
 
     def subscribe(self, topic: str, subscription: str, consumer_id: int = 0, **fields: Any) -> None:
         fields = {"sub_type": CommandSubscribe.Exclusive, **fields}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.consumer import Consumer
+from readonly_engine.broker.listeners import Urls
 from readonly_engine.broker.lookup import refuse_unbound
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
@@ -106,11 +107,12 @@ def move_on(consumer: Consumer) -> None:
     """
     client, broker = consumer.connection, consumer.connection.broker
     member = broker.fleet.members.get(consumer.via)
-    if member is None or (client.tls and not member.tls_url):
+    urls = Urls() if member is None else member.reached(client.listener)
+    if not urls.serve(tls=client.tls):
         return
     who = (client.address, str(consumer.topic), consumer.subscribe.subscription, consumer.subscribe.consumer_name)
     if broker.moves.may(client.client_version, who, time.monotonic()):
-        broker.spawn(consumer.move(member.url, member.tls_url))
+        broker.spawn(consumer.move(urls.url, urls.tls_url))
 
 
 def _take_mark(subscribe: CommandSubscribe) -> str:

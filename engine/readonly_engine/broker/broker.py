@@ -15,6 +15,7 @@ from readonly_engine.broker.connection import WRITE_BUFFER_BYTES, ClientConnecti
 from readonly_engine.broker.drain import drain
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.listen import TlsListener
+from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.moves import Moves
 from readonly_engine.broker.spread import Rotation
 
@@ -83,8 +84,8 @@ class Broker:
         self._patterns = patterns
         self._bindings_file = bindings_file
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._server: asyncio.Server | None = None
-        self._tls_listener: TlsListener | None = None
+        self._servers: list[asyncio.Server] = []
+        self._tls_listeners: list[TlsListener] = []
         self._watcher: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -95,7 +96,7 @@ class Broker:
             MetadataUnavailableError: the pool cannot be joined.
         """
         self._load_bindings()
-        self._server = await asyncio.get_running_loop().create_server(lambda: ClientConnection(self), host, port)
+        await self.listen(DEFAULT, host, port)
         self.keep_alive.start()
         self.claiming.start(self._claim_changed)
         await self.fleet.join()
@@ -103,20 +104,30 @@ class Broker:
         if self._bindings_file is not None:
             self._watcher = self.spawn(self._watch_bindings())
 
-    async def start_tls(self, context: Reloaded[ssl.SSLContext], host: str, port: int) -> None:
-        """Listen for clients with TLS, too.
+    async def listen(self, listener: str, host: str, port: int) -> None:
+        """Listen for clients of a named listener, too.
 
         Raises:
             OSError: the address cannot be listened on.
         """
-        self._tls_listener = TlsListener(lambda: ClientConnection(self), context)
-        await self._tls_listener.start(host, port)
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_server(lambda: ClientConnection(self, listener), host, port))
+
+    async def listen_tls(self, listener: str, context: Reloaded[ssl.SSLContext], host: str, port: int) -> None:
+        """Listen for clients of a listener with TLS, too.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        tls_listener = TlsListener(lambda: ClientConnection(self, listener), context)
+        await tls_listener.start(host, port)
+        self._tls_listeners.append(tls_listener)
 
     @property
     def listening(self) -> bool:
         """Whether clients can connect."""
-        tls = self._tls_listener is None or self._tls_listener.listening
-        return self._server is not None and self._server.is_serving() and tls
+        servers = bool(self._servers) and all(server.is_serving() for server in self._servers)
+        return servers and all(listener.listening for listener in self._tls_listeners)
 
     async def drain(self) -> None:
         """Leave the pool, let what was delivered be acked, send every client elsewhere; then close."""
@@ -125,10 +136,10 @@ class Broker:
             self._watcher.cancel()
         self._balancer.stop()
         await drain(self)
-        if self._server is not None:
-            self._server.close()
-        if self._tls_listener is not None:
-            self._tls_listener.close()
+        for server in self._servers:
+            server.close()
+        for tls_listener in self._tls_listeners:
+            tls_listener.close()
         for connection in list(self.connections):
             connection.close()
         self.keep_alive.stop()
@@ -147,13 +158,14 @@ class Broker:
         """Whether what waits for slow clients comes near to what may wait in all."""
         return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
 
-    def choose_broker(self, *, tls: bool) -> Member | None:
+    def choose_broker(self, *, tls: bool, listener: str) -> Member | None:
         """The broker of the pool for the next consumer; None where there is none.
 
         Args:
             tls: whether the client needs one that is reached with TLS.
+            listener: the client's.
         """
-        return self._rotation.choose(self.fleet.members.values(), tls=tls)
+        return self._rotation.choose(self.fleet.members.values(), tls=tls, listener=listener)
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something beside; an error that nobody expected is logged."""

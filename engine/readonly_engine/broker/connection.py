@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit, move_on
 from readonly_engine.broker.client_login import ClientLogin
+from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
@@ -60,10 +61,16 @@ _ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
 
 
 class ClientConnection(asyncio.Protocol):
-    """Serves one client."""
+    """Serves one client.
 
-    def __init__(self, broker: Broker) -> None:
+    Args:
+        broker: where it has come to.
+        listener: the named listener at whose port it came in.
+    """
+
+    def __init__(self, broker: Broker, listener: str = DEFAULT) -> None:
         self.broker = broker
+        self.listener = listener
         self.identity = NOBODY
         self.connected = False
         self.writable = True

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from readonly_engine.broker.listeners import DEFAULT, Urls
 from readonly_engine.metadata.errors import MetadataUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from readonly_engine.metadata.store import MetadataStore, Versioned, Watch
 
 log = logging.getLogger(__name__)
@@ -28,16 +31,25 @@ class Member:
         url: where clients reach it; its name in the pool.
         tls_url: where clients reach it with TLS; empty for nowhere.
         consumers: how many it served when it last said so.
+        listeners: where clients of each named listener reach it.
     """
 
     url: str
     tls_url: str = ""
     consumers: int = 0
+    listeners: Mapping[str, Urls] = field(default_factory=dict, hash=False)
+
+    def reached(self, listener: str) -> Urls:
+        """Where clients of a listener reach it; nowhere where it has none of that name."""
+        return Urls(self.url, self.tls_url) if listener == DEFAULT else self.listeners.get(listener, Urls())
 
 
 def encode_member(member: Member) -> bytes:
     """A member as it stands in the metadata store."""
-    return json.dumps({"url": member.url, "tls_url": member.tls_url, "consumers": member.consumers}).encode()
+    fields: dict[str, object] = {"url": member.url, "tls_url": member.tls_url, "consumers": member.consumers}
+    if member.listeners:
+        fields["listeners"] = {name: [urls.url, urls.tls_url] for name, urls in member.listeners.items()}
+    return json.dumps(fields).encode()
 
 
 def decode_member(url: str, value: bytes) -> Member:
@@ -53,7 +65,17 @@ def decode_member(url: str, value: bytes) -> Member:
         url,
         tls_url if isinstance(tls_url, str) else "",
         consumers if isinstance(consumers, int) and consumers > 0 else 0,
+        _listeners_in(fields.get("listeners")),
     )
+
+
+def _listeners_in(value: object) -> Mapping[str, Urls]:
+    found = {}
+    for name, urls in value.items() if isinstance(value, dict) else ():
+        match urls:
+            case [str(url), str(tls_url)]:
+                found[name] = Urls(url, tls_url)
+    return found
 
 
 class Fleet:
@@ -66,13 +88,16 @@ class Fleet:
         pool: the pool's name.
         url: where clients reach this broker.
         tls_url: where clients reach it with TLS; empty for nowhere.
+        listeners: where clients of named listeners reach it.
     """
 
-    def __init__(self, store: MetadataStore, pool: str, url: str, tls_url: str = "") -> None:
+    def __init__(
+        self, store: MetadataStore, pool: str, url: str, tls_url: str = "", listeners: Mapping[str, Urls] | None = None
+    ) -> None:
         self.url = url
         self.members: dict[str, Member] = {}
         self._store = store
-        self._own = Member(url, tls_url)
+        self._own = Member(url, tls_url, listeners=listeners or {})
         self.folder = f"{POOLS_PATH}/{quote(pool, safe='')}"
         self._folder = f"{self.folder}/brokers"
         self._watch: Watch | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.bindings import Unbound
+from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.requests import ask_anyone, refuse_lookup
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -60,18 +61,35 @@ async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
         await ask_anyone(client, command)
         return
     # Not the owner, unless the binding says so: a client stays where it is sent, and the owner would have the pool's load.
-    why = "no broker of the pool is up" + (" with a TLS address" if client.tls else "")
-    refuse_lookup(client, command, lookup.request_id, OwnerUnavailableError(f"{why}; try again"))
+    refuse_lookup(
+        client, command, lookup.request_id, OwnerUnavailableError(_why_nobody(client, _listener(client, command)))
+    )
+
+
+def _listener(client: ClientConnection, command: BaseCommand) -> str:
+    """The listener that a client has named, or else came in by."""
+    return command.lookup_topic.advertised_listener_name or client.listener
+
+
+def _why_nobody(client: ClientConnection, listener: str) -> str:
+    members = client.broker.fleet.members.values()
+    names = sorted({name for member in members for name in member.listeners})
+    if members and listener != DEFAULT and listener not in names:
+        there = f"it has {', '.join(names)}" if names else "it has none"
+        return f"no broker of the pool has a listener {listener}: {there}"
+    return "no broker of the pool is up" + (" with a TLS address" if client.tls else "") + "; try again"
 
 
 def _send_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
     """Answer with a broker of the pool; False where there is none."""
-    member = client.broker.choose_broker(tls=client.tls)
+    listener = _listener(client, command)
+    member = client.broker.choose_broker(tls=client.tls, listener=listener)
     if member is None:
         return False
+    urls = member.reached(listener)
     response = CommandLookupTopicResponse(
-        broker_service_url=member.url,
-        broker_service_url_tls=member.tls_url or None,
+        broker_service_url=urls.url or None,
+        broker_service_url_tls=urls.tls_url or None,
         response=CommandLookupTopicResponse.Connect,
         request_id=command.lookup_topic.request_id,
         authoritative=True,
@@ -90,8 +108,7 @@ async def _answer_unbound(client: ClientConnection, command: BaseCommand, topic:
     if broker.unbound is not Unbound.PROXY or _of_pulsar(topic):
         await ask_anyone(client, command)
         return
-    asked = BaseCommand()
-    asked.CopyFrom(command)
+    asked = _of_any_listener(command)
     try:
         owner = await broker.owners.entrance(client.identity)
         answer = await owner.request(asked)
@@ -102,14 +119,21 @@ async def _answer_unbound(client: ClientConnection, command: BaseCommand, topic:
         client.respond(answer, request_id)
 
 
+def _of_any_listener(command: BaseCommand) -> BaseCommand:
+    """The lookup for a writable broker that is asked only what it thinks of it: it need not have the pool's listeners."""
+    asked = BaseCommand()
+    asked.CopyFrom(command)
+    asked.lookup_topic.ClearField("advertised_listener_name")
+    return asked
+
+
 async def _permitted(client: ClientConnection, command: BaseCommand) -> bool:
     """Whether the client may look the topic up at all, as the owner sees it; it is told where it may not.
 
     A client that shows no credentials is not asked about: where it may nothing, it hears of it when it subscribes. The owner's
     other troubles are no reason to refuse: reads go on without it.
     """
-    asked = BaseCommand()
-    asked.CopyFrom(command)
+    asked = _of_any_listener(command)
     try:
         owner = await client.broker.owners.entrance(client.identity)
         answer = await owner.request(asked)

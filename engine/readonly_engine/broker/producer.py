@@ -10,11 +10,12 @@ import time
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.bindings import Unbound
+from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import refuse_unbound
 from readonly_engine.broker.moves import close_producer
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.relay.errors import RelayError
+from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandError, ProducerAccessMode
 
@@ -44,6 +45,9 @@ class RelayedProducer:
     async def start(self) -> None:
         """Create the producer at the owner, and tell the client what the owner says."""
         request_id = self._command.producer.request_id
+        if self._client.broker.draining:
+            self._fail(request_id, OwnerUnavailableError("this broker leaves the pool; look the topic up again"))
+            return
         try:
             refuse_unbound(self._client.broker, parse_topic_name(self._command.producer.topic))
         except TopicNameError:
@@ -83,7 +87,7 @@ class RelayedProducer:
     def _may_move(self, owner: OwnerConnection, name: str) -> bool:
         """Whether the client can publish at the owner itself: it goes where it is told, and speaks the same protocol."""
         client, producer = self._client, self._command.producer
-        if client.broker.unbound is Unbound.PROXY:
+        if client.broker.unbound is Unbound.PROXY or client.listener != DEFAULT:
             return False  # clients may have no way to the owner
         if not owner.direct_url or client.tls != owner.direct_url.startswith("pulsar+ssl:"):
             return False

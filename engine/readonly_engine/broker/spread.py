@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.listeners import DEFAULT
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -46,14 +48,15 @@ class Rotation:
     def __init__(self, start: int) -> None:
         self._turn = start
 
-    def choose(self, members: Collection[Member], *, tls: bool = False) -> Member | None:
+    def choose(self, members: Collection[Member], *, tls: bool = False, listener: str = DEFAULT) -> Member | None:
         """The member for the next consumer; None where there is none.
 
         Args:
             members: all live ones.
             tls: whether the client needs one that is reached with TLS.
+            listener: the client's.
         """
-        candidates = sorted((m for m in members if m.tls_url or not tls), key=lambda member: member.url)
+        candidates = sorted((m for m in members if m.reached(listener).serve(tls=tls)), key=lambda member: member.url)
         if not candidates:
             return None
         limit = allowance(candidates)

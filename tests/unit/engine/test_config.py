@@ -7,6 +7,7 @@ import pytest
 from readonly_engine.broker.bindings import Unbound
 from readonly_engine.broker.dispatch.rate import DispatchRate
 from readonly_engine.broker.limits import LimitSettings
+from readonly_engine.broker.listeners import BindAddress, Urls
 from readonly_engine.config import KEYS, Address, ConfigError, make_config, read_config_file
 from readonly_engine.tiered.config import TieredConfig
 from readonly_engine.tls import TlsFiles
@@ -53,6 +54,11 @@ def test_one_setting_of_tls_to_bookies_turns_it_on():
         ({"tls-trust-certificates": "/c"}, "tls-trust-certificates is given without tls-listen"),
         ({"peer-tls-trust-certificates": "/c"}, "peer-tls-trust-certificates is given without tls-listen"),
         ({"advertised-tls-url": "pulsar+ssl://h"}, "advertised-tls-url is given without tls-listen"),
+        ({"bind-addresses": "a:pulsar://h:1"}, "bind-addresses: a:pulsar://h:1: its clients could be sent nowhere"),
+        (
+            {"bind-addresses": "a:pulsar+ssl://h:1", "advertised-listeners": "a:pulsar+ssl://h:1"},
+            "tls-listen is missing: bind-addresses with pulsar+ssl:// use its certificate",
+        ),
         (
             {"writer-tls-trust-certificates": "/c"},
             "writer-tls-trust-certificates is given without a writer-url of pulsar+ssl:// or an admin-url of https://",
@@ -87,6 +93,8 @@ tls-certificate: /run/tls/server.pem
 tls-key: /run/tls/server.key
 tls-trust-certificates: /run/tls/clients.pem
 advertised-tls-url: pulsar+ssl://me:7002
+advertised-listeners: "external:pulsar://out:6650,external:pulsar+ssl://out:6651"
+bind-addresses: ["external:pulsar+ssl://0.0.0.0:6661"]
 peer-tls-trust-certificates: /run/tls/peers.pem
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
@@ -124,6 +132,8 @@ log-format: json
         "bookie-tls", folder / "bookie-ca.pem", folder / "bookie.pem", folder / "bookie.key"
     )
     assert config.tls == TlsFiles("tls", folder / "clients.pem", folder / "server.pem", folder / "server.key")
+    assert config.advertised_listeners == {"external": Urls("pulsar://out:6650", "pulsar+ssl://out:6651")}
+    assert config.bind_addresses == (BindAddress("external", tls=True, host="0.0.0.0", port=6661),)
     assert (config.tls_listen, config.advertised_tls_url) == (("127.0.0.1", 7002), "pulsar+ssl://me:7002")
     assert config.admin_token_file == Path("/run/secrets/token")
     assert (config.listen, config.http) == (("127.0.0.1", 7000), ("::1", 7001))
@@ -206,6 +216,9 @@ WRONG = [
     ("peer-tls-trust-certificates", "", "must be a text"),
     ("advertised-tls-url", "pulsar://me:6651", "'pulsar://me:6651' would be pulsar+ssl://HOST:PORT"),
     ("advertised-url", "me:6650", "'me:6650' would be pulsar://HOST:PORT"),
+    ("advertised-listeners", "pulsar://me:1", "'pulsar://me:1' would be NAME:pulsar://HOST:PORT"),
+    ("advertised-listeners", 5, "must be a list of texts NAME:pulsar://HOST:PORT"),
+    ("bind-addresses", [6660], "must be a list of texts NAME:pulsar://HOST:PORT"),
     ("listen", "6650", "'6650' would be HOST:PORT"),
     ("listen", ":6650", "would be HOST:PORT"),
     ("listen", "host:", "would be HOST:PORT"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 from readonly_engine.broker.fleet import Member
+from readonly_engine.broker.listeners import Urls
 from readonly_engine.broker.spread import Rotation, allowance, excess
 
 MEMBERS = [Member(f"pulsar://pool-{number}.pool-headless.team.svc:6650") for number in range(5)]
@@ -50,6 +51,15 @@ def test_clients_with_tls_are_sent_only_where_it_is_spoken():
     rotation = Rotation(0)
     assert {rotation.choose(members, tls=True) for _ in range(8)} == {secure}
     assert rotation.choose(MEMBERS, tls=True) is None
+
+
+def test_clients_of_a_listener_are_sent_to_members_that_have_it():
+    outside = replace(MEMBERS[3], listeners={"external": Urls("pulsar://pool-3.example.com:6650")})
+    members = [*MEMBERS[:3], outside]
+    rotation = Rotation(1)
+    assert {rotation.choose(members, listener="external") for _ in range(8)} == {outside}
+    assert rotation.choose(members, tls=True, listener="external") is None
+    assert rotation.choose(MEMBERS, listener="external") is None
 
 
 def test_a_new_broker_is_filled_first():
