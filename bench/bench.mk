@@ -6,3 +6,7 @@ bench-storage: $(STAMP) ## reads of ledgers beside BookKeeper's own Java client;
 .PHONY: bench-idle
 bench-idle: $(STAMP) ## CPU and memory that 10,000 quiet connections cost a read-only broker (BENCH=--write for docs/performance.md)
 	@$(PY) -m bench.idle $(BENCH)
+
+.PHONY: bench
+bench: $(STAMP) ## read-only brokers beside stock ones, in turns: all of it takes hours; writes docs/performance.md (BENCH=options)
+	@$(PY) -m bench all --write $(BENCH)

@@ -1,0 +1,88 @@
+"""`python -m bench NAME ...`: the read-only broker beside the owner of the same topics, in turns, with the same client.
+
+Brings up a Pulsar of its own. CPU seconds are those of whole processes, in user and kernel mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.cluster import BASE_PORT, BenchCluster
+from bench.document import save, write
+from bench.plan import ROUNDS, SECONDS, Plan
+from bench.scenarios import fan_out
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.admin import AdminError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.figures import Report
+
+BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = {
+    "fan-out": (fan_out.TITLE, fan_out.run),
+}
+ALL: Final = "all"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="benches:\n" + "\n".join(f"  {name:15} {title}" for name, (title, _) in BENCHES.items()),
+    )
+    made.add_argument("name", nargs="+", choices=[*BENCHES, ALL], metavar="NAME", help=f"bench to run, or {ALL}")
+    made.add_argument(
+        "--rounds",
+        type=int,
+        default=ROUNDS,
+        metavar="N",
+        help="how often each side is measured (default %(default)s)",
+    )
+    made.add_argument("--seconds", type=float, default=SECONDS, help="how long each time (default %(default)s)")
+    made.add_argument("--short", action="store_true", help="a small part of the shapes, to see that it works")
+    made.add_argument("--only", default="", metavar="TEXT", help="only shapes whose names contain this")
+    made.add_argument("--write", action="store_true", help="put tables and plots into docs/performance.md")
+    made.add_argument("--out", type=Path, metavar="FOLDER", help="where JSON and plots go instead")
+    made.add_argument(
+        "--base-port", type=int, default=BASE_PORT, metavar="PORT", help="of its Pulsar (default %(default)s)"
+    )
+    made.add_argument("--keep", action="store_true", help="leave its Pulsar running")
+    return made
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the benches; exit status 1 where one cannot be measured."""
+    arguments = parser().parse_args(argv)
+    if arguments.rounds < 1 or arguments.seconds <= 0:
+        print("bench: --rounds and --seconds must be above 0", file=sys.stderr)  # noqa: T201
+        return 2
+    plan = Plan(arguments.rounds, arguments.seconds, arguments.short, arguments.only)
+    names = list(BENCHES) if ALL in arguments.name else list(dict.fromkeys(arguments.name))
+    try:
+        with BenchCluster(arguments.base_port, keep=arguments.keep) as cluster:
+            for name in names:
+                title, run = BENCHES[name]
+                say(f"bench {name}: {title}")
+                report = run(cluster, plan)
+                print(f"{title}\n\n{report.table()}\n", *report.notes, sep="\n", flush=True)  # noqa: T201
+                settings = {"Pulsar": cluster.version, **asdict(plan)}
+                if arguments.out is not None:
+                    save(report, name, title, settings, arguments.out)
+                if arguments.write:
+                    write(report, name, title, settings)
+    except (DevstackError, AdminError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""What benches run on: a Pulsar of their own with a stock broker's JVM, and read-only brokers beside it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.cpu import Meter, cpu_seconds, resident_bytes
+from devstack.errors import DevstackError
+from devstack.pool import Pool
+from devstack.pulsar import process
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from devstack.pool import BrokerProcess
+
+BASE_PORT: Final = 15650
+NAME: Final = "bench-brokers"
+
+_MEMORY: Final = "-Xms512m -Xmx3g -XX:MaxDirectMemorySize=1g"
+"""40,000 subscriptions made a stock broker 2.4 GB large."""
+
+CALM_S: Final = 1.0
+CALM_CPU: Final = 0.1
+"""A rested server uses less than this part of a core; a JVM alone uses 2 to 4 %."""
+
+CALM_TIMEOUT_S: Final = 60.0
+
+
+class BenchCluster:
+    """A Pulsar with one broker, and the read-only brokers that a bench starts.
+
+    The JVMs run as stock ones do (both compilers, G1), with fsync. Explicit LAC is on, 100 ms.
+
+    Args:
+        base_port: first of its ports.
+        keep: whether to leave it running at the end.
+    """
+
+    def __init__(self, base_port: int = BASE_PORT, *, keep: bool = False) -> None:
+        self._keep = keep
+        self._cluster = PulsarCluster(
+            PulsarSpec(
+                name=NAME,
+                base_port=base_port,
+                bookies=2,
+                brokers=1,
+                settings=(
+                    Setting("broker-env", "PULSAR_MEM", _MEMORY),
+                    Setting("broker", "defaultRetentionTimeInMinutes", "600"),
+                    Setting("broker", "defaultRetentionSizeInMB", "20000"),
+                    Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),
+                ),
+            )
+        )
+        self._folder = tempfile.TemporaryDirectory(prefix="bench-")
+        self.endpoints = self._cluster.endpoints
+        self.admin = self._cluster.admin()
+        self.owner = self.endpoints.brokers[0].removeprefix("pulsar://")
+        self.version = self._cluster.spec.version
+
+    def __enter__(self) -> Self:
+        self._cluster.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._folder.cleanup()
+        if not self._keep:
+            self._cluster.down(purge=True)
+
+    def topic(self, name: str) -> str:
+        """A new topic."""
+        topic = f"persistent://public/default/{name}-{uuid.uuid4().hex[:8]}"
+        self.admin.create_topic(topic)
+        self.admin.lookup(topic)
+        return topic
+
+    def pid(self, server: str) -> int:
+        """A server's process, such as `broker-0`.
+
+        Raises:
+            DevstackError: it does not run.
+        """
+        running = process.running(self._cluster.state.record(server))
+        if running is None:
+            raise DevstackError(f"{server} of the bench's cluster does not run any more")
+        return running.pid
+
+    def groups(self, engine: BrokerProcess | None = None) -> dict[str, list[int]]:
+        """The processes of the servers."""
+        bookies = [self.pid(f"bookie-{i}") for i in range(self._cluster.spec.bookies)]
+        groups = {"owner": [self.pid("broker-0")], "bookies": bookies, "zookeeper": [self.pid("zookeeper")]}
+        return groups if engine is None else {**groups, "engine": [engine.process.pid]}
+
+    def meter(self, engine: BrokerProcess | None = None) -> Meter:
+        """Begin to measure all servers."""
+        return Meter(self.groups(engine))
+
+    def memory(self, server: str) -> int:
+        """Resident bytes of a server."""
+        return resident_bytes([self.pid(server)])
+
+    def restart_owner(self) -> None:
+        """A fresh JVM, which has compiled nothing yet."""
+        self._cluster.stop_broker(0)
+        self._cluster.start_broker(0)
+
+    def rest(self) -> None:
+        """Wait until the owner has nothing to do any more; what it does in the background does not end it."""
+        deadline = time.monotonic() + CALM_TIMEOUT_S
+        while time.monotonic() < deadline:
+            before = cpu_seconds([self.pid("broker-0")])
+            time.sleep(CALM_S)
+            if cpu_seconds([self.pid("broker-0")]) - before < CALM_CPU * CALM_S:
+                return
+
+    @contextmanager
+    def engine(self, *topics: str, options: Sequence[str] = ()) -> Iterator[BrokerProcess]:
+        """A read-only broker that serves topics (patterns), with a pool of its own."""
+        pool = Pool(
+            self.endpoints,
+            Path(self._folder.name),
+            f"bench-{uuid.uuid4().hex[:8]}",
+            ["--topics", *topics, "--log-level", "warning", *options],
+        )
+        try:
+            (broker,) = pool.start()
+            yield broker
+        finally:
+            pool.close()

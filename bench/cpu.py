@@ -1,0 +1,59 @@
+"""CPU seconds and memory of processes, in user and kernel mode, with their children."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it has started and that still run."""
+    found, left = [], [pid]
+    while left:
+        one = left.pop()
+        found.append(one)
+        for file in Path(f"/proc/{one}/task").glob("*/children"):
+            left += map(int, file.read_text(encoding="ascii").split())
+    return found
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """What processes and their children have used so far."""
+    return sum(map(_cpu_seconds, (one for pid in pids for one in family(pid))))
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Their memory that is in RAM; pages that they share count for each."""
+    statm = (Path(f"/proc/{one}/statm").read_text(encoding="ascii") for pid in pids for one in family(pid))
+    return sum(int(text.split()[1]) * _PAGE for text in statm)
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+class Meter:
+    """Measures groups of processes from its making on.
+
+    Args:
+        groups: process ids by name, such as `owner`, `bookies`.
+    """
+
+    def __init__(self, groups: Mapping[str, Iterable[int]]) -> None:
+        self._groups = {name: list(pids) for name, pids in groups.items()}
+        self._begin = self._now()
+
+    def used(self) -> dict[str, float]:
+        """CPU seconds of each group since then."""
+        return {name: value - self._begin[name] for name, value in self._now().items()}
+
+    def _now(self) -> dict[str, float]:
+        return {name: cpu_seconds(pids) for name, pids in self._groups.items()}

@@ -1,0 +1,70 @@
+"""Puts what benches found into docs/performance.md, between marks, with JSON and plot beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from typing import TYPE_CHECKING, Any
+
+from bench.paths import DOCUMENT, RESULTS
+from bench.plot import draw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.figures import Report
+
+
+def marks(name: str) -> tuple[str, str]:
+    """The lines between which a bench's part stands."""
+    return f"<!-- {name}: made by make bench -->", f"<!-- end of {name} -->"
+
+
+def insert(document: str, name: str, made: str) -> str:
+    """The document with a bench's part made anew.
+
+    Raises:
+        ValueError: it has no place for it.
+    """
+    begin, end = marks(name)
+    before, found, rest = document.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise ValueError(f"docs/performance.md has no lines {begin} and {end}")
+    return f"{before}{begin}\n{made}\n{end}{after}"
+
+
+def machine() -> str:
+    """What it was measured on."""
+    return f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
+
+
+def save(report: Report, name: str, title: str, settings: dict[str, Any], folder: Path) -> None:
+    """Write JSON and plot of a bench."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {
+        "bench": name,
+        "settings": settings,
+        "machine": machine(),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "table": [dict(zip(report.columns, row, strict=True)) for row in report.rows],
+        "measured": report.raw,
+    }
+    (folder / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    if report.bars:
+        (folder / f"{name}.svg").write_text(draw(title, report.unit, report.bars), encoding="utf-8")
+
+
+def write(report: Report, name: str, title: str, settings: dict[str, Any]) -> None:
+    """Write all of it where the documentation has it."""
+    save(report, name, title, settings, RESULTS)
+    measured = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
+    parts = [f"{machine()}; {measured}.", report.table()]
+    if report.bars:
+        parts.append(f"![{title}](performance/{name}.svg)")
+    parts += report.notes
+    parts.append(f"All that was measured: [{name}.json](performance/{name}.json).")
+    text = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(insert(text, name, "\n\n".join(parts)), encoding="utf-8")

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	pingEvery      = 30 * time.Second
+	ackEvery       = 100 * time.Millisecond // what stock clients do (acknowledgmentGroupTime)
+	ackMost        = 1000
+	opening        = 100 // so many connections are on their way in at a time
+	latest         = int64(^uint64(0) >> 1)
+	metaBatch      = 11 // num_messages_in_batch
+	stampBytes     = 8
+	singleMetadata = 4 // a message of a batch has its own metadata, with the length before it
+)
+
+// kinds of subscriptions, as CommandSubscribe numbers them.
+var kinds = map[string]uint64{"Exclusive": 0, "Shared": 1, "Failover": 2, "Key_Shared": 3}
+
+type consumeOptions struct {
+	broker       string
+	topic        string
+	subscription string
+	kind         string
+	source       string
+	consumers    int
+	connections  int
+	permits      int
+	durable      bool
+	earliest     bool
+	ack          bool
+}
+
+// totals of all consumers since the start.
+type totals struct {
+	messages atomic.Uint64
+	bytes    atomic.Uint64
+	entries  atomic.Uint64
+	last     atomic.Int64
+	ended    atomic.Uint64
+	latency  histogram
+}
+
+func (t *totals) told() map[string]any {
+	return map[string]any{
+		"messages": t.messages.Load(), "bytes": t.bytes.Load(), "entries": t.entries.Load(),
+		"last_ns": t.last.Load(), "ended": t.ended.Load(), "latency_ms": t.latency.take(),
+	}
+}
+
+// consumer is what a connection knows of one of its consumers.
+type consumer struct {
+	used uint64 // permits since the last FLOW
+	acks message
+	held int
+}
+
+// reader is one connection with its consumers.
+type reader struct {
+	*connection
+	options   *consumeOptions
+	totals    *totals
+	consumers []consumer
+	acks      sync.Mutex
+}
+
+func consume(arguments []string) error {
+	options := &consumeOptions{}
+	set := flag.NewFlagSet("consume", flag.ExitOnError)
+	set.StringVar(&options.broker, "broker", "", "HOST:PORT that is asked first")
+	set.StringVar(&options.topic, "topic", "", "topic; # is the number of the connection")
+	set.StringVar(&options.subscription, "subscription", "load-#", "name; # is the number of the consumer")
+	set.StringVar(&options.kind, "type", "Exclusive", "Exclusive, Shared, Failover or Key_Shared")
+	set.StringVar(&options.source, "source", "", "the connections' own address, for very many of them; # counts every 20,000")
+	set.IntVar(&options.consumers, "consumers", 1, "consumers in all")
+	set.IntVar(&options.connections, "connections", 0, "connections that they share; one each by default")
+	set.IntVar(&options.permits, "permits", 1000, "receiver queue size")
+	set.BoolVar(&options.durable, "durable", false, "durable subscriptions instead of readers")
+	set.BoolVar(&options.earliest, "earliest", false, "from the first message")
+	set.BoolVar(&options.ack, "ack", false, "ack each message, in groups of 100 ms as stock clients do")
+	set.Parse(arguments)
+	if options.connections == 0 {
+		options.connections = options.consumers
+	}
+	sums := &totals{}
+	begin := time.Now()
+	readers, err := openAll(options, sums)
+	if err != nil {
+		return err
+	}
+	tell(map[string]any{"ready": options.consumers, "seconds": time.Since(begin).Seconds()})
+	go keepAlive(readers)
+	return obey(sums.told)
+}
+
+func openAll(options *consumeOptions, sums *totals) ([]*reader, error) {
+	readers := make([]*reader, options.connections)
+	failures := make(chan error, options.connections)
+	turn := make(chan struct{}, opening)
+	for number := range readers {
+		go func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			r, err := newReader(options, sums, number)
+			readers[number] = r
+			failures <- err
+		}()
+	}
+	for range readers {
+		if err := <-failures; err != nil {
+			return nil, err
+		}
+	}
+	return readers, nil
+}
+
+func newReader(options *consumeOptions, sums *totals, number int) (*reader, error) {
+	topic := strings.ReplaceAll(options.topic, "#", fmt.Sprint(number))
+	source := strings.ReplaceAll(options.source, "#", fmt.Sprint(2+number/20000))
+	c, err := openTopic(options.broker, topic, source)
+	if err != nil {
+		return nil, err
+	}
+	count := (options.consumers - number + options.connections - 1) / options.connections
+	r := &reader{connection: c, options: options, totals: sums, consumers: make([]consumer, count)}
+	// The first consumers of all connections get in one by one; the others of a connection all at once.
+	ready := make(chan error, 1)
+	go func() { ready <- r.run() }()
+	var asked []byte
+	for id := range r.consumers {
+		index := id*options.connections + number
+		name := strings.ReplaceAll(options.subscription, "#", fmt.Sprint(index))
+		body := message(nil).text(1, topic).text(2, name).number(3, kinds[options.kind])
+		body = body.number(4, uint64(id)).number(5, uint64(id)+10).text(6, fmt.Sprintf("c%d", index))
+		if !options.durable {
+			body = body.number(8, 0)
+			if options.earliest {
+				body = body.bytes(9, message(nil).number(1, ^uint64(0)).number(2, ^uint64(0)))
+			} else {
+				body = body.bytes(9, message(nil).number(1, uint64(latest)).number(2, uint64(latest)))
+			}
+		}
+		if options.earliest {
+			body = body.number(13, 1)
+		}
+		asked = appendCommand(asked, cmdSubscribe, body)
+	}
+	if err := c.write(asked); err != nil {
+		return nil, err
+	}
+	return r, <-ready
+}
+
+// run reads until the connection ends; it returns once all consumers are in, and goes on beside.
+func (r *reader) run() error {
+	for waiting := len(r.consumers); waiting > 0; {
+		frame, _, err := r.next()
+		if err != nil {
+			return err
+		}
+		kind, body, rest, err := split(frame)
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case cmdSuccess:
+			found, err := parse(body)
+			if err != nil {
+				return err
+			}
+			flow := message(nil).number(1, found.number[1]-10).number(2, uint64(r.options.permits))
+			if err := r.write(appendCommand(nil, cmdFlow, flow)); err != nil {
+				return err
+			}
+			waiting--
+		case cmdError:
+			found, _ := parse(body)
+			return fmt.Errorf("subscribe: error %d: %s", found.number[2], found.data[3])
+		default:
+			if err := r.take(kind, body, rest, time.Now().UnixNano()); err != nil {
+				return err
+			}
+		}
+	}
+	go func() {
+		if err := r.follow(); err != nil {
+			r.totals.ended.Add(1)
+			fmt.Fprintln(os.Stderr, "load: consumer:", err)
+		}
+	}()
+	if r.options.ack {
+		go r.ackOften()
+	}
+	return nil
+}
+
+func (r *reader) follow() error {
+	now := time.Now().UnixNano()
+	for {
+		frame, fresh, err := r.next()
+		if err != nil {
+			return err
+		}
+		if fresh {
+			now = time.Now().UnixNano()
+		}
+		kind, body, rest, err := split(frame)
+		if err != nil {
+			return err
+		}
+		if err := r.take(kind, body, rest, now); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) take(kind int, body []byte, rest []byte, now int64) error {
+	switch kind {
+	case cmdMessage:
+		return r.count(body, rest, now)
+	case cmdPing:
+		return r.pong()
+	case cmdCloseConsumer:
+		return fmt.Errorf("the broker closed a consumer")
+	}
+	return nil
+}
+
+// count takes one entry: a message, or a batch.
+func (r *reader) count(body []byte, rest []byte, now int64) error {
+	metadata, payload, err := stored(rest)
+	if err != nil {
+		return err
+	}
+	// consumer_id is the first field in every server's MESSAGE, the message id the second.
+	id, n := binary.Uvarint(body[1:])
+	if n <= 0 || body[0] != 0x08 || id >= uint64(len(r.consumers)) {
+		return errShort
+	}
+	batched, messages := false, uint64(1)
+	err = each(metadata, func(field int, value uint64, _ []byte) {
+		if field == metaBatch {
+			batched, messages = true, value
+		}
+	})
+	if err != nil {
+		return err
+	}
+	at := payload
+	if batched && len(payload) > singleMetadata {
+		at = payload[singleMetadata+int(binary.BigEndian.Uint32(payload)):]
+	}
+	if len(at) >= stampBytes {
+		r.totals.latency.add(now-int64(binary.BigEndian.Uint64(at)), messages)
+	}
+	r.totals.messages.Add(messages)
+	r.totals.bytes.Add(uint64(len(payload)))
+	r.totals.entries.Add(1)
+	r.totals.last.Store(now)
+	c := &r.consumers[id]
+	if r.options.ack {
+		messageID, err := parse(body[1+n:])
+		if err != nil {
+			return err
+		}
+		r.acks.Lock()
+		c.acks = c.acks.bytes(3, withoutPartition(messageID.data[2]))
+		c.held++
+		full := c.held >= ackMost
+		r.acks.Unlock()
+		if full {
+			if err := r.sendAcks(); err != nil {
+				return err
+			}
+		}
+	}
+	c.used += messages
+	if c.used >= uint64(r.options.permits)/2 {
+		flow := message(nil).number(1, id).number(2, c.used)
+		c.used = 0
+		return r.write(appendCommand(nil, cmdFlow, flow))
+	}
+	return nil
+}
+
+// withoutPartition leaves ledger and entry of a message id.
+func withoutPartition(id []byte) []byte {
+	found, err := parse(id)
+	if err != nil {
+		return id
+	}
+	return message(nil).number(1, found.number[1]).number(2, found.number[2])
+}
+
+func (r *reader) ackOften() {
+	for range time.Tick(ackEvery) {
+		if r.sendAcks() != nil {
+			return
+		}
+	}
+}
+
+func (r *reader) sendAcks() error {
+	var out []byte
+	r.acks.Lock()
+	for id := range r.consumers {
+		c := &r.consumers[id]
+		if c.held > 0 {
+			out = appendCommand(out, cmdAck, append(message(nil).number(1, uint64(id)).number(2, 0), c.acks...))
+			c.acks, c.held = c.acks[:0], 0
+		}
+	}
+	r.acks.Unlock()
+	if len(out) == 0 {
+		return nil
+	}
+	return r.write(out)
+}
+
+// keepAlive pings on each connection every 30 s, evenly spread.
+func keepAlive(readers []*reader) {
+	for {
+		for _, r := range readers {
+			r.ping()
+			time.Sleep(pingEvery / time.Duration(len(readers)))
+		}
+	}
+}

@@ -1,0 +1,3 @@
+module pulsar-readonly/load
+
+go 1.22

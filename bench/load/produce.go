@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/rand"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	batchMostMessages = 1000      // batchingMaxMessages of a stock producer
+	batchMostBytes    = 128 << 10 // batchingMaxBytes
+	batchDelay        = time.Millisecond
+	mostPending       = 1000 // messages without a receipt (maxPendingMessages)
+)
+
+type produceOptions struct {
+	broker  string
+	topic   string
+	topics  int
+	rate    float64
+	count   uint64
+	size    int
+	batched bool
+	pending int
+}
+
+// producer writes to one topic.
+type producer struct {
+	*connection
+	id       uint64
+	sequence uint64
+}
+
+type produced struct {
+	messages atomic.Uint64
+	entries  atomic.Uint64
+	receipts atomic.Uint64
+	ended    atomic.Uint64
+	done     atomic.Bool
+	latency  histogram
+}
+
+func (p *produced) told() map[string]any {
+	return map[string]any{
+		"messages": p.messages.Load(), "entries": p.entries.Load(), "receipts": p.receipts.Load(),
+		"ended": p.ended.Load(), "done": p.done.Load(), "latency_ms": p.latency.take(),
+	}
+}
+
+func produce(arguments []string) error {
+	options := &produceOptions{}
+	set := flag.NewFlagSet("produce", flag.ExitOnError)
+	set.StringVar(&options.broker, "broker", "", "HOST:PORT that is asked first")
+	set.StringVar(&options.topic, "topic", "", "topic; # is its number where there are several")
+	set.IntVar(&options.topics, "topics", 1, "write to so many topics in turn")
+	set.Float64Var(&options.rate, "rate", 0, "messages a second in all; as fast as receipts come by default")
+	set.Uint64Var(&options.count, "count", 0, "end after so many messages; never by default")
+	set.IntVar(&options.size, "size", 1024, "bytes of a message's payload")
+	set.BoolVar(&options.batched, "batched", false, "by a stock producer's rules: 1 ms, 1,000 messages, 128 KB")
+	set.IntVar(&options.pending, "pending", mostPending, "messages that may wait for their receipts")
+	set.Parse(arguments)
+	if options.size < stampBytes {
+		return fmt.Errorf("-size %d: a message begins with its time, %d bytes", options.size, stampBytes)
+	}
+	sums := &produced{}
+	room := make(chan struct{}, options.pending)
+	producers := make([]*producer, options.topics)
+	for number := range producers {
+		name := options.topic
+		if options.topics > 1 {
+			name = numbered(options.topic, number)
+		}
+		p, err := newProducer(options.broker, name)
+		if err != nil {
+			return err
+		}
+		producers[number] = p
+		go p.receive(sums, room)
+	}
+	tell(map[string]any{"ready": options.topics})
+	go func() {
+		if err := publish(options, producers, sums, room); err != nil {
+			sums.ended.Add(1)
+			fail("produce", err)
+		}
+		sums.done.Store(true)
+	}()
+	return obey(sums.told)
+}
+
+func newProducer(broker string, topic string) (*producer, error) {
+	c, err := openTopic(broker, topic, "")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.request(cmdProducer, message(nil).text(1, topic).number(2, 0).number(3, 1), cmdProducerSuccess); err != nil {
+		return nil, err
+	}
+	return &producer{connection: c}, nil
+}
+
+// receive takes receipts; each gives the room of an entry back.
+func (p *producer) receive(sums *produced, room chan struct{}) {
+	for {
+		frame, _, err := p.next()
+		if err != nil {
+			sums.ended.Add(1)
+			fail("produce", err)
+			return
+		}
+		kind, body, _, err := split(frame)
+		switch {
+		case err != nil, kind == cmdCloseProducer, kind == cmdError:
+			sums.ended.Add(1)
+			fail("produce", fmt.Errorf("the broker ended it with command %d: %v", kind, err))
+			return
+		case kind == cmdSendReceipt:
+			found, err := parse(body)
+			if err != nil {
+				fail("produce", err)
+				return
+			}
+			sums.latency.add(time.Now().UnixNano()-int64(found.number[2]), 1)
+			sums.receipts.Add(1)
+			<-room
+		case kind == cmdPing:
+			p.pong()
+		}
+	}
+}
+
+// publish paces messages; entries are batches where that is asked for. An entry's time of sending is its sequence id.
+func publish(options *produceOptions, producers []*producer, sums *produced, room chan struct{}) error {
+	payload := make([]byte, options.size)
+	rand.New(rand.NewSource(1)).Read(payload)
+	begin, sent := time.Now(), uint64(0)
+	most := uint64(min(batchMostMessages, max(1, batchMostBytes/(options.size+singleMetadata+2))))
+	for turn := 0; options.count == 0 || sent < options.count; turn++ {
+		due := uint64(1)
+		if options.batched {
+			due = most
+		}
+		if options.rate > 0 {
+			// Whatever is due by now, at most a batch; else wait for the next one.
+			for {
+				owed := uint64(time.Since(begin).Seconds()*options.rate) + 1
+				if owed > sent {
+					due = min(due, owed-sent)
+					break
+				}
+				time.Sleep(min(batchDelay, time.Duration(float64(time.Second)/options.rate)))
+			}
+		}
+		if options.count > 0 {
+			due = min(due, options.count-sent)
+		}
+		room <- struct{}{}
+		p := producers[turn%len(producers)]
+		if err := p.send(payload, due, options.batched); err != nil {
+			return err
+		}
+		sent += due
+		sums.messages.Add(due)
+		sums.entries.Add(1)
+	}
+	return nil
+}
+
+func (p *producer) send(payload []byte, count uint64, batched bool) error {
+	now := time.Now()
+	p.sequence = max(p.sequence+1, uint64(now.UnixNano()))
+	binary.BigEndian.PutUint64(payload, uint64(now.UnixNano()))
+	metadata := message(nil).text(1, "load").number(2, p.sequence).number(3, uint64(now.UnixMilli()))
+	body := message(nil).number(1, p.id).number(2, p.sequence).number(3, count)
+	content := payload
+	if batched {
+		metadata = metadata.number(metaBatch, count)
+		single := message(nil).number(3, uint64(len(payload)))
+		content = make([]byte, 0, int(count)*(len(payload)+len(single)+singleMetadata))
+		for range count {
+			content = binary.BigEndian.AppendUint32(content, uint32(len(single)))
+			content = append(append(content, single...), payload...)
+		}
+	}
+	return p.write(appendSend(nil, body, metadata, content))
+}

@@ -1,0 +1,12 @@
+"""Where benches have their parts and leave their results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+LOAD_SOURCE: Final = Path(__file__).parent / "load"
+DOCUMENT: Final = ROOT / "docs" / "performance.md"
+RESULTS: Final = ROOT / "docs" / "performance"
+"""JSON and plot of each bench; the document shows both."""

@@ -1,0 +1,1 @@
+"""The benches of `make bench`, one a file."""

@@ -1,0 +1,170 @@
+"""The parts of `python -m bench` that need no Pulsar: samples, tables, plots, the document, and the load client's program."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from bench.__main__ import BENCHES, main
+from bench.client import LoadClient
+from bench.cpu import Meter, family, resident_bytes
+from bench.document import insert, marks, save
+from bench.figures import Bar, Report, Sample, ratio
+from bench.paths import DOCUMENT
+from bench.plan import Plan
+from bench.plot import draw, nice_step
+from bench.scenarios.fan_out import SHAPES, Measured, Round
+from devstack.errors import DevstackError
+
+
+def test_a_sample_says_its_median_and_its_spread():
+    assert Sample((3.0, 1.0, 2.0)).text(".1f") == "2.0 (1.0 to 3.0)"
+    assert Sample((0.5,)).text(".0%") == "50%"
+
+
+def test_a_ratio_is_taken_round_by_round():
+    # Whatever made the second round slow slowed both sides.
+    assert ratio([1.0, 10.0], [4.0, 40.0]).values == (0.25, 0.25)
+    assert ratio([1.0], [0.0]).values == (float("inf"),)
+
+
+def test_sides_change_places_in_each_round():
+    plan = Plan()
+    assert [plan.turns(number, "ab") for number in range(3)] == [["a", "b"], ["b", "a"], ["a", "b"]]
+
+
+def test_shapes_are_picked_by_their_names():
+    assert next(str(shape) for shape in Plan(only="1,000 x").pick(SHAPES, ())) == "1,000 x 10/s, 1 KB"
+    assert Plan(short=True).pick(SHAPES, SHAPES[:1]) == [SHAPES[0]]
+
+
+def side(name, delivered, **cpu):
+    return Measured(name, 10.0, 1000, delivered, cpu, {})
+
+
+def test_the_owner_is_charged_for_what_readers_add():
+    one = Round(
+        side("nobody", 0, owner=1.0), side("owner", 100_000, owner=2.0), side("pool", 100_000, owner=1.1, engine=0.25)
+    )
+    assert one.owner_us == pytest.approx(10.0)
+    assert one.pool_us == pytest.approx(2.5)
+    assert one.relief == pytest.approx(0.9)
+
+
+REPORT = Report(
+    ("what", "µs"),
+    (("a & b", "1.0"),),
+    "µs",
+    (Bar("a & b", "owner", Sample((1.0, 3.0))), Bar("a & b", "pool", Sample((0.5,)))),
+)
+
+
+def test_a_table_has_its_figures_on_the_right():
+    assert REPORT.table().splitlines() == ["| what | µs |", "|---|---:|", "| a & b | 1.0 |"]
+
+
+def test_a_plot_is_a_picture_with_a_bar_for_each_sample():
+    root = ET.fromstring(draw("T < U", "µs", REPORT.bars))
+    names = [element.tag.rpartition("}")[2] for element in root]
+    assert names.count("rect") == 1 + 2 + 2  # paper, legend, bars
+    assert "a & b" in [element.text for element in root]
+
+
+@pytest.mark.parametrize(("highest", "step"), [(5.0, 1.0), (0.9, 0.2), (23.0, 5.0), (0.0, 1.0), (1000.0, 200.0)])
+def test_a_grid_has_about_five_lines(highest, step):
+    assert nice_step(highest) == pytest.approx(step)
+
+
+def test_the_document_has_a_place_for_each_bench_and_keeps_the_rest():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for name in BENCHES:
+        once = insert(text, name, "made of whole cloth")
+        assert once.count("made of whole cloth") == 1
+        assert insert(once, name, text.partition(marks(name)[0] + "\n")[2].partition("\n" + marks(name)[1])[0]) == text
+    with pytest.raises(ValueError, match="no lines"):
+        insert("nothing", "fan-out", "made")
+
+
+def test_json_and_plot_are_saved(tmp_path):
+    save(REPORT, "a-bench", "A bench", {"rounds": 2}, tmp_path)
+    assert '"a & b"' in (tmp_path / "a-bench.json").read_text()
+    assert (tmp_path / "a-bench.svg").exists()
+
+
+def test_the_command_says_what_is_wrong(capsys):
+    assert main(["fan-out", "--rounds", "0"]) == 2
+    assert "--rounds" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["fan-in"])
+    assert "fan-out" in capsys.readouterr().err
+
+
+def test_a_meter_counts_a_process_and_its_children():
+    meter = Meter({"me": [os.getpid()]})
+    while not meter.used()["me"]:
+        pass  # until the kernel's clock has ticked once
+    assert os.getpid() in family(os.getpid())
+    assert resident_bytes([os.getpid()]) > 1_000_000
+
+
+def frame(kind: int, body: bytes, rest: bytes = b"") -> bytes:
+    command = (
+        bytes([8, kind]) + bytes([kind << 3 | 2])
+        if kind < 16
+        else bytes([8, kind]) + bytes([(kind << 3 | 2) & 127 | 128, kind >> 4])
+    )
+    command += bytes([len(body)]) + body
+    return struct.pack(">II", len(command) + 4 + len(rest), len(command)) + command + rest
+
+
+def serve_one(server: socket.socket, answers: list[bytes]) -> None:
+    """Answer each frame that comes with the next of the answers."""
+    client, _ = server.accept()
+    with client:
+        for answer in answers:
+            size = struct.unpack(">I", client.recv(4, socket.MSG_WAITALL))[0]
+            client.recv(size, socket.MSG_WAITALL)
+            client.sendall(answer)
+        while client.recv(1 << 16):
+            pass
+
+
+def test_the_load_client_counts_messages_in_batches():
+    """Against a server of a few bytes: CONNECTED, LOOKUP_RESPONSE, SUCCESS, a batch of three, a message, and the end."""
+    stamp = struct.pack(">Q", 1)
+    batch = struct.pack(">I", 2) + bytes([11 << 3, 3]) + struct.pack(">I", 2) + bytes([24, 8]) + stamp
+    one = struct.pack(">I", 2) + bytes([24, 5]) + stamp
+    message = bytes([8, 0, 0x12, 4, 8, 7, 16, 9])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"127.0.0.1:{server.getsockname()[1]}"
+        place = f"pulsar://{url}".encode()
+        lookup = bytes([10, len(place)]) + place + bytes([24, 1, 32, 1])
+        answers = [
+            frame(3, b"\x0a\x01x"),
+            frame(24, lookup),
+            frame(13, bytes([8, 10])),
+            frame(9, message, batch) + frame(9, message, one),
+        ]
+        thread = threading.Thread(target=serve_one, args=(server, answers))
+        thread.start()
+        with LoadClient("consume", broker=url, topic="persistent://a/b/c") as client:
+            counted = client.until_messages(4, 30)
+            assert (counted.messages, counted.entries) == (4, 2)
+            assert counted.latency_ms["worst"] > 1000
+        thread.join(10)
+
+
+def test_the_load_client_says_that_it_was_refused():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"127.0.0.1:{server.getsockname()[1]}"
+        thread = threading.Thread(
+            target=serve_one, args=(server, [frame(14, bytes([8, 1, 16, 4, 0x1A, 2]) + b"no")]), daemon=True
+        )
+        thread.start()
+        with pytest.raises(DevstackError, match="ended before its time"):
+            LoadClient("consume", broker=url, topic="persistent://a/b/c")
