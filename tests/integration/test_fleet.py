@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandProducer, CommandSubscribe
 
 from devstack.pool import free_port
 from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, quiet_client, wait_for
-from tests.integration.raw_client import RawClient
+from tests.integration.raw_client import RawClient, RefusedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,11 +121,16 @@ def test_a_consumer_that_is_relayed_gets_nothing_twice_when_its_broker_leaves(
     wait_for(
         lambda: not any(leaving.url in broker.stats()["brokers"] for broker in pool.brokers if broker is not leaving)
     )
+    publishing = CommandProducer(topic=topic, producer_id=1, request_id=99)
+    with pytest.raises(RefusedError, match="this broker leaves the pool; look the topic up again"):
+        relaying.request(BaseCommand(type=BaseCommand.PRODUCER, producer=publishing))
     ack = CommandAck(
         consumer_id=0, ack_type=CommandAck.Individual, message_id=[message.message_id for message in first]
     )
     relaying.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
     relaying.wait(lambda command: command.type == BaseCommand.CLOSE_CONSUMER)
+    assert relaying.lookup(topic) != leaving.url, "where to go can be asked over the same connection"
+    relaying.close()
     assert leaving.process.wait(30) == 0
 
     serving.flow(100)

@@ -2,7 +2,7 @@
 
 The order matters: no lookup answers this broker any more; it delivers nothing new; what was delivered is acked, and the acks are
 answered by the owner; the consumers are closed at the owner and the claims given back; only then are the clients told, who look
-up again and find everything free.
+up again and find everything free. Their connections stay a moment longer, for they look up over those.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ ACK_TIMEOUT_S = 5.0
 """How long the acks of what was delivered are waited for."""
 
 CLOSE_TIMEOUT_S = 5.0
+PARTING_S = 2.0
+"""How long connections stay after their clients were told: by then those are elsewhere, and no Service leads here any more."""
+
 LOOK_S = 0.02
 
 
@@ -56,6 +59,8 @@ async def _leave(broker: Broker) -> None:
     await _until(lambda: not any(producer.unanswered for producer in producers), CLOSE_TIMEOUT_S)
     await _all((producer.send_away() for producer in producers), CLOSE_TIMEOUT_S)
     await broker.finished(CLOSE_TIMEOUT_S)
+    if consumers or producers:
+        await _until(lambda: not broker.connections, PARTING_S)
 
 
 async def await_acks(consumers: list[Consumer]) -> None:
