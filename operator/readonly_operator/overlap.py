@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from readonly_operator.expression import Expression
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -100,6 +102,8 @@ def _namespaces(one: Claimed, other: Claimed) -> str:
 
 
 def _matches(expressions: Iterable[str], topic: str) -> bool:
+    """Whether one of the expressions means the topic: in its own namespace, for tenant and namespace are no part of it."""
     return any(
-        re.fullmatch(expression, topic) or re.fullmatch(expression, base_of(topic)) for expression in expressions
+        namespace_of(text) == namespace_of(topic) and any(map(Expression.parse(text).matches, (topic, base_of(topic))))
+        for text in expressions
     )

@@ -15,7 +15,8 @@ Name = tuple[str, str]
 """Namespace and name of a binding."""
 
 _LITERAL = re.compile(r"[\w:/%=~@-]*")
-_QUANTIFIER = ("?", "*", "{")
+_QUANTIFIER = ("?", "*", "{", "\\Q\\E", "(?")
+"""What may say of the character before it that it need not be there: RE2 lets flags and an empty quotation stand in between."""
 
 
 class _Claims(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from readonly_engine.broker.expression import Expression, ExpressionError
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.yaml_file import YamlFileError, read_yaml
@@ -70,26 +71,20 @@ class TopicPattern:
 
     Attributes:
         text: as the user wrote it.
-        expression: what the whole name of a topic, without a partition's suffix, must match.
+        namespace: TENANT/NAMESPACE of all topics that are meant, which no expression leaves; None where it leaves that open.
+        meant: the topic's full name, or what the whole name of a topic, without a partition's suffix, must match.
     """
 
     text: str
-    expression: re.Pattern[str]
+    namespace: str | None
+    meant: str | Expression
 
     def matches(self, topic: TopicName) -> bool:
         """Whether the topic, or the partitioned topic that it belongs to, is meant."""
-        return (
-            self.expression.fullmatch(str(topic)) is not None or self.expression.fullmatch(str(topic.base)) is not None
-        )
-
-    @property
-    def namespace(self) -> str | None:
-        """TENANT/NAMESPACE of all topics that it can match; None where the expression leaves that open."""
-        if _PLAIN_NAME.fullmatch(self.text) and ".+" not in self.text:
-            topic = parse_topic_name(self.text)
-            return f"{topic.tenant}/{topic.namespace}"
-        found = _LITERAL_START.match(self.text)
-        return None if found is None else found[1]
+        if self.namespace is not None and self.namespace != f"{topic.tenant}/{topic.namespace}":
+            return False
+        names = (str(topic), str(topic.base))
+        return self.meant in names if isinstance(self.meant, str) else any(map(self.meant.matches, names))
 
 
 def parse_pattern(text: str) -> TopicPattern:
@@ -100,18 +95,20 @@ def parse_pattern(text: str) -> TopicPattern:
     """
     if _PLAIN_NAME.fullmatch(text) and ".+" not in text:
         try:
-            return TopicPattern(text, re.compile(re.escape(str(parse_topic_name(text)))))
+            topic = parse_topic_name(text)
         except TopicNameError as error:
             raise BindingsError(f"{error}, or a regular expression over such names") from error
+        return TopicPattern(text, f"{topic.tenant}/{topic.namespace}", str(topic))
     advice = (
         "write a topic (persistent://TENANT/NAMESPACE/TOPIC) or a regular expression over full names "
         "(persistent://TENANT/NAMESPACE/orders-.*)"
     )
     if not text.startswith(("persistent://", "non-persistent://")):
         raise BindingsError(f"{text!r} is not a topic pattern: it names no namespace; {advice}")
+    found = _LITERAL_START.match(text)
     try:
-        return TopicPattern(text, re.compile(text))
-    except re.error as error:
+        return TopicPattern(text, None if found is None else found[1], Expression.parse(text))
+    except ExpressionError as error:
         raise BindingsError(f"{text!r} is not a topic pattern: {error}; {advice}") from error
 
 
@@ -131,7 +128,7 @@ class Binding:
     name: str
     topics: tuple[TopicPattern, ...] = ()
     namespaces: tuple[str, ...] = ()
-    subscriptions: tuple[re.Pattern[str], ...] = ()
+    subscriptions: tuple[Expression, ...] = ()
     fallback: Fallback = Fallback.REJECT
     lifecycle: Lifecycle = Lifecycle.DRAIN
 
@@ -143,7 +140,7 @@ class Binding:
 
     def names(self, subscription: str) -> bool:
         """Whether the subscription is meant."""
-        return not self.subscriptions or any(pattern.fullmatch(subscription) for pattern in self.subscriptions)
+        return not self.subscriptions or any(expression.matches(subscription) for expression in self.subscriptions)
 
     def document(self) -> dict[str, Any]:
         """The binding as the file has it, without what is left at its default."""
@@ -151,7 +148,7 @@ class Binding:
         if self.namespaces:
             found["namespaces"] = list(self.namespaces)
         if self.subscriptions:
-            found["subscriptions"] = [pattern.pattern for pattern in self.subscriptions]
+            found["subscriptions"] = [expression.text for expression in self.subscriptions]
         if self.fallback is not Fallback.REJECT:
             found["fallback"] = self.fallback.value
         if self.lifecycle is not Lifecycle.DRAIN:
@@ -266,10 +263,10 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _subscription(text: str) -> re.Pattern[str]:
+def _subscription(text: str) -> Expression:
     try:
-        return re.compile(text)
-    except re.error as error:
+        return Expression.parse(text)
+    except ExpressionError as error:
         raise BindingsError(f"subscriptions: {text!r} is no regular expression: {error}") from error
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.api.schema import Choice, ListOf, Nested, Rule, Text, declare, load
+from readonly_operator.expression import LONGEST, SYNTAX, Expression, ExpressionError
 from readonly_operator.names import PAUSED_KEY, PoolKey
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 TOPIC_NAME = r"persistent://[A-Za-z0-9_=:%.-]+/[A-Za-z0-9_=:%.-]+/[^/\s]+"
 """Tenant and namespace as Pulsar allows them (NamedEntity), then a topic's name or a regular expression of names."""
-IS_EXPRESSION = Rule("'x'.matches(self) in [true, false]", "must be a valid regular expression")
+IS_EXPRESSION = Rule("'x'.matches(self) in [true, false]", f"must be a regular expression in {SYNTAX}")
+"""The API server's own expressions are RE2's, but for limits of size."""
 POOL_NAME = Text(
     253,
     "[a-z]([-a-z0-9]{0,48}[a-z0-9])?",
@@ -25,7 +26,7 @@ POOL_NAME = Text(
     (Rule("self == oldSelf", "cannot change; make a new binding for another pool and delete this one"),),
 )
 TOPIC = Text(
-    512,
+    LONGEST,
     TOPIC_NAME,
     "must be persistent://TENANT/NAMESPACE/TOPIC, where TOPIC may be a regular expression, for example "
     "persistent://public/default/orders or persistent://public/default/orders-.*",
@@ -96,7 +97,8 @@ class BindingSpec:
             ListOf(TOPIC, most=256, least=1, unique=True),
             "Topics by full name, persistent://TENANT/NAMESPACE/TOPIC (the name of a partitioned topic stands for all its "
             "partitions), or by regular expression: tenant and namespace literally, then an expression that must match the "
-            "whole rest of the name, for example persistent://public/default/orders-.*",
+            "whole rest of the name, for example persistent://public/default/orders-.*. It is in RE2 syntax: no "
+            "lookaround, no backreferences.",
         ),
     )
     namespaces: tuple[str, ...] = field(
@@ -111,7 +113,7 @@ class BindingSpec:
         metadata=declare(
             ListOf(SUBSCRIPTION, most=64, least=1, unique=True),
             "Subscriptions that read-only brokers serve, by name or by regular expression that must match the whole name, for "
-            "example [audit, ml-.*]. Others are relayed to the topic's owner whole. Without it, all are served.",
+            "example [audit, ml-.*], in RE2 syntax. Others are relayed to the topic's owner whole. Without it, all are served.",
         ),
     )
     cursors: str = field(
@@ -218,12 +220,8 @@ def _spec(text: str) -> BindingSpec:
         raise ApiSpecError("spec.topics or spec.namespaces must name at least one topic or namespace")
     for what, expressions in (("topics", spec.topics), ("subscriptions", spec.subscriptions)):
         for index, expression in enumerate(expressions):
-            _compile(f"spec.{what}[{index}]", expression)
+            try:
+                Expression.parse(expression)
+            except ExpressionError as error:
+                raise ApiSpecError(f"spec.{what}[{index}] {expression!r} is no regular expression: {error}") from None
     return spec
-
-
-def _compile(path: str, expression: str) -> None:
-    try:
-        re.compile(expression)
-    except re.error as error:
-        raise ApiSpecError(f"{path} is no regular expression: {error} in {expression!r}") from None

@@ -96,7 +96,11 @@ def test_topics_that_are_fine(binding_body, topic):
         (["persistent://a/b/c d"], "spec.topics[0] must be persistent://TENANT/NAMESPACE/TOPIC"),
         (["persistent://a/b/c/d"], "spec.topics[0] must be persistent://TENANT/NAMESPACE/TOPIC"),
         ([7], "spec.topics[0] must be a string, not int"),
-        (["persistent://a/b/c("], "spec.topics[0] is no regular expression: missing ), unterminated subpattern"),
+        (["persistent://a/b/c("], "spec.topics[0] 'persistent://a/b/c(' is no regular expression: missing ): "),
+        (
+            ["persistent://a/b/(?!c).*"],
+            "spec.topics[0] 'persistent://a/b/(?!c).*' is no regular expression: invalid perl operator: (?!; it must be in RE2",
+        ),
     ],
 )
 def test_a_binding_that_cannot_be_used_names_the_field(binding_body, topics, message):
@@ -134,7 +138,17 @@ def test_a_binding_with_everything(binding_body):
     [
         ("topics", None, "spec.topics or spec.namespaces must name at least one topic or namespace"),
         ("namespaces", ["public"], "spec.namespaces[0] must be TENANT/NAMESPACE, for example public/default"),
-        ("subscriptions", ["s("], "spec.subscriptions[0] is no regular expression: missing )"),
+        ("subscriptions", ["s("], "spec.subscriptions[0] 's(' is no regular expression: missing )"),
+        (
+            "subscriptions",
+            [r"(a|b)-\1"],
+            r"spec.subscriptions[0] '(a|b)-\\1' is no regular expression: invalid escape sequence: \1; it must be in RE2 syntax",
+        ),
+        (
+            "subscriptions",
+            [r"[\pL\pN]{1000}"],
+            "spec.subscriptions[0] '[\\\\pL\\\\pN]{1000}' is no regular expression: pattern too",
+        ),
         ("subscriptions", [], "spec.subscriptions must have 1 to 64 items, not 0"),
         ("cursors", "Local", "spec.cursors must be one of Forwarded, not 'Local'"),
         ("fallback", "Redirect", "spec.fallback must be one of Reject, Writer, not 'Redirect'"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_operator.api.binding import Binding
+from readonly_operator.expression import Expression, ExpressionError
 from readonly_operator.names import PoolKey
-from readonly_operator.overlap import clash
+from readonly_operator.overlap import clash, is_name
 from readonly_operator.territory import Territory
 
 P = "persistent://public/default/"
@@ -33,6 +36,8 @@ def nothing():
         (["orders"], ["orders-.*"], ""),
         (["orders-1-partition-0"], ["orders-1"], P + "orders-1-partition-0"),
         (["persistent://t/n/orders-eu"], ["orders-.*"], ""),
+        (["orders"], ["x|.*"], P + "orders"),
+        (["persistent://t/n/orders"], ["x|.*"], ""),  # the namespace is no part of the expression
         (["x.*"], ["x.*"], f"all topics that match {P}x.*"),
     ],
 )
@@ -94,7 +99,16 @@ EXPRESSIONS = [
     "(a)|b",
     "a\\w",
     "a-partition-0.*",
+    "ab\\Q\\E*",
+    "ab(?i)*",
+    "A(?i)B",
+    "a(?i:B)",
+    "x|.*",
+    "\\Qab\\E",
+    "a\\pL",
+    "ab{0}(?:)",
 ]
+PARTS = ["a", "b", "?", "*", "{0}", "|", "(?i)", "(?i:b)", "\\Q", "\\E", "(", "(?:", ")", "."]
 TOPICS = st.sampled_from([*NAMES, *EXPRESSIONS, "persistent://t/n/.+"])
 CLAIMS = st.tuples(st.lists(TOPICS, max_size=3), st.lists(st.sampled_from(["public/default", "t/n"]), max_size=1))
 
@@ -115,6 +129,27 @@ def test_the_index_leaves_out_nobody_who_claims_the_same(claims, dropped):
         for other, another in bindings.items():
             if other != name and clash(one, another, lambda: there_is):
                 assert other in found
+
+
+def test_the_index_finds_whoever_names_what_an_expression_of_re2_matches():
+    names = [P + name for name in ("a", "ab", "abb", "aB", "aba", "A", "b", "x")]
+    matched = 0
+    for parts in itertools.product(PARTS, repeat=3):
+        text = P + "ab" + "".join(parts)
+        try:
+            expression = Expression.parse(text)
+        except ExpressionError:
+            continue
+        if is_name(text):
+            continue
+        territory = Territory()
+        territory.put(("team", "a"), {"topics": [text]})
+        for name in filter(expression.matches, names):
+            territory.put(("team", "b"), {"topics": [name]})
+            assert territory.rivals(("team", "a")) == {("team", "b")}, (text, name)
+            assert territory.rivals(("team", "b")) == {("team", "a")}, (text, name)
+            matched += 1
+    assert matched > 500, "the parts make expressions that match something"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,12 @@ P = "persistent://public/default/"
         (P + ".+", [P + "orders"], ["persistent://t/n/orders"]),
         (P + "a+b", [P + "a+b"], [P + "aab"]),
         (P + "(a|b)", [P + "a", P + "b-partition-7"], [P + "ab", P + "c"]),
+        (
+            P + "a|.*b",
+            [P + "a", P + "xb"],
+            ["persistent://t/n/b", P + "c"],
+        ),  # the namespace is no part of the expression
+        ("persistent://a.b/c/x.*", ["persistent://a.b/c/xy"], ["persistent://axb/c/xy"]),
         ("persistent://public/[^/]+/x", [P + "x", "persistent://public/other/x"], ["persistent://a/default/x"]),
     ],
 )
@@ -45,9 +51,13 @@ def test_what_a_pattern_means(pattern, matching, others):
         ("kafka://a/b/c", "starts with kafka://"),
         ("orders-.*", "'orders-.*' is not a topic pattern: it names no namespace; write a topic"),
         ("", "'' is not a topic pattern"),
-        (P + "orders-(", "'persistent://public/default/orders-(' is not a topic pattern: missing )"),
+        (P + "orders-(", "'persistent://public/default/orders-(' is not a topic pattern: missing ): "),
         (P + "*", None),
-        ("persistent://[", "unterminated character set"),
+        ("persistent://[", "missing ]: ["),
+        (
+            P + "(?!orders).*",
+            "invalid perl operator: (?!; it must be in RE2 syntax, which has no lookaround and no backref",
+        ),
     ],
 )
 def test_what_is_no_pattern_is_named_and_what_would_be_one(text, says):
@@ -273,6 +283,10 @@ def test_a_file_without_bindings_binds_nothing(file):
         (
             "revision: '7'\nbindings: [{name: a, topics: [], subscriptions: ['s(']}]",
             "bindings[0]: subscriptions: 's(' is no regular expression: missing )",
+        ),
+        (
+            r"{revision: '7', bindings: [{name: a, topics: [], subscriptions: ['(a|b)-\1']}]}",
+            "bindings[0]: subscriptions: '(a|b)-\\\\1' is no regular expression: invalid escape sequence: \\1; it must be in RE2",
         ),
         (
             "revision: '7'\nbindings: [{name: a, topics: [], fallback: writer}]",

@@ -1,0 +1,42 @@
+"""Regular expressions that users write, in the operator: the same as in brokers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from readonly_engine.broker import expression as brokers
+from readonly_operator import expression
+from readonly_operator.api.binding import Binding
+from readonly_operator.overlap import clash
+
+DEADLINE_S = 5.0
+"""Python's own engine takes years for such an expression."""
+
+
+def test_the_worst_expression_stops_nobody(make_binding):
+    older = make_binding("a", "persistent://t/n/(a+)+b", "persistent://t/n/" + "a" * 200)
+    younger = make_binding("b", "persistent://t/n/(a|aa)+b", "persistent://t/n/" + "a" * 201)
+    began = time.monotonic()
+    assert clash(older, younger, lambda: ["persistent://t/n/" + "a" * 2000]) == ""
+    assert clash(older, younger, lambda: ["persistent://t/n/aab"]) == "persistent://t/n/aab"
+    assert time.monotonic() - began < DEADLINE_S
+
+
+def test_operator_and_brokers_say_the_same():
+    for name in ("SYNTAX", "LONGEST", "LARGEST", "MEMORY_BYTES"):
+        assert getattr(brokers, name) == getattr(expression, name)
+    for text in ("(?=a)b", r"(a)\1", "a" * 513, r"[\pL\pN]{9}", "x{0,1001}", "\ud800", "("):
+        with pytest.raises(brokers.ExpressionError) as at_broker:
+            brokers.Expression.parse(text)
+        with pytest.raises(expression.ExpressionError) as at_operator:
+            expression.Expression.parse(text)
+        assert str(at_broker.value) == str(at_operator.value)
+
+
+def test_what_is_refused_is_not_printed(capfd, binding_body):
+    body = binding_body()
+    body["spec"]["subscriptions"] = ["(?<=a)b"]
+    with pytest.raises(ValueError, match="RE2 syntax"):
+        Binding.load(body)
+    assert capfd.readouterr() == ("", "")
