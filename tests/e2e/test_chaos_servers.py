@@ -175,13 +175,14 @@ def test_messages_flow_without_an_api_server(
     flow = end()
     flow.check()
     gaps = [flow.gap(one, stopped, back + taken_up) for one in ("pool-a", "pool-b", "owner")]
+    after = restarts(operator, SYSTEM, OPERATORS)
     measured(
         f"API server away for {API_AWAY_SECONDS:.0f} s: a change made then is held by brokers {taken_up:.1f} s after it is "
-        f"back, the next one after {watched:.1f} s; longest gap at the pool {max(gaps[:2]):.2f} s, at the owner {gaps[2]:.2f} s"
+        f"back, the next one after {watched:.1f} s; longest gap at the pool {max(gaps[:2]):.2f} s, at the owner {gaps[2]:.2f} s; "
+        f"restarts of the operator: {sum(after.values()) - sum(of_operator.values())}"
     )
     assert max(gaps[:2]) < max(5.0, 2 * gaps[2]), gaps
     assert restarts(operator, namespace, BROKERS) == of_brokers
-    after = restarts(operator, SYSTEM, OPERATORS)
     assert after.keys() == of_operator.keys()
     assert sum(after.values()) <= sum(of_operator.values()) + 1, (
         "who has lost the Lease ends once, and waits for it again"
