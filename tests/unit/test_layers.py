@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "engine" / "readonly_engine"
 OPERATOR = ROOT / "operator" / "readonly_operator"
+SPARK = ROOT / "spark" / "readonly_spark"
 WIRE = ENGINE / "wire"
 
 BELOW = {
@@ -102,6 +103,43 @@ def test_the_operator_knows_the_engines_configuration_and_nothing_else_of_it():
 def test_the_engine_does_not_import_the_operator():
     for path in sources(ENGINE):
         assert not any(name.partition(".")[0] == "readonly_operator" for name in imports_of(path)), path
+
+
+SPARKS_PURE = [
+    "admission.py",
+    "chunked.py",
+    "columns.py",
+    "decode.py",
+    "offsets.py",
+    "options.py",
+    "positions.py",
+    "splits.py",
+    "task.py",
+    "topic_state.py",
+]
+
+
+def test_the_data_source_uses_the_storage_floor_and_nothing_above_it():
+    files = sources(SPARK)
+    assert files
+    allowed = {"topic", "tiered", "bookkeeper", "metadata", "wire", "tls", "__version__"}
+    for path in files:
+        for name in imports_of(path):
+            first, _, rest = name.partition(".")
+            assert first != "readonly_operator", path
+            if first == "readonly_engine" and rest:
+                assert rest.partition(".")[0] in allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("name", SPARKS_PURE)
+def test_the_data_source_plans_and_decodes_without_spark_and_sockets(name):
+    forbidden = {"pyspark", "socket", "asyncio", "time", "logging", "os", "threading", "ssl", "random", "selectors"}
+    assert {module.partition(".")[0] for module in imports_of(SPARK / name)} & forbidden == set()
+
+
+def test_only_the_shell_of_the_data_source_knows_spark():
+    knowing = {path.name for path in sources(SPARK) if any(name.startswith("pyspark") for name in imports_of(path))}
+    assert knowing == {"source.py"}
 
 
 def test_generated_protobuf_modules_match_their_schemas(tmp_path):

@@ -1,0 +1,307 @@
+"""What the driver asks the cluster: topics, their ledgers, how far they may be read, and where times are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import re2
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.bookkeeper.ledger import LedgerReader
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.tiered.storage import TieredStorage
+from readonly_engine.tls import ClientTls
+from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.reading import position_at
+from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.message import decode_stored
+
+from readonly_spark.errors import SourceError
+from readonly_spark.task import TaskLedger
+from readonly_spark.topic_state import LedgerState, TopicState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from readonly_engine.topic.position import Position
+    from readonly_engine.wire.ledgers import LedgerMetadata
+    from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
+
+    from readonly_spark.options import Options
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+AT_A_TIME: Final = 64
+"""Topics that are looked into at the same time."""
+
+CACHE_BYTES: Final = 16 << 20
+_INSTANCE_ID: Final = "/ledgers/INSTANCEID"
+_LITERAL_NAMESPACE: Final = re.compile(r"persistent://([-\w]+)/([-\w]+)/")
+_SYSTEM_PREFIX: Final = "__"
+
+
+class Catalog:
+    """Read access to one cluster, for planning. Every method runs on the event loop on which it was opened.
+
+    Args:
+        options: where the cluster is, and which topics are wanted.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._store = ZooKeeperStore(options.metadata_hosts)
+        self.cluster = ClusterMetadata(self._store)
+        self.pool = BookiePool(
+            self.cluster.bookie_address, tls=None if options.bookie_tls is None else ClientTls(options.bookie_tls)
+        )
+        self._tiered = TieredStorage(options.tiered)
+        self._cache = EntryCache(CACHE_BYTES)
+        self._samples: dict[int, float] = {}
+        self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            MetadataError: nobody answers.
+        """
+        await self._store.start()
+
+    async def close(self) -> None:
+        """End all connections."""
+        self._tiered.close()
+        self.pool.close()
+        await self.pool.wait_closed()
+        await self._store.close()
+
+    async def cluster_id(self) -> str:
+        """BookKeeper's id of the cluster; empty where it has none."""
+        node = await self._store.get(_INSTANCE_ID)
+        return "" if node is None else node.value.decode(errors="replace")
+
+    # Topics
+
+    async def topics(self) -> list[str]:
+        """The topics that are wanted, of partitioned ones all partitions, those that hold nothing yet too.
+
+        Raises:
+            SourceError: a topic that is named does not exist.
+            MetadataError: the metadata store does not answer.
+        """
+        if self._pattern is not None:
+            return sorted(await self._matching())
+        found = await _all(self._parts, [parse_topic_name(name) for name in self._options.topics])
+        return sorted(str(part) for parts in found for part in parts)
+
+    async def _parts(self, topic: TopicName) -> list[TopicName]:
+        partitions = await self.cluster.partitions(topic)
+        if partitions:
+            return [topic.at(number) for number in range(partitions)]
+        if await self.cluster.topic(topic) is None:
+            in_range = topic.partition >= 0 and topic.partition < await self.cluster.partitions(topic.base)
+            if not in_range:
+                raise SourceError(f"there is no topic {topic}")
+        return [topic]
+
+    async def _matching(self) -> set[str]:
+        assert self._pattern is not None
+        literal = _LITERAL_NAMESPACE.match(self._options.topics_pattern)
+        names = [f"{literal[1]}/{literal[2]}"] if literal else await self.cluster.namespaces()
+        found: set[str] = set()
+        for name in names:
+            tenant, _, namespace = name.partition("/")
+            partitioned = await self.cluster.partitioned_topics(tenant, namespace)
+            for topic, count in partitioned.items():
+                if self._wanted(topic):
+                    found.update(str(topic.at(number)) for number in range(count))
+            for topic in await self.cluster.topics(tenant, namespace):
+                if topic.base not in partitioned and self._wanted(topic):
+                    found.add(str(topic))
+        return found
+
+    def _wanted(self, topic: TopicName) -> bool:
+        assert self._pattern is not None
+        return not topic.local_name.startswith(_SYSTEM_PREFIX) and self._pattern.fullmatch(str(topic)) is not None
+
+    async def states(self, names: Iterable[str], *, sample: bool = False) -> dict[str, TopicState]:
+        """What there is of topics now; one that does not exist is left out.
+
+        Args:
+            names: topics and partitions, in full.
+            sample: whether to find out how many messages an entry has.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: the bookies of an open ledger do not answer.
+        """
+        found = await _all(lambda name: self._state(name, sample=sample), sorted(names))
+        return {state.name: state for state in found if state is not None}
+
+    async def _state(self, name: str, *, sample: bool) -> TopicState | None:
+        topic = parse_topic_name(name)
+        try:
+            info = await self.cluster.topic(topic)
+            if info is None:
+                return None
+            ledgers: list[LedgerState] = []
+            # An offload leaves the list in another order; the owner sorts it too.
+            for listed in sorted(info.ledger_info, key=lambda ledger: ledger.ledger_id):
+                ledger = _closed(listed) if listed.timestamp else await self._at_the_tail(listed)
+                if ledger is None:
+                    continue
+                if sample and ledger.last >= 0:
+                    ledger = replace(ledger, messages_per_entry=await self._messages_per_entry(ledger))
+                ledgers.append(ledger)
+                if not ledger.closed:
+                    break  # nothing may be read before what precedes it
+        except WireError as error:
+            raise SourceError(f"{name}: {error}") from error
+        return TopicState(name, tuple(ledgers))
+
+    async def _at_the_tail(self, listed: LedgerInfo) -> LedgerState | None:
+        """A ledger whose size the list does not have yet: its own metadata and its LAC decide."""
+        metadata = await self.cluster.ledger(listed.ledger_id)
+        if metadata is None:
+            return None
+        if metadata.closed:
+            return LedgerState(listed.ledger_id, metadata.last_entry_id, metadata.length)
+        reader = LedgerReader(listed.ledger_id, metadata, self.pool)
+        last = (await reader.read_lac()).lac
+        size = 0
+        if last >= 0:
+            (entry,) = await reader.read(last, last)
+            size = entry.length
+        return LedgerState(listed.ledger_id, last, size, closed=False)
+
+    async def _messages_per_entry(self, ledger: LedgerState) -> float:
+        """From a few entries; what is not known counts as one."""
+        known = self._samples.get(ledger.ledger_id)
+        if known is not None:
+            return known
+        counts = []
+        try:
+            reader = await self._reader(ledger.ledger_id)
+            if reader is None:
+                return 1.0
+            for entry_id in sorted({0, ledger.last // 2, ledger.last}):
+                (entry,) = await reader.read(entry_id, entry_id)
+                counts.append(decode_stored(entry.payload).messages)
+        except (BookKeeperError, WireError) as error:
+            log.info("ledger %d: how many messages an entry has is not known: %s", ledger.ledger_id, error)
+        average = sum(counts) / len(counts) if counts else 1.0
+        if ledger.closed:
+            self._samples[ledger.ledger_id] = average
+        return max(average, 1.0)
+
+    async def position_at(self, name: str, timestamp: int) -> Position:
+        """The first entry of a topic that was published at a time or later.
+
+        Args:
+            name: the topic or partition.
+            timestamp: ms since the epoch.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: entries cannot be read.
+        """
+        topic_log = TopicLog(parse_topic_name(name), self.cluster, self.pool, self._cache, _no_owner, self._tiered)
+        try:
+            await topic_log.opened()
+            await topic_log.refresh()
+            return await position_at(topic_log, timestamp)
+        finally:
+            topic_log.close()
+
+    # Ledgers
+
+    async def _reader(self, ledger_id: int) -> LedgerReader | None:
+        metadata = await self.cluster.ledger(ledger_id)
+        return None if metadata is None else LedgerReader(ledger_id, metadata, self.pool)
+
+    async def task_ledgers(self, ledgers: Sequence[LedgerState]) -> dict[int, TaskLedger]:
+        """Where ledgers are, for tasks; one that was deleted is left out.
+
+        Raises:
+            SourceError: a ledger cannot be read by tasks.
+            MetadataError: the metadata store does not answer.
+        """
+        found = await _all(self._task_ledger, ledgers)
+        return {ledger.ledger_id: ledger for ledger in found if ledger is not None}
+
+    async def _task_ledger(self, ledger: LedgerState) -> TaskLedger | None:
+        try:
+            metadata = await self.cluster.ledger(ledger.ledger_id)
+        except WireError as error:
+            raise SourceError(f"ledger {ledger.ledger_id}: {error}") from error
+        if metadata is None and not ledger.offload:
+            return None
+        if metadata is not None:
+            metadata = _without_password(ledger.ledger_id, metadata)
+        return TaskLedger(ledger.ledger_id, ledger.last, metadata, ledger.offload)
+
+    async def addresses(self, ledgers: Iterable[TaskLedger]) -> dict[str, tuple[str, int]]:
+        """Where the bookies of ledgers listen; those that are not registered now are left out."""
+        bookies = sorted(
+            {
+                bookie
+                for ledger in ledgers
+                if ledger.metadata is not None
+                for _, ensemble in ledger.metadata.ensembles
+                for bookie in ensemble
+            }
+        )
+
+        async def address(bookie: str) -> tuple[str, int] | None:
+            try:
+                return await self.cluster.bookie_address(bookie)
+            except MetadataError as error:
+                log.warning("%s", error)
+                return None
+
+        found = await _all(address, bookies)
+        return {bookie: where for bookie, where in zip(bookies, found, strict=True) if where is not None}
+
+
+def _closed(listed: LedgerInfo) -> LedgerState:
+    context = listed.offload_context
+    offload = context.SerializeToString(deterministic=True) if context.complete else b""
+    return LedgerState(listed.ledger_id, listed.entries - 1, listed.size, offload=offload)
+
+
+def _without_password(ledger_id: int, metadata: LedgerMetadata) -> LedgerMetadata:
+    """Plans hold no secrets. A bookie asks for no password to read; only HMAC digests are made with it, and Pulsar's is empty."""
+    if metadata.password and metadata.digest_type == LedgerMetadataFormat.HMAC:
+        raise SourceError(f"ledger {ledger_id} has a password of its own, which is no ledger of Pulsar's")
+    return replace(metadata, password=b"")
+
+
+async def _no_owner() -> None:
+    """No broker is asked."""
+
+
+async def _all(ask: Callable[[A], Awaitable[B]], what: Iterable[A]) -> list[B]:
+    """Ask for all of them, so many at a time; the first error ends it."""
+    gate = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(item: A) -> B:
+        async with gate:
+            return await ask(item)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in what]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,438 @@
+"""The options of the source `pulsar-readonly`: what may be given, what it means, and one clear error for what may not."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import re2
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.metadata.url import hosts_in
+from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
+from readonly_engine.tls import TlsFiles
+
+from readonly_spark.positions import PositionError, parse_message_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from readonly_engine.topic.position import Position
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+RAW: Final = "raw"
+AUTO: Final = "auto"
+
+FAIL: Final = "fail"
+NULL: Final = "null"
+
+_SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[KMGT]i?B?|B)", re.IGNORECASE)
+_UNITS: Final = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_EPOCH_MS: Final = re.compile(r"[0-9]{1,15}")
+
+BATCH_BYTES: Final = (64 << 10, 256 << 20)
+"""The least and the most of `batchBytes`: a column of one Arrow batch must stay below 2 GiB."""
+
+
+class OptionError(ValueError):
+    """An option that cannot be used: names it, and says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option, as documentation and errors know it.
+
+    Attributes:
+        name: how it is written; upper and lower case make no difference.
+        default: what holds without it; empty for nothing.
+        meaning: one or two sentences.
+        use: `both`, or `batch` or `streaming` where it is an error in the other.
+    """
+
+    name: str
+    default: str
+    meaning: str
+    use: str = "both"
+
+
+OPTIONS: Final = (
+    Option("metadataUrl", "", "The cluster's metadata store, `zk:HOST:PORT[,HOST:PORT...][/chroot]`. Required."),
+    Option("topic", "", "One topic; of a partitioned topic all partitions."),
+    Option("topics", "", "Several topics, with commas between them."),
+    Option(
+        "topicsPattern",
+        "",
+        "An expression (RE2) that must match a topic's whole name, `persistent://TENANT/NAMESPACE/TOPIC` without a partition's "
+        "suffix. Topics that come later are read from their first message on.",
+    ),
+    Option(
+        "startingOffsets",
+        "`earliest` in batch, `latest` in streaming",
+        'Where to begin: `earliest`, `latest`, or JSON from topics to message ids or these words, `{"TOPIC": "LEDGER:ENTRY"}`; '
+        "this entry is the first. Streaming takes it for a query's first start only.",
+    ),
+    Option(
+        "endingOffsets",
+        "`latest`",
+        "Where to end, written in the same way; this entry is the first that is not read.",
+        "batch",
+    ),
+    Option(
+        "startingTimestamp",
+        "",
+        "Begin at this publish time: ms since the epoch, or ISO 8601 such as `2026-11-21T12:00:00Z`.",
+    ),
+    Option("endingTimestamp", "", "End before this publish time.", "batch"),
+    Option("minPartitions", "", "Make at least so many tasks, where there are as many entries."),
+    Option("maxBytesPerPartition", "64MiB", "Stored bytes that a task reads, about."),
+    Option("maxRecordsPerPartition", "", "Messages that a task reads, about."),
+    Option(
+        "maxBytesPerTrigger",
+        "",
+        "Stored bytes of a micro-batch, about; shared out fairly over the topics. From Spark 4.2 on.",
+        "streaming",
+    ),
+    Option(
+        "maxMessagesPerTrigger",
+        "",
+        "Messages of a micro-batch, about: their number in an entry is estimated from a few. From Spark 4.2 on.",
+        "streaming",
+    ),
+    Option("batchBytes", "4MiB", "Bytes of an Arrow batch on its way to the JVM, about."),
+    Option(
+        "failOnDataLoss",
+        "true",
+        "Whether messages that were to be read and are gone (trimmed, deleted) are an error; else what is left is read.",
+    ),
+    Option(
+        "readCompacted",
+        "false",
+        "Read what compaction has left, and what came after it.",
+        "batch",
+    ),
+    Option(
+        "valueSchema",
+        "raw",
+        "`raw`: the column `value` is binary. `auto`: it is decoded by the topic's newest schema. JSON: by this one, "
+        '`{"type": "AVRO", "schema": {...}}`.',
+    ),
+    Option("decodeErrors", "fail", "What becomes of a value that its schema cannot decode: `fail`, or `null`."),
+    Option("readsInFlight", "4", "Requests of a task that are under way at a time, each of about 1 MiB."),
+    Option("maxReadBytesPerSecond", "", "A task reads no more than this from the bookies, on the average of a second."),
+    Option(
+        "bookieTls.trustCertificates",
+        "",
+        "File of the authorities (PEM) of the bookies; this or the next two turn TLS on.",
+    ),
+    Option("bookieTls.certificate", "", "File of the certificate (PEM) that is shown to bookies."),
+    Option("bookieTls.key", "", "File of its key (PEM)."),
+    Option("bookieTls.verifyHostname", "true", "Whether a bookie's certificate must name its host."),
+    Option("tieredStorage.readPriority", "tiered-storage-first", "Which copy of an offloaded ledger is read first."),
+    Option("tieredStorage.endpoint", "", "The object store's address, instead of the one that the brokers use."),
+    Option("tieredStorage.region", "", "Its region, instead of the brokers'."),
+    Option("tieredStorage.bucket", "", "Its bucket, instead of the brokers'."),
+    Option(
+        "tieredStorage.credentialsFile",
+        "",
+        "File with its credentials, on every node; without it they come from the environment of the executors.",
+    ),
+    Option("tieredStorage.filesystemRoot", "", "Where the file system of the filesystem offloader is mounted."),
+    Option("tieredStorage.readSize", "1MiB", "Bytes asked for at once."),
+    Option("tieredStorage.cacheSize", "64MiB", "Bytes kept of what was read, in each task."),
+    Option("tieredStorage.requestTimeout", "30", "Seconds for one request."),
+)
+"""Every option, in the order of the documentation."""
+
+_BY_KEY: Final = {option.name.lower(): option for option in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What was asked for, checked.
+
+    Attributes:
+        metadata_hosts: the hosts of ZooKeeper, as its clients write them.
+        topics: full names; empty where there is a pattern.
+        topics_pattern: what full names must match; empty where topics are named.
+        starting: `earliest`, `latest`, or for each topic one of these or a position; None for the default.
+        ending: the same.
+        starting_ms: publish time to begin at, ms since the epoch; None for none.
+        ending_ms: publish time to end before.
+        min_partitions: tasks at least.
+        partition_bytes: bytes of a task.
+        partition_records: messages of a task; None for any number.
+        trigger_bytes: bytes of a micro-batch; None for any number.
+        trigger_messages: messages of a micro-batch.
+        batch_bytes: bytes of an Arrow batch.
+        fail_on_data_loss: whether lost messages are an error.
+        read_compacted: whether to read the compacted view.
+        value_schema: `raw`, `auto`, or a schema's JSON.
+        decode_errors: `fail` or `null`.
+        reads_in_flight: requests of a task at a time.
+        read_rate: bytes a second of a task; None for no limit.
+        bookie_tls: files for TLS to bookies; None for none.
+        tiered: how offloaded ledgers are read.
+    """
+
+    metadata_hosts: str
+    topics: tuple[str, ...] = ()
+    topics_pattern: str = ""
+    starting: str | dict[str, str | Position] | None = None
+    ending: str | dict[str, str | Position] | None = None
+    starting_ms: int | None = None
+    ending_ms: int | None = None
+    min_partitions: int = 1
+    partition_bytes: int = 64 << 20
+    partition_records: int | None = None
+    trigger_bytes: int | None = None
+    trigger_messages: int | None = None
+    batch_bytes: int = 4 << 20
+    fail_on_data_loss: bool = True
+    read_compacted: bool = False
+    value_schema: str = RAW
+    decode_errors: str = FAIL
+    reads_in_flight: int = 4
+    read_rate: int | None = None
+    bookie_tls: TlsFiles | None = None
+    tiered: TieredConfig = field(default_factory=TieredConfig)
+
+
+def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
+    """Check and read options.
+
+    Args:
+        given: from names, in whatever case, to texts.
+        streaming: whether a stream is read, else a batch.
+
+    Raises:
+        OptionError: an option is missing, unknown, malformed, or contradicts another.
+    """
+    texts = {key.lower(): value for key, value in given.items()}
+    for key in sorted(texts):
+        if key not in _BY_KEY:
+            names = ", ".join(option.name for option in OPTIONS)
+            raise OptionError(f"unknown option {key!r}; known are {names}")
+        use = _BY_KEY[key].use
+        if use != "both" and (use == "streaming") != streaming:
+            kind = "a batch, and this is a stream" if use == "batch" else "streams, and this is a batch"
+            raise OptionError(f"{_BY_KEY[key].name} is for {kind}")
+
+    def read(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        text = texts.get(name.lower())
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except (ValueError, MetadataError) as error:
+            raise OptionError(f"{name}: {error}") from None
+
+    hosts = read("metadataUrl", lambda text: hosts_in(text.strip()), None)
+    if hosts is None:
+        raise OptionError("metadataUrl is missing; it would be zk:HOST:PORT[,HOST:PORT...][/chroot]")
+    _one_of(texts, ("topic", "topics", "topicsPattern"), required=True)
+    _one_of(texts, ("startingOffsets", "startingTimestamp"))
+    _one_of(texts, ("endingOffsets", "endingTimestamp"))
+    starting_ms, ending_ms = read("startingTimestamp", _time, None), read("endingTimestamp", _time, None)
+    if starting_ms is not None and ending_ms is not None and starting_ms > ending_ms:
+        raise OptionError("endingTimestamp lies before startingTimestamp")
+    compacted = read("readCompacted", _truth, False)
+    return Options(
+        metadata_hosts=hosts,
+        topics=read("topic", _topics, ()) or read("topics", _topics, ()),
+        topics_pattern=read("topicsPattern", _pattern, ""),
+        starting=read("startingOffsets", _offsets, None),
+        ending=read("endingOffsets", _offsets, None),
+        starting_ms=starting_ms,
+        ending_ms=ending_ms,
+        min_partitions=read("minPartitions", _count, 1),
+        partition_bytes=read("maxBytesPerPartition", parse_size, 64 << 20),
+        partition_records=read("maxRecordsPerPartition", _count, None),
+        trigger_bytes=read("maxBytesPerTrigger", parse_size, None),
+        trigger_messages=read("maxMessagesPerTrigger", _count, None),
+        batch_bytes=read("batchBytes", _batch_bytes, 4 << 20),
+        fail_on_data_loss=read("failOnDataLoss", _truth, True),
+        read_compacted=compacted,
+        value_schema=read("valueSchema", _value_schema, RAW),
+        decode_errors=read("decodeErrors", _decode_errors, FAIL),
+        reads_in_flight=read("readsInFlight", _count, 4),
+        read_rate=read("maxReadBytesPerSecond", parse_size, None),
+        bookie_tls=_tls(texts, read),
+        tiered=_tiered(texts),
+    )
+
+
+def _one_of(texts: Mapping[str, str], names: tuple[str, ...], *, required: bool = False) -> None:
+    found = [name for name in names if name.lower() in texts]
+    if len(found) > 1:
+        raise OptionError(f"{' and '.join(found)} contradict each other; give one of them")
+    if required and not found:
+        raise OptionError(f"no topic is named; give one of {', '.join(names)}")
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes, as 1048576, 64MiB or 2g.
+
+    Raises:
+        ValueError: none of these.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} would be a number of bytes above 0, such as 67108864 or 64MiB")
+    return int(match[1]) * _UNITS[match[2][:1].upper()]
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,14}", text.strip()):
+        raise ValueError(f"{text!r} would be a number above 0")
+    return int(text)
+
+
+def _truth(text: str) -> bool:
+    if text.strip().lower() not in {"true", "false"}:
+        raise ValueError(f"{text!r} would be true or false")
+    return text.strip().lower() == "true"
+
+
+def _batch_bytes(text: str) -> int:
+    size = parse_size(text)
+    if not BATCH_BYTES[0] <= size <= BATCH_BYTES[1]:
+        raise ValueError(f"{text!r} would be from 64KiB to 256MiB")
+    return size
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ValueError(f"{text!r} would be names of topics, with commas between them")
+    topics = [parse_topic_name(name) for name in names]
+    for topic in topics:
+        if topic.domain != "persistent":
+            raise ValueError(f"{topic} is not persistent: nothing of it is stored")
+    full = tuple(str(topic) for topic in topics)
+    for name in full:
+        if full.count(name) > 1:
+            raise ValueError(f"{name} is named twice")
+    bases = {str(topic): str(topic.base) for topic in topics}
+    for name, base in bases.items():
+        if base != name and base in bases:
+            raise ValueError(f"{name} is a partition of {base}, which is named too")
+    return full
+
+
+def _pattern(text: str) -> str:
+    full = text if text.startswith("persistent://") else f"persistent://{text}"
+    try:
+        re2.compile(full)
+    except re2.error as error:
+        raise ValueError(f"{text!r} is no expression of RE2: {error}") from None
+    return full
+
+
+def _offsets(text: str) -> str | dict[str, str | Position]:
+    if text.strip().lower() in {EARLIEST, LATEST}:
+        return text.strip().lower()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not found:
+        raise ValueError(f'{text!r} would be earliest, latest, or JSON as {{"TOPIC": "LEDGER:ENTRY"}}')
+    offsets: dict[str, str | Position] = {}
+    for name, where in found.items():
+        topic = str(parse_topic_name(name))
+        if topic in offsets:
+            raise ValueError(f"{topic} is named twice")
+        if where in {EARLIEST, LATEST}:
+            offsets[topic] = where
+            continue
+        try:
+            offsets[topic] = parse_message_id(where)
+        except PositionError as error:
+            raise ValueError(f"{topic}: {error}") from None
+    return offsets
+
+
+def _time(text: str) -> int:
+    text = text.strip()
+    if _EPOCH_MS.fullmatch(text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} would be ms since the epoch, or a time as 2026-11-21T12:00:00Z") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)  # where a task or the driver runs must make no difference
+    return round(moment.timestamp() * 1000)
+
+
+def _value_schema(text: str) -> str:
+    if text.strip().lower() in {RAW, AUTO}:
+        return text.strip().lower()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "type" not in found:
+        raise ValueError(f'{text[:60]!r} would be raw, auto, or JSON as {{"type": "AVRO", "schema": {{...}}}}')
+    return text
+
+
+def _decode_errors(text: str) -> str:
+    if text.strip().lower() not in {FAIL, NULL}:
+        raise ValueError(f"{text!r} would be {FAIL} or {NULL}")
+    return text.strip().lower()
+
+
+def _tls(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]) -> TlsFiles | None:
+    names = ("bookieTls.trustCertificates", "bookieTls.certificate", "bookieTls.key")
+    paths = [read(name, _path, None) for name in names]
+    verify = read("bookieTls.verifyHostname", _truth, True)
+    if not any(paths):
+        if "bookietls.verifyhostname" in texts:
+            raise OptionError("bookieTls.verifyHostname means nothing without bookieTls.trustCertificates")
+        return None
+    if paths[2] is not None and paths[1] is None:
+        raise OptionError("bookieTls.key is given without bookieTls.certificate")
+    trust, certificate, key = paths
+    return TlsFiles("bookieTls", trust, certificate, key, verify_hostname=verify)
+
+
+def _path(text: str) -> Path:
+    if not text.startswith("/"):
+        raise ValueError(f"{text!r} would be an absolute path")
+    return Path(text)
+
+
+_TIERED: Final = {
+    "readPriority": "read-priority",
+    "endpoint": "endpoint",
+    "region": "region",
+    "bucket": "bucket",
+    "credentialsFile": "credentials-file",
+    "filesystemRoot": "filesystem-root",
+    "readSize": "read-size",
+    "cacheSize": "cache-size",
+    "requestTimeout": "request-timeout",
+}
+
+
+def _tiered(texts: Mapping[str, str]) -> TieredConfig:
+    settings: dict[str, object] = {}
+    for name, key in _TIERED.items():
+        text = texts.get(f"tieredstorage.{name.lower()}")
+        if text is None:
+            continue
+        settings[key] = float(text) if name == "requestTimeout" and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else text
+    try:
+        return parse_tiered_config(settings, lambda value: parse_size(str(value)))
+    except TieredConfigError as error:
+        message = str(error)
+        for name, key in _TIERED.items():
+            message = re.sub(rf"^{key}:", f"{name}:", message)
+        raise OptionError(f"tieredStorage.{message}") from None

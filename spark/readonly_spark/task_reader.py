@@ -1,0 +1,124 @@
+"""The work of one task: reads its entries and gives Arrow batches."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.wire.batch import decode_stored_entry
+from readonly_engine.wire.compacted import decode_compacted
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.errors import WireError
+
+from readonly_spark.chunked import ChunkedMessages
+from readonly_spark.columns import MessageColumns
+from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
+from readonly_spark.entry_source import EntrySource
+from readonly_spark.errors import DataLossError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from readonly_engine.wire.batch import StoredEntry
+
+    from readonly_spark.task import Compacted, TaskLedger, TaskPiece, Work
+
+log = logging.getLogger(__name__)
+
+LOOK_BACK_ENTRIES: Final = 200
+"""Entries that are read at once in search of a message's earlier chunks."""
+
+LOOK_BACK_MOST: Final = 20_000
+"""A message of which no first chunk is found in so many entries before is left out, as one whose first chunk was trimmed."""
+
+FIRST_GUESS_BYTES: Final = 16 << 10
+
+
+def read_work(work: Work, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The messages of a task.
+
+    Args:
+        work: the task.
+        schema: the wanted columns.
+
+    Raises:
+        SourceError: they cannot be read.
+    """
+    source = EntrySource(work)
+    try:
+        for piece in work.pieces:
+            yield from _read_piece(source, work, piece, schema)
+    finally:
+        source.close()
+
+
+def _read_piece(source: EntrySource, work: Work, piece: TaskPiece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    name = parse_topic_name(piece.topic)
+    columns = MessageColumns(str(name.base), name.partition, schema.names)
+    decoder = Decoder(ChunkedMessages(lambda uuid: _earlier_chunks(source, piece, uuid)), piece.aborted)
+    most = work.options.batch_bytes
+    try:
+        for entries in source.read(piece.topic, piece.ledger, piece.first, piece.last, _entry_bytes(piece.ledger)):
+            wanted = entries if piece.compacted is None else _unwrap(entries, piece.compacted)
+            start = 0
+            while start < len(wanted):
+                start = decode_entries(wanted, start, decoder, columns, most)
+                if columns.bytes >= most:
+                    yield columns.batch(schema)
+    except (NoSuchEntryError, NoSuchLedgerError) as error:
+        lost = f"{piece.topic}: entries {piece.first} to {piece.last} of ledger {piece.ledger.ledger_id}: {error}"
+        if work.options.fail_on_data_loss:
+            raise DataLossError(f"{lost}; failOnDataLoss=false reads what is left") from error
+        log.warning("lost: %s", lost)
+    except (BookKeeperError, DamagedEntryError) as error:
+        raise SourceError(f"{piece.topic}: {error}") from error
+    if columns.rows:
+        yield columns.batch(schema)
+
+
+def _entry_bytes(ledger: TaskLedger) -> float:
+    metadata = ledger.metadata
+    if metadata is None or not metadata.length:
+        return FIRST_GUESS_BYTES
+    return metadata.length / max(metadata.last_entry_id + 1, 1)
+
+
+def _unwrap(entries: Sequence[Entry], compacted: Compacted) -> list[Entry]:
+    """Entries of a compacted ledger as they stood in the topic, those in the wanted range."""
+    found = []
+    for entry in entries:
+        try:
+            where, payload = decode_compacted(entry.payload)
+        except WireError as error:
+            raise DamagedEntryError(f"entry {entry.entry_id} of compacted ledger {entry.ledger_id}: {error}") from error
+        if compacted.start <= where < compacted.end:
+            found.append(Entry(*where, -1, 0, payload))
+    return found
+
+
+def _earlier_chunks(source: EntrySource, piece: TaskPiece, uuid: str) -> list[StoredEntry]:
+    """The chunks of a message before this piece, from its last first chunk on."""
+    found: list[StoredEntry] = []
+    seen = 0
+    for ledger, last in ((piece.ledger, piece.first - 1), *((ledger, ledger.last) for ledger in piece.earlier)):
+        end = last
+        while end >= 0 and seen < LOOK_BACK_MOST:
+            begin = max(end - LOOK_BACK_ENTRIES + 1, 0)
+            entries = [
+                entry for part in source.read(piece.topic, ledger, begin, end, FIRST_GUESS_BYTES) for entry in part
+            ]
+            seen += len(entries)
+            for entry in reversed(entries):
+                try:
+                    stored = decode_stored_entry(entry.payload)
+                except WireError:
+                    continue
+                if stored.chunk and not stored.encrypted and stored.metadata.uuid == uuid:
+                    found.append(stored)
+                    if stored.metadata.chunk_id == 0:
+                        return found[::-1]
+            end = begin - 1
+    return found[::-1]
