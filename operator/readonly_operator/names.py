@@ -38,7 +38,12 @@ ANNOTATION_LOCALITY = f"{GROUP}/locality"
 
 PORT_PULSAR = 6650
 PORT_PULSAR_TLS = 6651
+PORT_EXTERNAL = 6660
+PORT_EXTERNAL_TLS = 6661
+"""Where clients from outside the cluster come to, so that they are sent to addresses that they reach."""
 PORT_HTTP = 8080
+LISTENER_EXTERNAL = "external"
+"""Name of the brokers' listener for clients outside the cluster."""
 
 CONFIG_DIRECTORY = "/etc/pulsar-readonly"
 CONFIG_KEY = "engine.yaml"

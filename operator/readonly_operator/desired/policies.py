@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.desired.metadata import start
-from readonly_operator.desired.services import client_ports
+from readonly_operator.desired.services import client_ports, external_ports
 from readonly_operator.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
 from readonly_operator.names import OPERATOR
 
@@ -63,7 +63,7 @@ def network_policy(pool: Pool) -> list[Manifest]:
         "podSelector": {"matchLabels": pool.key.selector()},
         "policyTypes": ["Ingress"],
         "ingress": [
-            _allowed(client_ports(pool), policy.clients),
+            _allowed([*client_ports(pool), *external_ports(pool)], policy.clients),
             _allowed(
                 ["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"],
                 [{"podSelector": {"matchLabels": pool.key.selector()}}],

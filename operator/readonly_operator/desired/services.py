@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.api.pool.listeners import BROKER
 from readonly_operator.desired.metadata import start
 from readonly_operator.kinds import SERVICE, SERVICE_ACCOUNT, Manifest
-from readonly_operator.names import PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
+from readonly_operator.names import PORT_EXTERNAL, PORT_EXTERNAL_TLS, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
 
 _PORTS = {"pulsar": PORT_PULSAR, "pulsar-tls": PORT_PULSAR_TLS, "http": PORT_HTTP}
+_EXTERNAL = {"pulsar": "external", "pulsar-tls": "external-tls"}
+"""The brokers' ports behind a Service of clients outside the cluster."""
 
 
 def service_account(pool: Pool) -> Manifest:
@@ -49,6 +51,7 @@ def client_service(pool: Pool) -> Manifest:
         "ports": _ports(
             client_ports(pool) + (["http"] if inside else []),
             {"pulsar": wanted.pulsar_node_port, "pulsar-tls": wanted.pulsar_tls_node_port},
+            _EXTERNAL if pool.listeners.external is not None and not inside else {},
         ),
         **_load_balancer(wanted.load_balancer_class, wanted.load_balancer_source_ranges),
     }
@@ -74,7 +77,7 @@ def broker_services(pool: Pool, brokers: Iterable[int]) -> list[Manifest]:
             "type": "LoadBalancer",
             "publishNotReadyAddresses": True,
             "selector": {**pool.key.selector(), "statefulset.kubernetes.io/pod-name": broker},
-            "ports": _ports(client_ports(pool)),
+            "ports": _ports(client_ports(pool), targets=_EXTERNAL),
             **_load_balancer(external.load_balancer_class, external.load_balancer_source_ranges),
         }
         made.append(manifest)
@@ -85,6 +88,13 @@ def client_ports(pool: Pool) -> list[str]:
     """Names of the ports that clients may use."""
     plain = ["pulsar"] if pool.listeners.plaintext == "Clients" else []
     return plain + (["pulsar-tls"] if pool.listeners.tls else [])
+
+
+def external_ports(pool: Pool) -> dict[str, int]:
+    """The brokers' ports for clients outside the cluster, by name; none where all are in it."""
+    numbers = {"external": PORT_EXTERNAL, "external-tls": PORT_EXTERNAL_TLS}
+    names = [_EXTERNAL[name] for name in client_ports(pool)] if pool.listeners.external is not None else []
+    return {name: numbers[name] for name in names}
 
 
 def _annotate(manifest: Manifest, annotations: Mapping[str, str]) -> None:
@@ -99,10 +109,13 @@ def _load_balancer(kind: str, sources: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _ports(names: Sequence[str], node_ports: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
+def _ports(
+    names: Sequence[str], node_ports: Mapping[str, int] | None = None, targets: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     made = []
     for name in names:
-        port: dict[str, Any] = {"name": name, "port": _PORTS[name], "targetPort": name, "protocol": "TCP"}
+        target = (targets or {}).get(name, name)
+        port: dict[str, Any] = {"name": name, "port": _PORTS[name], "targetPort": target, "protocol": "TCP"}
         if node_ports and node_ports.get(name):
             port["nodePort"] = node_ports[name]
         made.append(port)

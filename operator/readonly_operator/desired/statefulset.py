@@ -10,6 +10,7 @@ from readonly_operator.desired.engine import engine_config
 from readonly_operator.desired.files import mounts
 from readonly_operator.desired.metadata import start
 from readonly_operator.desired.quantities import canonical
+from readonly_operator.desired.services import external_ports
 from readonly_operator.kinds import STATEFUL_SET, Manifest
 from readonly_operator.names import (
     ANNOTATION_CONFIG_HASH,
@@ -18,6 +19,7 @@ from readonly_operator.names import (
     BINDINGS_KEY,
     CONFIG_DIRECTORY,
     CONFIG_KEY,
+    LISTENER_EXTERNAL,
     LOCALITY_KEY,
     POD_DIRECTORY,
     PORT_HTTP,
@@ -142,6 +144,10 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
         "ports": [
             {"name": "pulsar", "containerPort": PORT_PULSAR, "protocol": "TCP"},
             *([{"name": "pulsar-tls", "containerPort": PORT_PULSAR_TLS, "protocol": "TCP"}] if tls else []),
+            *(
+                {"name": name, "containerPort": number, "protocol": "TCP"}
+                for name, number in external_ports(pool).items()
+            ),
             {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",  # so that status can quote why a broker gave up
@@ -166,11 +172,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
 
 
 def _arguments(pool: Pool, settings: Settings) -> list[str]:
-    external = pool.listeners.external
-    if external is not None:
-        host = external.host.replace(BROKER, "$(POD_NAME)")
-    else:
-        host = f"$(POD_NAME).{pool.key.headless_service}.$(POD_NAMESPACE).svc.{settings.cluster_domain}"
+    host = f"$(POD_NAME).{pool.key.headless_service}.$(POD_NAMESPACE).svc.{settings.cluster_domain}"
     made = [
         "serve",
         "--config",
@@ -182,7 +184,24 @@ def _arguments(pool: Pool, settings: Settings) -> list[str]:
     ]
     if pool.listeners.tls is not None:
         made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
-    return [*made, "--pool", pool.key.fleet]
+    return [*made, *_external_listener(pool), "--pool", pool.key.fleet]
+
+
+def _external_listener(pool: Pool) -> list[str]:
+    """Where clients outside the cluster are sent, and where they come in: the same Service maps one to the other."""
+    external = pool.listeners.external
+    if external is None:
+        return []
+    host = external.host.replace(BROKER, "$(POD_NAME)")
+    advertised, bound = [], []
+    for name, (scheme, port) in {
+        "external": ("pulsar", PORT_PULSAR),
+        "external-tls": ("pulsar+ssl", PORT_PULSAR_TLS),
+    }.items():
+        if name in external_ports(pool):
+            advertised.append(f"{LISTENER_EXTERNAL}:{scheme}://{host}:{port}")
+            bound.append(f"{LISTENER_EXTERNAL}:{scheme}://0.0.0.0:{external_ports(pool)[name]}")
+    return ["--advertised-listeners", ",".join(advertised), "--bind-addresses", ",".join(bound)]
 
 
 def _volume_mounts(pool: Pool) -> list[dict[str, Any]]:

@@ -188,8 +188,35 @@ def test_each_broker_has_a_load_balancer_where_clients_are_outside(make_pool):
     assert [one["metadata"]["name"] for one in balancers] == ["demo-broker-0", "demo-broker-1"]
     assert balancers[1]["metadata"]["annotations"] == {"dns": "demo-1.example.com"}
     assert balancers[1]["spec"]["selector"]["statefulset.kubernetes.io/pod-name"] == "demo-1"
+    assert balancers[1]["spec"]["ports"] == [
+        {"name": "pulsar", "port": 6650, "targetPort": "external", "protocol": "TCP"}
+    ]
+    container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+    args, ports = container["args"], {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert args[args.index("--advertised-listeners") + 1] == "external:pulsar://$(POD_NAME).example.com:6650"
+    assert args[args.index("--bind-addresses") + 1] == f"external:pulsar://0.0.0.0:{ports['external']}"
+    assert (
+        ".svc." in args[args.index("--advertised-url") + 1]
+    )  # where clients in the cluster, and other brokers, find it
+
+
+@pytest.mark.parametrize(
+    ("service", "outside", "target"),
+    [("ClusterIP", True, "pulsar-tls"), ("LoadBalancer", True, "external-tls"), ("LoadBalancer", False, "pulsar-tls")],
+)
+def test_who_comes_by_a_load_balancer_is_taken_for_a_client_outside(make_pool, service, outside, target):
+    listeners = {
+        "plaintext": "BrokersOnly",
+        "tls": {"certificate": {"secretName": "demo-tls"}},
+        "service": {"type": service},
+        **({"external": {"host": "{broker}.example.com"}} if outside else {}),
+    }
+    made = children(make_pool(listeners=listeners), LookupConfig.of([]), SETTINGS)
+    client = next(one for one in made if one["kind"] == "Service" and one["metadata"]["name"] == "demo")
+    assert {port["targetPort"] for port in client["spec"]["ports"]} - {"http"} == {target}
     args = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert args[args.index("--advertised-url") + 1] == "pulsar://$(POD_NAME).example.com:6650"
+    listening = [args[args.index("--bind-addresses") + 1]] if outside else []
+    assert listening == ["external:pulsar+ssl://0.0.0.0:6661"] * outside
 
 
 def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):

@@ -87,7 +87,8 @@ class ClientService:
         default="ClusterIP",
         metadata=declare(
             Choice(("ClusterIP", "NodePort", "LoadBalancer")),
-            "As a Service's. Clients outside the cluster also need listeners.external, for lookups send them to single brokers.",
+            "As a Service's. Clients outside the cluster also need listeners.external, for lookups send them to single brokers: "
+            "then the clients of a NodePort or LoadBalancer Service are sent to those names.",
         ),
     )
     annotations: Mapping[str, str] = field(
@@ -129,7 +130,8 @@ class External:
                 "must be a host name with {broker} in it, for example {broker}.pulsar.example.com",
             ),
             "The host name under which clients reach a broker, where {broker} stands for its name (NAME-0, NAME-1 and so on). "
-            "All clients are sent there, also those in the cluster.",
+            "Sent there are clients that come by such a name, by a Service of type NodePort or LoadBalancer, or that have the "
+            "listener name external; others in the cluster are sent to names in it.",
             required="give the host name of a broker, for example {broker}.pulsar.example.com",
         )
     )
