@@ -9,6 +9,7 @@ import json
 import logging
 import os
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubernetes import client, config
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5
 HTTP_CONFLICT = 409
+REFUSALS = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
 HTTP_TOO_MANY_REQUESTS = 429
 
 
@@ -40,6 +42,11 @@ class KubeError(Exception):
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
         self.status = status
+
+    @property
+    def refused(self) -> bool:
+        """Whether the API server understood the request and will not have it: a person must act."""
+        return self.status in REFUSALS
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,12 +58,16 @@ class Places:
         self._asked_for: dict[str, float] = {}
         self._complained = False
 
-    def note(self, pods: Sequence[Manifest], labels: Sequence[str]) -> None:
+    def note(self, pods: Sequence[Manifest], labels: Sequence[str]) -> list[str]:
         """Write on each pod that has a node where that is, unless it says so already.
 
+        Returns:
+            Why the API server refused to annotate pods; empty when it did not.
+
         Raises:
-            KubeError: the API server refused to annotate a pod.
+            KubeError: it failed to; it is to be tried again.
         """
+        refusals = []
         for pod in pods:
             metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName")
             known = (metadata.get("annotations") or {}).get(ANNOTATION_LOCALITY, "")
@@ -72,9 +76,17 @@ class Places:
             own = metadata.get("labels") or {}
             found = place(labels, own, {}) or place(labels, own, self._labels_of(node, labels, metadata["uid"]))
             if found and found != known:
-                after = self._kube.annotate(POD, metadata["namespace"], metadata["name"], {ANNOTATION_LOCALITY: found})
+                marks = {ANNOTATION_LOCALITY: found}
+                try:
+                    after = self._kube.annotate(POD, metadata["namespace"], metadata["name"], marks)
+                except KubeError as error:
+                    if not error.refused:
+                        raise
+                    refusals.append(str(error))
+                    continue
                 if after is not None:
                     self._store.put(POD, after)
+        return refusals
 
     def _labels_of(self, name: str, wanted: Sequence[str], pod: str) -> dict[str, str]:
         now = self._clock()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import logging
 from typing import Any
 
@@ -14,6 +13,7 @@ from readonly_operator.apply import NameConflictError, Result
 from readonly_operator.brokers import is_ready, waiting_reason
 from readonly_operator.desired.children import children
 from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
+from readonly_operator.events import WARNING, Notice
 from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest, kind_of
 from readonly_operator.kube import KubeError
 from readonly_operator.names import BINDINGS_KEY, LABEL_POOL, PoolKey
@@ -29,8 +29,6 @@ from readonly_operator.status import Condition, Truth, listed
 
 logger = logging.getLogger(__name__)
 
-REFUSALS = (http.client.FORBIDDEN, http.client.UNPROCESSABLE_ENTITY)
-"""Answers of an API server that understood an object and will not have it: a person must act."""
 FIRST_FIGURES_SECONDS = 3.0
 """A broker that has just been told of a binding needs so long to list its topics."""
 
@@ -75,21 +73,26 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     except NameConflictError as error:
         return _give_up(context, body, [*bindings, *held_back], broken, "NameConflict", str(error))
     except KubeError as error:
-        if error.status not in REFUSALS:
+        if not error.refused:
             raise
         return _give_up(context, body, [*bindings, *held_back], broken, "Refused", str(error))
 
     pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
-    context.places.note(pods, pool.locality.node_labels)
+    refusals = context.places.note(pods, pool.locality.node_labels)
     state = _ask_brokers(context, pool, lookup, pods)
+    refusals += _nudge(context, pool, state, pods)
+    unmarked = _unmarked(refusals)
+    if unmarked:
+        context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", unmarked)])
     report = context.sources.report(pool.source)
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
     ready = _ready(pool, stateful_set, pods, state)
     looked_up = state.condition()
+    kinds = sorted({one["kind"] for one in wanted if one not in desired})
     settled = ready.status is Truth.TRUE and (state.converged() or pool.replicas == 0)
     conditions = [
         ready,
-        _progressing(settled, ready, looked_up, {one["kind"] for one in wanted if one not in desired}),
+        _progressing(settled, ready, looked_up, [*map(_unknown, kinds), *filter(None, [unmarked])]),
         looked_up,
         said_before(body, source_reachable(report)),
         unheld.get("ExplicitLac")
@@ -111,7 +114,9 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     return Outcome(
         settled,
         look_again=not settled and not all(map(waiting_reason, pods)),
-        refresh_seconds=holding.RETRY_SECONDS if unheld else _refresh_seconds(context, state, bindings, held_back),
+        refresh_seconds=holding.RETRY_SECONDS
+        if unheld or unmarked
+        else _refresh_seconds(context, state, bindings, held_back),
     )
 
 
@@ -180,13 +185,38 @@ def _apply(context: Context, pool: Pool, body: Manifest, desired: list[Manifest]
 
 
 def _ask_brokers(context: Context, pool: Pool, lookup: LookupConfig, pods: list[Manifest]) -> LookupState:
-    """Ask every broker what it holds; kubelets of those that are behind are told that there is something new."""
-    state = LookupState(lookup, pool.replicas, context.brokers.ask(pods))
+    """Ask every broker what it holds."""
+    return LookupState(lookup, pool.replicas, context.brokers.ask(pods))
+
+
+def _nudge(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
+    """Tell kubelets of brokers that are behind that there is something new; why pods may not be annotated for that."""
     behind = {report.name for report in state.behind()}
+    refusals = []
     for pod in pods:
-        if pod["metadata"]["name"] in behind and context.brokers.nudge(pod, lookup.revision):
-            logger.info("%s: kubelet of %s nudged for revision %s", pool.key, pod["metadata"]["name"], lookup.revision)
-    return state
+        name = pod["metadata"]["name"]
+        try:
+            if name in behind and context.brokers.nudge(pod, state.wanted.revision):
+                logger.info("%s: kubelet of %s nudged for revision %s", pool.key, name, state.wanted.revision)
+        except KubeError as error:
+            if not error.refused:
+                raise
+            refusals.append(str(error))
+    return refusals
+
+
+def _unmarked(refusals: list[str]) -> str:
+    """What it means that pods may not be annotated; empty where they may."""
+    if not refusals:
+        return ""
+    return (
+        "brokers take changed bindings up late, and may not know where they are, for their pods cannot be annotated: "
+        + listed(dict.fromkeys(refusals), 2)
+    )
+
+
+def _unknown(kind: str) -> str:
+    return f"there is no {kind}, for the cluster does not know that kind"
 
 
 def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest], state: LookupState) -> Condition:
@@ -213,12 +243,12 @@ def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest], state: Look
     return Condition("Ready", Truth.FALSE, "BrokersNotReady", f"{head}" + (f"; {listed(reasons)}" if reasons else ""))
 
 
-def _progressing(settled: bool, ready: Condition, looked_up: Condition, lacking: set[str]) -> Condition:
+def _progressing(settled: bool, ready: Condition, looked_up: Condition, lacking: list[str]) -> Condition:
+    but = "".join(f", but {one}" for one in lacking)
     if settled:
-        but = "".join(f", but there is no {kind}, for the cluster does not know that kind" for kind in sorted(lacking))
         return Condition("Progressing", Truth.FALSE, "Settled", f"everything is as the spec says{but}")
     waiting = ready if ready.status is not Truth.TRUE else looked_up
-    return Condition("Progressing", Truth.TRUE, waiting.reason, waiting.message)
+    return Condition("Progressing", Truth.TRUE, waiting.reason, f"{waiting.message}{but}")
 
 
 def _give_up(

@@ -27,6 +27,28 @@ def test_places(labels, pod, node, found):
     assert place(labels, pod, node) == found
 
 
+class Refusing:
+    """An API server that lets one pod be annotated, and not the others."""
+
+    def __init__(self, status):
+        self.status = status
+        self.annotated = []
+
+    def annotate(self, kind, namespace, name, annotations):
+        if name != "demo-1":
+            raise KubeError(f"{name} may not be changed", self.status)
+        self.annotated.append(name)
+
+
+def test_a_pod_that_may_not_be_annotated_keeps_no_other_from_it():
+    kube = Refusing(403)
+    pods = [pod(f"demo-{ordinal}", labels={ZONE: "a"}) for ordinal in range(3)]
+    assert Places(kube, Store()).note(pods, [ZONE]) == ["demo-0 may not be changed", "demo-2 may not be changed"]
+    assert kube.annotated == ["demo-1"]
+    with pytest.raises(KubeError):
+        Places(Refusing(500), Store()).note(pods, [ZONE])
+
+
 class Recording:
     """An API server with one node, which notes what it is asked."""
 

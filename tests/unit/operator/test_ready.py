@@ -7,7 +7,7 @@ from readonly_operator.brokers import BrokerReport, waiting_reason
 from readonly_operator.desired.lookup import LookupConfig
 from readonly_operator.kinds import POD_MONITOR, STATEFUL_SET
 from readonly_operator.reconcile.lookup import LookupState
-from readonly_operator.reconcile.pool import _progressing, _ready
+from readonly_operator.reconcile.pool import _progressing, _ready, _unknown
 from readonly_operator.store import Store
 
 
@@ -87,8 +87,8 @@ def test_a_container_that_does_not_come_says_what_its_pod_needs():
 def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_pool):
     good = ready(make_pool(), BOTH, **SAME)
     looked_up = LookupState(LookupConfig.of([]), 2, []).condition()
-    assert _progressing(True, good, looked_up, set()).message == "everything is as the spec says"
-    assert _progressing(True, good, looked_up, {"PodMonitor"}).message == (
+    assert _progressing(True, good, looked_up, []).message == "everything is as the spec says"
+    assert _progressing(True, good, looked_up, [_unknown("PodMonitor")]).message == (
         "everything is as the spec says, but there is no PodMonitor, for the cluster does not know that kind"
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -46,6 +48,9 @@ class Server:
         return self._keep(
             {**self.objects[manifest["kind"], manifest["metadata"]["name"]], "status": manifest["status"]}
         )
+
+    def annotate(self, kind, namespace, name, annotations):
+        raise KubeError(f'pods "{name}" is forbidden', 403)
 
     def delete(self, manifest):
         self.deleted.append(manifest["metadata"]["name"])
@@ -197,3 +202,48 @@ def test_a_pool_that_is_as_it_should_be_costs_no_request(server, context, put, p
     before = server.versions
     reconcile(context, DEMO)
     assert server.versions == before
+
+
+class HoldsNothing(BaseHTTPRequestHandler):
+    """A broker that has not read its bindings yet."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"revision": "r0", "bindings": [], "error": null}')
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def broker(monkeypatch):
+    served = ThreadingHTTPServer(("127.0.0.1", 0), HoldsNothing)
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    monkeypatch.setattr("readonly_operator.brokers.PORT_HTTP", served.server_port)
+    yield "127.0.0.1"
+    served.shutdown()
+    served.server_close()
+
+
+def test_a_pod_that_may_not_be_annotated_is_told_and_stops_nothing(
+    server, context, put, pool_body, binding_body, broker
+):
+    server.refuses = False
+    put(POOL, pool_body(replicas=1))
+    put(BINDING, binding_body())
+    zone = {"topology.kubernetes.io/zone": "a"}
+    metadata = {"name": "demo-0", "namespace": "team", "uid": "u", "labels": {LABEL_POOL: "demo", **zone}}
+    ready_now = {"phase": "Running", "podIP": broker, "conditions": [{"type": "Ready", "status": "True"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}, "status": ready_now}
+    context.store.put(POD, server.add(pod))
+    assert reconcile(context, DEMO).refresh_seconds > 0
+    said = {one["type"]: one["message"] for one in server.status(POOL, "demo")["conditions"]}
+    assert said["Progressing"].endswith(
+        "but brokers take changed bindings up late, and may not know where they are, for their pods cannot be annotated: "
+        'pods "demo-0" is forbidden'
+    )
+    assert "demo-0 still holds revision r0" in said["LookupConfigured"]
+    assert ready(server.status(BINDING, "orders")) == "BrokersBehind"
+    (event,) = [one for one in server.objects.values() if one.get("reason") == "PodsNotAnnotated"]
+    assert event["type"] == "Warning"
