@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.consumer import Consumer
 from readonly_engine.broker.listeners import Urls
-from readonly_engine.broker.lookup import refuse_unbound
+from readonly_engine.broker.lookup import turn_away_unbound
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
@@ -42,7 +42,7 @@ async def admit(
         MetadataError: the topic cannot be read.
     """
     broker = client.broker
-    refuse_unbound(broker, topic)
+    turn_away_unbound(broker, topic)
     refusal = broker.limits.subscribe(topic, subscribe.subscription)
     if refusal:
         raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)

@@ -22,19 +22,27 @@ _OF_PULSAR = ("pulsar", "system")
 """Tenant and namespace of the transaction coordinators, which clients always reach themselves."""
 
 
-def refuse_unbound(broker: Broker, topic: TopicName) -> None:
-    """Refuse a topic that is not bound, where the pool serves bound topics only.
+def _why_unbound(broker: Broker, topic: TopicName) -> str:
+    """Why a topic is refused where the pool serves bound topics only; empty where it is not."""
+    if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _of_pulsar(topic):
+        return ""
+    return (
+        f"{topic} is not bound to pool {broker.topics.passing.pool}, which serves bound topics only: "
+        "bind it there, or connect to the writable cluster"
+    )
+
+
+def turn_away_unbound(broker: Broker, topic: TopicName) -> None:
+    """Let a consumer or producer of a topic that is not bound look it up again, where the pool serves bound topics only.
+
+    The lookup is what refuses it for good: until all brokers know of changed bindings, another one may have sent it here.
 
     Raises:
-        OwnerRefusedError: it does, and nothing binds the topic.
+        OwnerUnavailableError: it does, and nothing binds the topic here.
     """
-    if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _of_pulsar(topic):
-        return
-    raise OwnerRefusedError(
-        ServerError.NotAllowedError,
-        f"{topic} is not bound to pool {broker.topics.passing.pool}, which serves bound topics only: "
-        "bind it there, or connect to the writable cluster",
-    )
+    why = _why_unbound(broker, topic)
+    if why:
+        raise OwnerUnavailableError(why)
 
 
 def _of_pulsar(topic: TopicName) -> bool:
@@ -100,10 +108,9 @@ def _send_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
 
 async def _answer_unbound(client: ClientConnection, command: BaseCommand, topic: TopicName) -> None:
     broker, request_id = client.broker, command.lookup_topic.request_id
-    try:
-        refuse_unbound(broker, topic)
-    except OwnerRefusedError as error:
-        refuse_lookup(client, command, request_id, error)
+    why = _why_unbound(broker, topic)
+    if why:
+        refuse_lookup(client, command, request_id, OwnerRefusedError(ServerError.NotAllowedError, why))
         return
     if broker.unbound is not Unbound.PROXY or _of_pulsar(topic):
         await ask_anyone(client, command)

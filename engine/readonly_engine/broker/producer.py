@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.bindings import Unbound
 from readonly_engine.broker.listeners import DEFAULT
-from readonly_engine.broker.lookup import refuse_unbound
+from readonly_engine.broker.lookup import turn_away_unbound
 from readonly_engine.broker.moves import close_producer
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -49,7 +49,7 @@ class RelayedProducer:
             self._fail(request_id, OwnerUnavailableError("this broker leaves the pool; look the topic up again"))
             return
         try:
-            refuse_unbound(self._client.broker, parse_topic_name(self._command.producer.topic))
+            turn_away_unbound(self._client.broker, parse_topic_name(self._command.producer.topic))
         except TopicNameError:
             pass  # the owner says what is wrong with it
         except RelayError as error:
