@@ -1,0 +1,347 @@
+"""Reads ledgers for one task: blocking calls, with many requests under way at every bookie. The sockets around `fetch`.
+
+Nothing runs between two calls: while the task decodes, replies wait in the sockets' buffers, which hold as much as was asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import selectors
+import socket
+import ssl
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.bookkeeper.connect import CONNECT_TIMEOUT_S
+from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.bookkeeper.pipeline import READ_TIMEOUT_S
+from readonly_engine.bookkeeper.replicas import ReplicaChoice
+from readonly_engine.bookkeeper.session import BookieSession
+from readonly_engine.bookkeeper.session_v2 import BatchSession
+from readonly_engine.wire.bookie import decode_reply, encode_start_tls
+from readonly_engine.wire.bookie_v2 import decode_batch
+from readonly_engine.wire.bookkeeper_pb2 import EOK
+from readonly_engine.wire.digest import digest_for
+from readonly_engine.wire.entry import decode_entry
+from readonly_engine.wire.errors import DigestMismatchError, WireError
+from readonly_engine.wire.framing import FrameSplitter
+
+from readonly_spark.fetch import PART_BYTES, Fetch
+from readonly_spark.pace import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from readonly_engine.tls import ClientTls
+    from readonly_engine.wire.digest import Digest
+    from readonly_engine.wire.entry import Entry
+    from readonly_engine.wire.ledgers import LedgerMetadata
+
+    from readonly_spark.fetch import Request
+
+log = logging.getLogger(__name__)
+
+BATCH_REFUSALS: Final = 2
+"""So many connections closed at a batch read without an answer, and the bookie does not know it (BookKeeper before 4.17)."""
+
+MOST_WAIT_S: Final = 1.0
+"""Deadlines are looked at this often at least."""
+
+_RECEIVE_BYTES: Final = 1 << 18
+_SEND_ROOM: Final = 1 << 20
+
+
+class _Connection:
+    """One socket to a bookie, for batches (v2) or for single entries (v3); a bookie takes no mix of them."""
+
+    def __init__(self, bookie_id: str, sock: socket.socket, *, batches: bool) -> None:
+        self.bookie_id = bookie_id
+        self.sock = sock
+        self.batches = BatchSession() if batches else None
+        self.singles = None if batches else BookieSession()
+        self.tokens: dict[int, int] = {}  # the session's number of a request to ours
+        self.heard_at = time.monotonic()
+        self._unsent = b""
+
+    def send(self, data: bytes) -> None:
+        """Send, or keep until there is room: requests are small, so that there nearly always is."""
+        self._unsent += data
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self.sock.send(self._unsent) :]
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            if len(self._unsent) > _SEND_ROOM:
+                raise OSError("it takes no requests any more") from None
+
+    @property
+    def unsent(self) -> bool:
+        """Whether something is left to send."""
+        return bool(self._unsent)
+
+
+class BookieClient:
+    """Reads entries from bookies.
+
+    Args:
+        addresses: where the bookies listen.
+        tls: encrypt the connections; None for clear ones.
+        in_flight: batches of about 1 MiB that are under way at a time.
+        bytes_per_second: read no more than this; None for no limit.
+    """
+
+    def __init__(
+        self,
+        addresses: Mapping[str, tuple[str, int]],
+        *,
+        tls: ClientTls | None = None,
+        in_flight: int = 4,
+        bytes_per_second: int | None = None,
+    ) -> None:
+        self._addresses = addresses
+        self._tls = tls
+        self._in_flight = in_flight
+        self._pace = None if bytes_per_second is None else Pace(bytes_per_second, time.monotonic())
+        self._choice = ReplicaChoice("", random.random)
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[tuple[str, bool], _Connection] = {}
+        self._refusals: dict[str, int] = {}
+        self._numbers = count(1)
+        self._asked: dict[int, tuple[Fetch, Digest, Request]] = {}
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in list(self._connections.values()):
+            self._selector.unregister(connection.sock)
+            connection.sock.close()
+        self._connections.clear()
+        self._selector.close()
+
+    def read(
+        self, ledger_id: int, metadata: LedgerMetadata, first: int, last: int, entry_bytes: float
+    ) -> Iterator[list[Entry]]:
+        """The verified entries from `first` to `last`, both included, in order, in pieces of about 1 MiB.
+
+        Args:
+            ledger_id: the ledger.
+            metadata: its bookies.
+            first: the first entry.
+            last: the last entry. The caller keeps to what is confirmed.
+            entry_bytes: the average size of an entry, about.
+
+        Raises:
+            NoSuchLedgerError: the ledger was deleted.
+            NoSuchEntryError: no replica has one of them.
+            ReadFailedError: all replicas of one of them failed.
+        """
+        digest = digest_for(metadata.digest_type, metadata.password)
+        fetch = Fetch(
+            ledger_id,
+            metadata,
+            first,
+            last,
+            entry_bytes=entry_bytes,
+            in_flight=self._in_flight,
+            choice=self._choice,
+            knows_batches=self._knows_batches,
+            tokens=lambda: next(self._numbers),
+        )
+        try:
+            while not fetch.done:
+                for request in fetch.requests(time.monotonic()):
+                    self._send(fetch, digest, request)
+                entries = fetch.take()
+                if entries is None:
+                    self._wait(fetch)
+                    continue
+                if self._pace is not None:
+                    time.sleep(self._pace.used(sum(len(entry.payload) for entry in entries), time.monotonic()))
+                yield entries
+                self._receive(0.0)
+        finally:
+            self._asked = {token: asked for token, asked in self._asked.items() if asked[0] is not fetch}
+
+    def _knows_batches(self, bookie_id: str) -> bool:
+        return self._refusals.get(bookie_id, 0) < BATCH_REFUSALS
+
+    # Sending
+
+    def _send(self, fetch: Fetch, digest: Digest, request: Request) -> None:
+        now = time.monotonic()
+        try:
+            connection = self._connected(request.bookie_id, batches=request.batch)
+            deadline = now + READ_TIMEOUT_S
+            if connection.batches is not None:
+                number, data = connection.batches.batch_read(
+                    fetch.ledger_id, request.first, request.most, 2 * PART_BYTES, deadline
+                )
+            else:
+                assert connection.singles is not None
+                number, data = connection.singles.read_entry(fetch.ledger_id, request.first, deadline)
+            connection.tokens[number] = request.token
+            self._asked[request.token] = (fetch, digest, request)
+            connection.send(data)
+            self._watch(connection)
+        except BookieUnavailableError as error:
+            fetch.failed(request.token, None, str(error), now)
+        except OSError as error:
+            self._lost(connection, str(error))
+
+    def _connected(self, bookie_id: str, *, batches: bool) -> _Connection:
+        connection = self._connections.get((bookie_id, batches))
+        if connection is None:
+            address = self._addresses.get(bookie_id)
+            if address is None:
+                raise BookieUnavailableError("it was not registered when the task was planned")
+            try:
+                sock = _connect(address, self._tls)
+            except (OSError, WireError) as error:
+                host, port = address
+                raise BookieUnavailableError(f"{host}:{port} cannot be reached: {error or 'no answer'}") from error
+            connection = self._connections[bookie_id, batches] = _Connection(bookie_id, sock, batches=batches)
+            self._selector.register(sock, selectors.EVENT_READ, connection)
+        return connection
+
+    def _watch(self, connection: _Connection) -> None:
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
+        if self._selector.get_key(connection.sock).events != events:
+            self._selector.modify(connection.sock, events, connection)
+
+    # Receiving
+
+    def _wait(self, fetch: Fetch) -> None:
+        now = time.monotonic()
+        self._receive(min(max(fetch.wake_at() - now, 0.0), MOST_WAIT_S))
+        now = time.monotonic()
+        for connection in list(self._connections.values()):
+            session = connection.batches or connection.singles
+            assert session is not None
+            late = session.expire(now)
+            for number in late:
+                self._fail(connection.tokens.pop(number), None, "no answer in time")
+            if late and now - connection.heard_at > READ_TIMEOUT_S:
+                self._lost(connection, "nothing was heard of it")
+
+    def _receive(self, timeout: float) -> None:
+        """Take what has arrived; wait so long for something."""
+        for key, _ in self._selector.select(timeout):
+            connection: _Connection = key.data
+            try:
+                if connection.unsent:
+                    connection.send(b"")
+                    self._watch(connection)
+                self._drain(connection)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                continue
+            except WireError as error:
+                self._lost(connection, str(error))
+            except OSError as error:
+                self._lost(connection, error.strerror or str(error))
+
+    def _drain(self, connection: _Connection) -> None:
+        """Receive until nothing is there; ends with the exception that says so."""
+        while True:
+            if connection.batches is not None:
+                received = connection.sock.recv_into(connection.batches.buffer())
+                if not received:
+                    raise OSError("end of stream")
+                connection.heard_at = time.monotonic()
+                for header, frame in connection.batches.received(received):
+                    self._take_batch(connection.tokens.pop(header.request_id), header.status, frame)
+                    self._refusals.pop(connection.bookie_id, None)
+            else:
+                assert connection.singles is not None
+                data = connection.sock.recv(_RECEIVE_BYTES)
+                if not data:
+                    raise OSError("end of stream")
+                connection.heard_at = time.monotonic()
+                for number, reply in connection.singles.receive_data(data):
+                    self._take_single(connection.tokens.pop(number), reply.status, reply.body)
+
+    def _take_batch(self, token: int, status: int, frame: memoryview) -> None:
+        asked = self._asked.pop(token, None)
+        if asked is None:
+            return  # nobody waits for it any more: it is not even looked into
+        fetch, digest, request = asked
+        if status != EOK:
+            fetch.failed(token, status, f"status {status}", time.monotonic())
+            return
+        entries, damage = decode_batch(frame, digest, fetch.ledger_id, request.first)
+        if damage is not None:
+            log.warning("bookie %s: %s", request.bookie_id, damage)
+        if entries:
+            fetch.answered(token, entries, time.monotonic())
+        else:
+            fetch.failed(token, None, str(damage or "a batch without entries"), time.monotonic())
+
+    def _take_single(self, token: int, status: int, body: bytes) -> None:
+        asked = self._asked.pop(token, None)
+        if asked is None:
+            return
+        fetch, digest, request = asked
+        if status != EOK:
+            fetch.failed(token, status, f"status {status}", time.monotonic())
+            return
+        try:
+            entry = decode_entry(body, digest, fetch.ledger_id, request.first)
+        except DigestMismatchError as damage:
+            log.warning("bookie %s: %s", request.bookie_id, damage)
+            fetch.failed(token, None, str(damage), time.monotonic())
+        else:
+            fetch.answered(token, [entry], time.monotonic())
+
+    def _fail(self, token: int, status: int | None, reason: str) -> None:
+        asked = self._asked.pop(token, None)
+        if asked is not None:
+            asked[0].failed(token, status, reason, time.monotonic())
+
+    def _lost(self, connection: _Connection, why: str) -> None:
+        """A connection has ended: what was asked there is asked elsewhere."""
+        batches = connection.batches is not None
+        if self._connections.get((connection.bookie_id, batches)) is not connection:
+            return
+        del self._connections[connection.bookie_id, batches]
+        self._selector.unregister(connection.sock)
+        connection.sock.close()
+        if connection.batches is not None and not connection.batches.answered and connection.tokens:
+            self._refusals[connection.bookie_id] = self._refusals.get(connection.bookie_id, 0) + 1
+        log.info("bookie %s closed the connection: %s", connection.bookie_id, why)
+        for token in connection.tokens.values():
+            self._fail(token, None, why)
+
+
+def _connect(address: tuple[str, int], tls: ClientTls | None) -> socket.socket:
+    """A connected socket that does not block.
+
+    Raises:
+        OSError: nobody listens there, or not in time, or TLS is refused.
+    """
+    sock = socket.create_connection(address, CONNECT_TIMEOUT_S)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            _ask_for_tls(sock)
+            sock = tls.context().wrap_socket(sock, server_hostname=address[0])
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _ask_for_tls(sock: socket.socket) -> None:
+    """START_TLS, in clear; the handshake follows on the same socket."""
+    sock.sendall(encode_start_tls(1))
+    splitter = FrameSplitter()
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
+    while time.monotonic() < deadline:
+        data = sock.recv(1024)
+        if not data:
+            break
+        for frame in splitter.receive_data(data):
+            _, reply = decode_reply(frame)
+            if reply.ok:
+                return
+            raise OSError(f"it answered {reply.status} to START_TLS: TLS is not set up there")
+    raise OSError("it closed the connection at START_TLS")
