@@ -47,11 +47,11 @@ test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (K
 	@$(PY) -m devstack kube build --with helm --with promtool
 	@$(PY) -m tests.suites -m "not slow" $(PYTEST_OPTIONS) $(E2E_OPTIONS)
 test-unit: $(STAMP) ## the fast ones
-	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/unit
+	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/unit
 test-integration: $(STAMP) ## on a real Pulsar
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/integration
 test-slow: $(STAMP) ## tests that wait long, and are left out of the others
-	@$(PY) -m pytest -m slow $(PYTEST_OPTIONS) tests/integration
+	@$(PY) -m pytest -m slow $(PYTEST_OPTIONS) tests/unit tests/integration
 test-e2e: $(STAMP) ## on a real Kubernetes (INSTALL=helm: the operator by the chart instead of kustomize)
 	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
 	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) tests/e2e
