@@ -19,6 +19,7 @@ from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tls import ClientTls
 from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.reading import position_at
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
@@ -28,6 +29,7 @@ from readonly_engine.wire.message import decode_stored
 from readonly_spark.errors import SourceError
 from readonly_spark.task import TaskLedger
 from readonly_spark.topic_state import LedgerState, TopicState
+from readonly_spark.transactions import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -69,6 +71,7 @@ class Catalog:
         self._tiered = TieredStorage(options.tiered)
         self._cache = EntryCache(CACHE_BYTES)
         self._samples: dict[int, float] = {}
+        self.transactions = Transactions(self.cluster, self.pool, self._cache, self._tiered)
         self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
 
     async def open(self) -> None:
@@ -147,7 +150,19 @@ class Catalog:
             BookKeeperError: the bookies of an open ledger do not answer.
         """
         found = await _all(lambda name: self._state(name, sample=sample), sorted(names))
-        return {state.name: state for state in found if state is not None}
+        there = [state for state in found if state is not None]
+        # Behind the topics: a snapshot is there before a topic's first message of a transaction is.
+        try:
+            await self.transactions.look(
+                (topic.tenant, topic.namespace) for topic in (parse_topic_name(state.name) for state in there)
+            )
+        except WireError as error:
+            raise SourceError(f"the snapshots of transactions: {error}") from error
+        return {state.name: state for state in await _all(self._limited, there)}
+
+    async def _limited(self, state: TopicState) -> TopicState:
+        scan = await self.transactions.scan(state.name)
+        return state if scan is None else replace(state, limit=scan.limit)
 
     async def _state(self, name: str, *, sample: bool) -> TopicState | None:
         topic = parse_topic_name(name)
@@ -166,9 +181,17 @@ class Catalog:
                 ledgers.append(ledger)
                 if not ledger.closed:
                     break  # nothing may be read before what precedes it
+            compaction = None
+            if self._options.read_compacted:
+                compaction = await find_compaction(self.cluster, self.pool, topic)
         except WireError as error:
             raise SourceError(f"{name}: {error}") from error
-        return TopicState(name, tuple(ledgers))
+        state = TopicState(name, tuple(ledgers))
+        if compaction is None:
+            return state
+        size = compaction.reader.metadata.length
+        compacted = LedgerState(compaction.reader.ledger_id, compaction.entries - 1, size, compacted=True)
+        return replace(state, compacted=compacted, horizon=compaction.horizon)
 
     async def _at_the_tail(self, listed: LedgerInfo) -> LedgerState | None:
         """A ledger whose size the list does not have yet: its own metadata and its LAC decide."""

@@ -12,7 +12,7 @@ from readonly_spark.admission import Limits, admit
 from readonly_spark.errors import DataLossError, SourceError
 from readonly_spark.options import EARLIEST, LATEST
 from readonly_spark.splits import split
-from readonly_spark.task import TaskLedger, TaskPiece, Work
+from readonly_spark.task import Compacted, TaskLedger, TaskPiece, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -125,6 +125,7 @@ class Planner:
             SourceError: it cannot be read.
         """
         ranges = []
+        bounds: dict[str, Compacted] = {}
         for name, end in sorted(ends.items()):
             start = starts.get(name, FIRST)
             if start >= end:
@@ -136,7 +137,12 @@ class Planner:
             gap = state.gap(start, end) or state.missing_end(start, end)
             if gap is not None:
                 self._lost(name, f"entries {gap} are gone, or may be: they were trimmed")
+            if state.limit is not None and end > state.limit:
+                raise SourceError(
+                    f"{name}: a transaction is open at {state.limit}, before the end of what was to be read, {end}"
+                )
             ranges.append((name, list(state.runs(start, end))))
+            bounds[name] = Compacted(start, end)
         options = self._options
         tasks = split(
             ranges,
@@ -144,20 +150,22 @@ class Planner:
             most_messages=options.partition_records,
             least_tasks=options.min_partitions,
         )
-        return await self._tasks(states, tasks)
+        return await self._tasks(states, tasks, bounds)
 
     def _lost(self, name: str, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{name}: {what}. failOnDataLoss=false reads what is left")
         log.warning("%s: %s", name, what)
 
-    async def _tasks(self, states: Mapping[str, TopicState], tasks: list[list[Piece]]) -> list[Work]:
+    async def _tasks(
+        self, states: Mapping[str, TopicState], tasks: list[list[Piece]], bounds: Mapping[str, Compacted]
+    ) -> list[Work]:
         wanted = {piece.ledger.ledger_id: piece.ledger for task in tasks for piece in task}
         before = {
             ledger.ledger_id: ledger
             for task in tasks
             for piece in task
-            for ledger in _before(states[piece.topic], piece.ledger.ledger_id)
+            for ledger in _before(states[piece.topic], piece.ledger)
         }
         ledgers = await self._catalog.task_ledgers(list({**before, **wanted}.values()))
         addresses = await self._catalog.addresses(ledgers.values())
@@ -169,13 +177,17 @@ class Planner:
                 if ledger is None:
                     self._lost(piece.topic, f"ledger {piece.ledger.ledger_id} was deleted")
                     continue
-                earlier = _before(states[piece.topic], ledger.ledger_id)
+                earlier = _before(states[piece.topic], piece.ledger)
+                scan = self._catalog.transactions.known(piece.topic)
+                compacted = piece.ledger.compacted
                 pieces.append(
                     TaskPiece(
                         piece.topic,
                         ledger,
                         piece.first,
                         piece.last,
+                        aborted=frozenset() if scan is None or compacted else scan.aborted(ledger.ledger_id),
+                        compacted=bounds[piece.topic] if compacted else None,
                         earlier=tuple(ledgers[one.ledger_id] for one in earlier if one.ledger_id in ledgers),
                     )
                 )
@@ -184,8 +196,11 @@ class Planner:
         return found
 
 
-def _before(state: TopicState, ledger_id: int) -> list[LedgerState]:
-    ledgers = [ledger for ledger in state.ledgers if ledger.ledger_id < ledger_id and ledger.last >= 0]
+def _before(state: TopicState, following: LedgerState) -> list[LedgerState]:
+    """A topic's ledgers before another one, the nearest first."""
+    if following.compacted:
+        return []
+    ledgers = [ledger for ledger in state.ledgers if ledger.ledger_id < following.ledger_id and ledger.last >= 0]
     return ledgers[: -EARLIER_LEDGERS - 1 : -1]
 
 

@@ -23,6 +23,7 @@ class LedgerState:
         closed: whether nothing will follow.
         offload: how it was offloaded (OffloadContext, serialized); empty where it was not.
         messages_per_entry: on the average, about.
+        compacted: whether it is what compaction has left of the topic, and none of the topic's own ledgers.
     """
 
     ledger_id: int
@@ -31,6 +32,7 @@ class LedgerState:
     closed: bool = True
     offload: bytes = b""
     messages_per_entry: float = 1.0
+    compacted: bool = False
 
     @property
     def entry_bytes(self) -> float:
@@ -92,15 +94,21 @@ class TopicState:
         name: its full name.
         ledgers: in order. Only the last one can be open.
         limit: entries from here on must not be read although they are there (an open transaction); None for no such limit.
+        compacted: what compaction has left of the entries up to `horizon`; None where that is not to be read.
+        horizon: the last entry that compaction took in.
     """
 
     name: str
     ledgers: tuple[LedgerState, ...]
     limit: Position | None = None
+    compacted: LedgerState | None = None
+    horizon: Position = EARLIEST
 
     @property
     def earliest(self) -> Position:
         """The first entry that there is, or the place of the next one to come."""
+        if self.compacted is not None:
+            return Position(0, 0)
         for ledger in self.ledgers:
             if ledger.last >= 0 or not ledger.closed:
                 return Position(ledger.ledger_id, 0)
@@ -123,7 +131,11 @@ class TopicState:
         return found if self.limit is None else min(found, self.limit)
 
     def runs(self, start: Position, end: Position) -> Iterator[Run]:
-        """The entries that there are from `start` on and before `end`."""
+        """The entries that there are from `start` on and before `end`; of compaction's ledger all, whoever reads them looks."""
+        if self.compacted is not None and start <= self.horizon:
+            if self.compacted.last >= 0:
+                yield Run(self.compacted, 0, self.compacted.last)
+            start = Position(self.horizon.ledger_id, self.horizon.entry_id + 1)
         for ledger in self.ledgers:
             if ledger.ledger_id < start.ledger_id or ledger.ledger_id > end.ledger_id:
                 continue
@@ -137,7 +149,7 @@ class TopicState:
 
         A start in a ledger that is gone is a gap even where that ledger may have ended just there: nobody knows any more.
         """
-        if start >= end or start <= EARLIEST:
+        if start >= end or start <= EARLIEST or (self.compacted is not None and start <= self.horizon):
             return None
         index = bisect_left(self.ledgers, start.ledger_id, key=lambda ledger: ledger.ledger_id)
         if index < len(self.ledgers) and self.ledgers[index].ledger_id == start.ledger_id:

@@ -1,0 +1,183 @@
+"""Which messages of topics are committed (PIP-31), for planning: markers say so, and they stand behind the messages.
+
+An owner writes a snapshot into a topic of the namespace before it takes a topic's first message of a transaction
+(TopicTransactionBuffer, Pulsar 4.0.8). A topic without one has no transactions and costs nothing here. The others are read once
+from their first entry on, on the driver; a stream goes on from where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.bookkeeper.errors import NoSuchEntryError, NoSuchLedgerError
+from readonly_engine.bookkeeper.ledger import LedgerReader
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.topic.compacted import find_compaction
+from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.reading import TopicReader
+from readonly_engine.topic.transactions import TransactionIndex
+from readonly_engine.wire.compacted import decode_compacted
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.message import decode_metadata, decode_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.metadata.cluster import ClusterMetadata
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.tiered.storage import TieredStorage
+    from readonly_engine.topic.cache import EntryCache
+
+log = logging.getLogger(__name__)
+
+SNAPSHOTS: Final = (
+    "__transaction_buffer_snapshot",
+    "__transaction_buffer_snapshot_indexes",
+    "__transaction_buffer_snapshot_segments",
+)
+"""The topics of a namespace in which owners keep what they know of transactions (SystemTopicNames)."""
+
+READ_ENTRIES: Final = 500
+
+
+class TopicScan:
+    """What is known of the transactions of one topic.
+
+    Args:
+        start: the first entry that it will be shown.
+    """
+
+    def __init__(self, start: Position) -> None:
+        self.index = TransactionIndex(start)
+        self._met: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+
+    @property
+    def limit(self) -> Position:
+        """What lies before it may be read: every transaction there has ended."""
+        return self.index.limit
+
+    def aborted(self, ledger_id: int) -> frozenset[tuple[int, int]]:
+        """The transactions with messages in a ledger that were aborted."""
+        return frozenset(txn for txn in self._met.get(ledger_id, ()) if self.index.aborted(txn))
+
+    async def advance(self, topic_log: TopicLog) -> None:
+        """Read on to the end that there is now.
+
+        Raises:
+            BookKeeperError: an entry cannot be read.
+        """
+        async for entry in TopicReader(topic_log, self.index.next).entries():
+            if entry.txn is not None and not entry.marker:
+                self._met[entry.position.ledger_id].add(entry.txn)
+            self.index.feed((entry,))
+
+
+class Transactions:
+    """The transactions of all topics that are read.
+
+    Args:
+        cluster: the metadata.
+        pool: connections to the bookies.
+        cache: where entries are kept.
+        tiered: reads offloaded ledgers.
+    """
+
+    def __init__(self, cluster: ClusterMetadata, pool: BookiePool, cache: EntryCache, tiered: TieredStorage) -> None:
+        self._cluster = cluster
+        self._pool = pool
+        self._cache = cache
+        self._tiered = tiered
+        self._scans: dict[str, TopicScan] = {}
+        self._with_transactions: dict[str, set[str]] = {}
+        self._read_up_to: dict[str, Position] = {}
+
+    def known(self, name: str) -> TopicScan | None:
+        """What is known of a topic since it was scanned last; None where it has no transactions."""
+        return self._scans.get(name)
+
+    async def scan(self, name: str) -> TopicScan | None:
+        """What is known of a topic, up to date; None where it has no transactions.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: entries cannot be read.
+        """
+        scan = self._scans.get(name)
+        topic = parse_topic_name(name)
+        if scan is None:
+            if name not in self._with_transactions.get(f"{topic.tenant}/{topic.namespace}", ()):
+                return None
+            scan = self._scans[name] = TopicScan(EARLIEST)
+        topic_log = TopicLog(topic, self._cluster, self._pool, self._cache, _no_owner, self._tiered)
+        try:
+            await topic_log.opened()
+            await topic_log.refresh()
+            await scan.advance(topic_log)
+        finally:
+            topic_log.close()
+        return scan
+
+    async def look(self, namespaces: Iterable[tuple[str, str]]) -> None:
+        """Learn which topics of namespaces have transactions.
+
+        Raises:
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: the snapshots cannot be read.
+        """
+        for tenant, namespace in sorted(set(namespaces)):
+            found = self._with_transactions.setdefault(f"{tenant}/{namespace}", set())
+            for topic in await self._cluster.topics(tenant, namespace):
+                if topic.base.local_name in SNAPSHOTS:
+                    found |= await self._keys(topic)
+
+    async def _keys(self, topic: TopicName) -> set[str]:
+        """The topics of which there are snapshots, as far as they were not looked at before.
+
+        The last entry of an open ledger counts though it may not be confirmed yet: to look at a topic in vain costs little.
+        """
+        keys: set[str] = set()
+        start = self._read_up_to.get(str(topic))
+        if start is None:
+            start = EARLIEST
+            compaction = await find_compaction(self._cluster, self._pool, topic)
+            if compaction is not None:
+                for first in range(0, compaction.entries, READ_ENTRIES):
+                    last = min(first + READ_ENTRIES, compaction.entries) - 1
+                    for entry in await compaction.reader.read(first, last):
+                        keys |= _key_of(decode_compacted(entry.payload)[1])
+                start = compaction.horizon
+        info = await self._cluster.topic(topic)
+        for listed in () if info is None else sorted(info.ledger_info, key=lambda ledger: ledger.ledger_id):
+            if listed.ledger_id < start.ledger_id:
+                continue
+            first = start.entry_id + 1 if listed.ledger_id == start.ledger_id else 0
+            metadata = await self._cluster.ledger(listed.ledger_id)
+            if metadata is None:
+                continue
+            reader = LedgerReader(listed.ledger_id, metadata, self._pool)
+            last = metadata.last_entry_id if metadata.closed else (await reader.read_lac()).last_entry
+            try:
+                for begin in range(first, last + 1, READ_ENTRIES):
+                    for entry in await reader.read(begin, min(begin + READ_ENTRIES - 1, last)):
+                        keys |= _key_of(entry.payload)
+                        start = Position(entry.ledger_id, entry.entry_id)
+            except (NoSuchEntryError, NoSuchLedgerError) as error:
+                log.info("%s: %s", topic, error)  # trimmed just now, or not there yet
+        self._read_up_to[str(topic)] = start
+        return keys
+
+
+def _key_of(payload: bytes) -> set[str]:
+    try:
+        key = decode_metadata(decode_stored(payload).payload).partition_key
+    except WireError:
+        return set()
+    return {key} if isinstance(key, str) and key else set()
+
+
+async def _no_owner() -> None:
+    """No broker is asked."""
