@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from readonly_operator import controller as module
-from readonly_operator import fetch, registration, source
+from readonly_operator import desk, fetch, source
 from readonly_operator.controller import Controller
-from readonly_operator.explicit_lac import desk
 from readonly_operator.kinds import BINDING, POOL
 from readonly_operator.kube import KubeError
 from readonly_operator.settings import Settings
@@ -131,7 +130,7 @@ def bring(patch):
         for one in (module, source):
             patch.setattr(one, "random", SimpleNamespace(uniform=lambda *_: 1.0))
         patch.setattr(source, "connect", nothing)
-        for one in (desk, registration, source):
+        for one in (desk, source):
             patch.setattr(one, "time", SimpleNamespace(monotonic=world.clock))
         patch.setattr(fetch, "_exchange", lambda method, url, body, *_: world.exchange(wire, method, url, body))
         return Process(world, wire)
@@ -305,6 +304,24 @@ def check(scene: Any, name: str, every: int, ways: int) -> None:
             assert found == wanted, f"{where}: {differences(found, wanted)}"
             for key, states in world.history.items():
                 assert set(states) <= set(undisturbed.history.get(key, ())), f"{where}: {key} was {states}"
+
+
+def test_what_is_compared_with_is_right(scene):
+    made = scene("create")[0].state()
+    assert {
+        "StatefulSet/team/demo",
+        "StatefulSet/team/other",
+        "PodMonitor/team/demo",
+        "Service/team/demo-broker-1",
+    } <= set(made)
+    assert all("name: team/orders" in made["brokers hold"][pod] for pod in ("demo-0", "demo-1"))
+    managed_once = scene("manage")[0].state()
+    assert (managed_once["evicted"], managed_once["writer runs with"]) == (["writer-0", "writer-1"], ["200", "200"])
+    assert set(managed_once["clusters"]) == {"readers"}
+    restored = scene("restore")[0].state()
+    assert (restored["evicted"], restored["writer runs with"]) == (["writer-0", "writer-1"], ["0", "0"])
+    assert (restored["clusters"], restored["ConfigMap/team/writer"]["data"]) == ({}, {LAC_KEY: "0"})
+    assert not any("demo" in name for name in restored)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
