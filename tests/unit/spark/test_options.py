@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from readonly_engine.topic.position import Position
+from readonly_spark.options import OPTIONS, OptionError, parse_options
+
+GIVEN = {"metadataUrl": "zk:localhost:2181", "topic": "orders"}
+
+
+def parse(streaming=False, **given):
+    return parse_options({**GIVEN, **given}, streaming=streaming)
+
+
+def test_the_least_that_must_be_given():
+    options = parse()
+    assert options.metadata_hosts == "localhost:2181"
+    assert options.topics == ("persistent://public/default/orders",)
+    assert (options.starting, options.ending, options.partition_bytes) == (None, None, 64 << 20)
+    assert options.fail_on_data_loss
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_case_makes_no_difference():
+    assert parse(FAILONDATALOSS="False").fail_on_data_loss is False
+
+
+def test_everything_at_once():
+    offsets = {"orders": "12:345", "persistent://public/default/b": "latest"}
+    options = parse_options(
+        {
+            "metadataurl": "zk:a:1,b:2/chroot",
+            "topics": "orders, b",
+            "startingOffsets": json.dumps(offsets),
+            "minPartitions": "7",
+            "maxBytesPerPartition": "2m",
+            "maxRecordsPerPartition": "1000",
+            "maxBytesPerTrigger": "1GiB",
+            "maxMessagesPerTrigger": "5",
+            "batchBytes": "128k",
+            "valueSchema": "AUTO",
+            "decodeErrors": "null",
+            "readsInFlight": "8",
+            "maxReadBytesPerSecond": "10MB",
+            "bookieTls.trustCertificates": "/etc/ca.pem",
+            "bookieTls.verifyHostname": "false",
+            "tieredStorage.credentialsFile": "/etc/keys",
+            "tieredStorage.readPriority": "bookkeeper-first",
+            "tieredStorage.requestTimeout": "2.5",
+        },
+        streaming=True,
+    )
+    assert options.starting == {
+        "persistent://public/default/orders": Position(12, 345),
+        "persistent://public/default/b": "latest",
+    }
+    assert (options.min_partitions, options.partition_bytes, options.partition_records) == (7, 2 << 20, 1000)
+    assert (options.trigger_bytes, options.trigger_messages, options.batch_bytes) == (1 << 30, 5, 128 << 10)
+    assert (options.value_schema, options.decode_errors, options.reads_in_flight) == ("auto", "null", 8)
+    assert options.read_rate == 10 << 20
+    assert options.bookie_tls is not None
+    assert (options.bookie_tls.trust, options.bookie_tls.verify_hostname) == (Path("/etc/ca.pem"), False)
+    assert options.tiered.credentials_file == Path("/etc/keys")
+    assert (options.tiered.read_priority, options.tiered.request_timeout) == ("bookkeeper-first", 2.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1700000000000", 1_700_000_000_000),
+        ("1970-01-01T00:00:01Z", 1000),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1970-01-02", 86_400_000),
+    ],
+)
+def test_times(text, ms):
+    assert parse(startingTimestamp=text).starting_ms == ms
+
+
+@pytest.mark.parametrize(
+    ("given", "streaming", "told"),
+    [
+        ({"metadataUrl": "http://x"}, False, "metadataUrl: 'http://x' would be zk:HOST:PORT"),
+        ({"topic": "a/b"}, False, "topic: 'a/b' is not a topic name"),
+        ({"topic": "non-persistent://a/b/c"}, False, "topic: non-persistent://a/b/c is not persistent"),
+        ({"topics": "a"}, False, "topic and topics contradict each other"),
+        ({"topicsPattern": "a"}, False, "topic and topicsPattern contradict"),
+        ({"startingOffsets": "earliest", "startingTimestamp": "5"}, False, "startingOffsets and startingTimestamp contradict"),
+        ({"startingTimestamp": "5", "endingTimestamp": "4"}, False, "endingTimestamp lies before startingTimestamp"),
+        ({"startingOffsets": "first"}, False, "startingOffsets: 'first' would be earliest, latest, or JSON"),
+        ({"startingOffsets": '{"a": "5"}'}, False, "startingOffsets: persistent://public/default/a: '5' would be a message id"),
+        ({"startingOffsets": '{"a": "1:2", "public/default/a": "1:2"}'}, False, "is named twice"),
+        ({"startingTimestamp": "yesterday"}, False, "startingTimestamp: 'yesterday' would be ms since the epoch"),
+        ({"endingOffsets": "latest"}, True, "endingOffsets is for a batch, and this is a stream"),
+        ({"endingTimestamp": "5"}, True, "endingTimestamp is for a batch"),
+        ({"readCompacted": "true"}, True, "readCompacted is for a batch"),
+        ({"maxBytesPerTrigger": "5"}, False, "maxBytesPerTrigger is for streams, and this is a batch"),
+        ({"maxBytesPerTrigger": "0"}, True, "maxBytesPerTrigger: '0' would be a number of bytes above 0"),
+        ({"minPartitions": "-1"}, False, "minPartitions: '-1' would be a number above 0"),
+        ({"failOnDataLoss": "no"}, False, "failOnDataLoss: 'no' would be true or false"),
+        ({"batchBytes": "1k"}, False, "batchBytes: '1k' would be from 64KiB"),
+        ({"valueSchema": "avro"}, False, "valueSchema: 'avro' would be raw, auto, or JSON"),
+        ({"decodeErrors": "skip"}, False, "decodeErrors: 'skip' would be fail or null"),
+        ({"bookieTls.key": "/k"}, False, "bookieTls.key is given without bookieTls.certificate"),
+        ({"bookieTls.trustCertificates": "ca.pem"}, False, "'ca.pem' would be an absolute path"),
+        ({"bookieTls.verifyHostname": "true"}, False, "bookieTls.verifyHostname means nothing without"),
+        ({"tieredStorage.endpoint": "s3"}, False, "tieredStorage.endpoint: 's3' would be http://HOST:PORT"),
+        ({"tieredStorage.readSize": "1k"}, False, "tieredStorage.readSize: 1024 would be at least 64KiB"),
+        ({"path": "/x"}, False, "unknown option 'path'; known are metadataUrl, topic"),
+        ({"subscription": "x"}, True, "unknown option 'subscription'"),
+    ],
+)  # fmt: skip
+def test_one_clear_error(given, streaming, told):
+    with pytest.raises(OptionError) as caught:
+        parse(streaming, **given)
+    assert told in str(caught.value)
+
+
+def test_what_must_be_given():
+    with pytest.raises(OptionError, match="metadataUrl is missing"):
+        parse_options({"topic": "a"}, streaming=False)
+    with pytest.raises(OptionError, match="no topic is named; give one of topic, topics, topicsPattern"):
+        parse_options({"metadataUrl": "zk:a:1"}, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("topics", "told"),
+    [("a,,b", "would be names of topics"), ("a, public/default/a", "is named twice"), ("a,a-partition-1", "is a partition of")],
+)  # fmt: skip
+def test_lists_of_topics(topics, told):
+    with pytest.raises(OptionError, match=told):
+        parse_options({"metadataUrl": "zk:a:1", "topics": topics}, streaming=False)
+
+
+def test_patterns_are_of_re2():
+    def pattern(text):
+        return parse_options({"metadataUrl": "zk:a:1", "topicsPattern": text}, streaming=False).topics_pattern
+
+    assert pattern("public/default/a.*") == "persistent://public/default/a.*"
+    assert pattern("persistent://.*") == "persistent://.*"
+    with pytest.raises(OptionError, match=r"topicsPattern: .* is no expression of RE2"):
+        pattern(r"(a)\1")
+
+
+def test_every_option_is_read_and_described():
+    names = [option.name.lower() for option in OPTIONS]
+    assert len(set(names)) == len(names)
+    assert all(option.meaning.endswith((".", ":", "`")) for option in OPTIONS), "whole sentences"
