@@ -180,10 +180,10 @@ class Controller:
             self._queue.add(key)
 
     def alive(self) -> bool:
-        """Whether all threads run, and none is stuck in a reconcile."""
+        """Whether all threads run, and none is stuck in a reconcile or at a writable cluster."""
         now = time.monotonic()
         return (
-            all(work.is_alive() for work in self._writers)
+            all(work.is_alive() and not work.hangs() for work in self._writers)
             and all(thread.is_alive() for thread in self._threads)
             and all(now - since < STUCK_SECONDS for since in self._started.copy().values())
         )

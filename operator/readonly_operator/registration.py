@@ -5,19 +5,20 @@ Only its entry is written (ClustersBase of the admin API): no tenant and no name
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
 import json
 import logging
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError, said
+from readonly_operator.desk import Desk, guarded
 from readonly_operator.fetch import FetchError, get_json
-from readonly_operator.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR
+from readonly_operator.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR, PoolKey
 from readonly_operator.source import STEP_SECONDS, send_to
 from readonly_operator.status import Condition, Truth
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from readonly_operator.api.pool import Source
     from readonly_operator.fetch import Access
-    from readonly_operator.names import PoolKey
+    from readonly_operator.kinds import Manifest
     from readonly_operator.store import Store
 
 logger = logging.getLogger(__name__)
@@ -105,7 +106,42 @@ class Report:
     released: bool = False
 
 
-class ClusterDesk:
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What is wanted of a pool's entry.
+
+    Attributes:
+        entry: the entry.
+        source: the writable cluster.
+        deleted: when the pool's deletion was asked for; empty when it was not.
+        held: whether the pool has the finalizer, without which a deletion would not wait.
+    """
+
+    entry: Entry
+    source: Source
+    deleted: str
+    held: bool
+
+    @classmethod
+    def of(cls, body: Manifest, cluster_domain: str) -> Registration | None:
+        """What a pool wants; None for nothing, or while it is paused.
+
+        Raises:
+            ApiSpecError: its spec cannot be used.
+        """
+        if not said(body, "lookup", "clusterName"):
+            return None  # so of nearly all pools, which need not be read
+        metadata = body["metadata"]
+        deleted, held = metadata.get("deletionTimestamp") or "", FINALIZER_WRITER in (metadata.get("finalizers") or ())
+        ignored = not held if deleted else is_paused(body)
+        if ignored:
+            return None
+        pool = Pool.load(body)
+        entry = Entry.of(pool, cluster_domain)
+        return None if entry is None else cls(entry, pool.source, deleted, held)
+
+
+class ClusterDesk(Desk[PoolKey, Registration, Report]):
     """Keeps the entries of all pools that want one.
 
     Args:
@@ -126,56 +162,29 @@ class ClusterDesk:
         changed: Callable[[PoolKey], None],
         accesses: Callable[[Source], Access],
     ) -> None:
+        super().__init__(changed, Report())
         self._accesses = accesses
         self._store = store
         self._domain = cluster_domain
         self._period = period
         self._now = now
-        self._changed = changed
-        self._reports: dict[PoolKey, Report] = {}
-        self._looked: dict[PoolKey, tuple[object, float]] = {}
 
-    def report(self, key: PoolKey) -> Report:
-        """What a pool is to say."""
-        return self._reports.get(key, Report())
-
-    def look(self) -> float:
-        """Look at every entry that is due, and at those of pools that have changed.
-
-        Returns:
-            Seconds until one is due again.
-        """
-        reports: dict[PoolKey, Report] = {}
-        looked: dict[PoolKey, tuple[object, float]] = {}
+    def _subjects(self) -> dict[PoolKey, Registration | None]:
+        found: dict[PoolKey, Registration | None] = {}
         for body in self._store.pools():
-            if not said(body, "lookup", "clusterName"):
-                continue
-            metadata = body["metadata"]
-            deleted = metadata.get("deletionTimestamp")
-            if deleted and FINALIZER_WRITER not in (metadata.get("finalizers") or ()):
-                continue
-            try:
-                pool = Pool.load(body)
-            except ApiSpecError:
-                continue
-            entry = Entry.of(pool, self._domain)
-            if entry is None or (is_paused(body) and not deleted):
-                continue
-            held = FINALIZER_WRITER in (metadata.get("finalizers") or ())
-            subject = (entry, pool.source, deleted, held)
-            known, due = self._looked.get(pool.key, (None, 0.0))
-            if known == subject and due > time.monotonic():
-                reports[pool.key], looked[pool.key] = self.report(pool.key), (known, due)
-                continue
-            made = self._remove(entry, pool.source, deleted) if deleted else self._keep(entry, pool.source, held=held)
-            good = made.released or (made.condition is not None and made.condition.status is Truth.TRUE)
-            reports[pool.key] = made
-            looked[pool.key] = subject, time.monotonic() + (self._period if good else RETRY_SECONDS)
-        before, self._reports, self._looked = self._reports, reports, looked
-        for key in before.keys() | reports.keys():
-            if before.get(key) != reports.get(key):
-                self._changed(key)
-        return max(0.0, min((due for _, due in looked.values()), default=float("inf")) - time.monotonic())
+            key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
+            with guarded(key), contextlib.suppress(ApiSpecError):
+                wanted = Registration.of(body, self._domain)
+                if wanted is not None:
+                    found[key] = wanted
+        return found
+
+    def _work(self, item: PoolKey, subject: Registration) -> tuple[dict[PoolKey, Report], float]:
+        entry, source = subject.entry, subject.source
+        deleted, held = subject.deleted, subject.held
+        made = self._remove(entry, source, deleted) if deleted else self._keep(entry, source, held=held)
+        good = made.released or (made.condition is not None and made.condition.status is Truth.TRUE)
+        return {item: made}, self._period if good else RETRY_SECONDS
 
     def _keep(self, entry: Entry, source: Source, *, held: bool) -> Report:
         if not held:

@@ -17,12 +17,19 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 15.0
 LONGEST_SECONDS = 3600.0
+STUCK_SECONDS = 1800.0
+"""A desk that works on one thing for longer hangs: with deadlines for each request, even 100 dead brokers take less."""
 SETTLE_SECONDS = 0.2
 """Pools that change together are looked at together: they are to agree before anything is set."""
 
 
 class Desk(Protocol):
     """A kind of work."""
+
+    @property
+    def busy_since(self) -> float | None:
+        """Since when (monotonic) it works on the same thing; None while it does not."""
+        ...
 
     def look(self) -> float:
         """Do what is due; seconds until something is due again."""
@@ -60,6 +67,13 @@ class WriterWork:
     def is_alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    def hangs(self) -> bool:
+        """Whether a desk has worked on one thing for so long that it will not end any more."""
+        now = time.monotonic()
+        return any(
+            since is not None and now - since > STUCK_SECONDS for since in (one.busy_since for one in self._desks)
+        )
 
     def poke(self) -> None:
         """Look again soon: a pool has changed."""

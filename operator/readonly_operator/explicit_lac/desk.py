@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,11 @@ from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.explicit_lac import MANAGE
 from readonly_operator.api.reader import ApiSpecError, said
+from readonly_operator.desk import Desk, guarded
 from readonly_operator.explicit_lac import say
 from readonly_operator.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan, turned_down
 from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Seen, WorkloadSeen
-from readonly_operator.explicit_lac.wishes import Wish, agree
+from readonly_operator.explicit_lac.wishes import Agreement, Place, Wish, agree
 from readonly_operator.fetch import FetchError
 from readonly_operator.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from readonly_operator.kube import KubeError, Right
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from readonly_operator.api.pool import Source
     from readonly_operator.explicit_lac.plan import Action
-    from readonly_operator.explicit_lac.wishes import Agreement, Place
     from readonly_operator.fetch import Access
     from readonly_operator.kinds import Manifest
     from readonly_operator.kube import Kube
@@ -59,7 +59,7 @@ class Report:
     released: bool = False
 
 
-class LacDesk:
+class LacDesk(Desk[Place, Agreement, Report]):
     """Works on every place that pools name for management.
 
     Args:
@@ -82,21 +82,16 @@ class LacDesk:
         refresh: Callable[[Source], None],
         accesses: Callable[[Source], Access],
     ) -> None:
+        super().__init__(changed, Report())
         self._kube = kube
         self._store = store
         self._period = period
         self._now = now
-        self._changed = changed
         self._refresh = refresh
         self._accesses = accesses
-        self._reports: dict[PoolKey, Report] = {}
-        self._agreements: dict[Place, Agreement] = {}
-        self._due: dict[Place, float] = {}
+        self._conflicts: dict[PoolKey, Report] = {}
         self._workloads: dict[tuple[str, str], WorkloadSeen] = {}
-
-    def report(self, key: PoolKey) -> Report:
-        """What a pool is to say; nothing as long as it was not looked at."""
-        return self._reports.get(key, Report())
+        self._agreed_on = self._consent()
 
     def look(self) -> float:
         """Look at every place that is due or that pools want something else of.
@@ -104,29 +99,23 @@ class LacDesk:
         Returns:
             Seconds until something is due again.
         """
+        again = super().look()
+        return again if self._consent() == self._agreed_on else 0.0  # who comes first may be another pool now
+
+    def _subjects(self) -> dict[Place, Agreement | None]:
         wishes = self._wishes()
         self._learn(wishes)
-        before_consent = self._consent()
+        self._agreed_on = self._consent()
         agreements, conflicts = agree(wishes, self._workloads)
-        reports = {key: Report(say.conflict(reason), released=True) for key, reason in conflicts.items()}
-        for agreement in agreements:
-            place = agreement.place
-            if self._agreements.get(place) == agreement and self._due[place] > time.monotonic():
-                reports |= {wish.pool: self.report(wish.pool) for wish in (*agreement.active, *agreement.leaving)}
-                continue
-            made, noted = self._step(agreement)
-            again = self._period if made.again is None else made.again
-            self._agreements[place], self._due[place] = agreement, time.monotonic() + again
-            reports |= self._reports_of(agreement, made, noted)
-        for place in self._agreements.keys() - {agreement.place for agreement in agreements}:
-            del self._agreements[place], self._due[place]
-        before, self._reports = self._reports, reports
-        for key in before.keys() | reports.keys():
-            if before.get(key) != reports.get(key):
-                self._changed(key)
-        if self._consent() != before_consent:
-            return 0.0  # who comes first may be another pool now
-        return max(0.0, min(self._due.values(), default=float("inf")) - time.monotonic())
+        self._conflicts = {key: Report(say.conflict(reason), released=True) for key, reason in conflicts.items()}
+        return {agreement.place: agreement for agreement in agreements}
+
+    def _aside(self) -> dict[PoolKey, Report]:
+        return self._conflicts
+
+    def _work(self, _item: Place, subject: Agreement) -> tuple[dict[PoolKey, Report], float]:
+        made, noted = self._step(subject)
+        return self._reports_of(subject, made, noted), self._period if made.again is None else made.again
 
     def _learn(self, wishes: list[Wish]) -> None:
         """Read who may manage which StatefulSet before pools agree: one that may not is not to say where its brokers are."""
@@ -136,12 +125,10 @@ class LacDesk:
             place = wish.place
             if wish.pool.namespace == place.namespace or place.workload in self._workloads:
                 continue
-            try:
+            with guarded(place), contextlib.suppress(KubeError):  # the next step meets it too, and says so
                 body = self._kube.get(STATEFUL_SET, place.namespace, place.stateful_set)
-            except KubeError:
-                continue  # the next step meets it too, and says so
-            if body is not None:
-                self._workloads[place.workload] = WorkloadSeen.of(body, place.config_map)
+                if body is not None:
+                    self._workloads[place.workload] = WorkloadSeen.of(body, place.config_map)
 
     def _consent(self) -> dict[tuple[str, str], frozenset[str]]:
         return {name: workload.consent for name, workload in self._workloads.items()}
@@ -153,12 +140,10 @@ class LacDesk:
                 continue  # so of nearly all pools, which need not be read
             if is_paused(body) and "deletionTimestamp" not in body["metadata"]:
                 continue
-            try:
+            with guarded(body["metadata"]["name"]), contextlib.suppress(ApiSpecError):
                 wish = Wish.of(Pool.load(body), body)
-            except ApiSpecError:
-                continue
-            if wish is not None:
-                wishes.append(wish)
+                if wish is not None:
+                    wishes.append(wish)
         return wishes
 
     def _reports_of(self, agreement: Agreement, made: Plan, noted: Manifest | None) -> dict[PoolKey, Report]:

@@ -15,9 +15,10 @@ from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError, said
 from readonly_operator.brokers import is_ready
+from readonly_operator.desk import Desk, guarded
 from readonly_operator.fetch import FetchError, get_json
 from readonly_operator.kinds import POD
-from readonly_operator.names import PORT_HTTP
+from readonly_operator.names import PORT_HTTP, PoolKey
 from readonly_operator.source import send_to
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from readonly_operator.api.pool import Source
     from readonly_operator.fetch import Access
-    from readonly_operator.names import PoolKey
     from readonly_operator.source import SourceMonitor
     from readonly_operator.store import Store
 
@@ -103,7 +103,22 @@ class Tried:
     text: str
 
 
-class ProbeDesk:
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is to be tried.
+
+    Attributes:
+        topic: on which topic.
+        source: the writable cluster.
+        intervals_ms: what its brokers say they run with: after a change of that, it is tried again.
+    """
+
+    topic: str
+    source: Source
+    intervals_ms: tuple[tuple[str, int], ...]
+
+
+class ProbeDesk(Desk[PoolKey, Trial, Tried | None]):
     """Tries explicit LAC for each pool that names a topic for that.
 
     Args:
@@ -122,65 +137,52 @@ class ProbeDesk:
         accesses: Callable[[Source], Access],
         stopped: threading.Event,
     ) -> None:
+        super().__init__(changed, None, stopped)
         self._store = store
         self._sources = sources
-        self._changed = changed
         self._accesses = accesses
-        self._tried: dict[PoolKey, Tried] = {}
-        self._subjects: dict[PoolKey, tuple[object, float]] = {}
-        self._stopped = stopped
+        self._ended = stopped
 
-    def result(self, key: PoolKey) -> Tried | None:
-        """The last result for a pool; None for none."""
-        return self._tried.get(key)
+    def _subjects(self) -> dict[PoolKey, Trial | None]:
+        found: dict[PoolKey, Trial | None] = {}
+        for body in self._store.pools():
+            with guarded(body["metadata"]["name"]):
+                pool = _asking(body)
+                if pool is not None:
+                    found[pool.key] = self._trial(pool)
+        return found
 
-    def look(self) -> float:
-        """Try where it is due: after each change of the writable brokers, and now and then.
+    def _trial(self, pool: Pool) -> Trial | None:
+        """What to try; None while nobody can be asked, or where verifying says all there is to say."""
+        report = self._sources.report(pool.source)
+        intervals = () if report is None else report.intervals_ms
+        if not self._address(pool.key) or not intervals or not all(interval > 0 for _, interval in intervals):
+            return None
+        return Trial(pool.explicit_lac.probe_topic, pool.source, intervals)
 
-        Returns:
-            Seconds until it is due again somewhere.
-        """
-        pools = [pool for body in self._store.pools() if (pool := _asking(body)) is not None]
-        for key in self._tried.keys() - {pool.key for pool in pools}:
-            self._tried.pop(key)
-            self._subjects.pop(key, None)
-        for pool in pools:
-            if self._stopped.is_set():
-                break
-            report = self._sources.report(pool.source)
-            intervals = () if report is None else report.intervals_ms
-            address = self._address(pool.key)
-            if not address or not intervals or not all(interval > 0 for _, interval in intervals):
-                self._subjects.pop(pool.key, None)  # nobody to ask, or verifying says all there is to say
-                continue
-            subject = (pool.explicit_lac.probe_topic, pool.source, intervals)
-            known, due = self._subjects.get(pool.key, (None, 0.0))
-            if known == subject and due > time.monotonic():
-                continue
-            tried = self._try(pool, address, max(interval for _, interval in intervals))
-            self._subjects[pool.key] = subject, time.monotonic() + _AGAIN[tried.seen]
-            if self._tried.get(pool.key) != tried:
-                self._tried[pool.key] = tried
-                logger.info("%s: explicit LAC: %s", pool.key, tried.text)
-                self._changed(pool.key)
-        return max(0.0, min((due for _, due in self._subjects.values()), default=float("inf")) - time.monotonic())
+    def _work(self, item: PoolKey, subject: Trial) -> tuple[dict[PoolKey, Tried | None], float]:
+        tried = self._try(subject, self._address(item))
+        if tried != self.report(item):
+            logger.info("%s: explicit LAC: %s", item, tried.text)
+        return {item: tried}, _AGAIN[tried.seen]
 
     def _address(self, key: PoolKey) -> str:
         ready = [pod for pod in self._store.of_pool(POD, key) if is_ready(pod)]
         address = next((str(ip) for pod in ready if (ip := (pod.get("status") or {}).get("podIP"))), "")
         return f"[{address}]" if ":" in address else address
 
-    def _try(self, pool: Pool, address: str, interval_ms: int) -> Tried:
-        topic = pool.explicit_lac.probe_topic
+    def _try(self, trial: Trial, address: str) -> Tried:
+        topic, source = trial.topic, trial.source
+        interval_ms = max(interval for _, interval in trial.intervals_ms)
         wait = 2 * interval_ms / 1000 + GRACE_SECONDS
         if wait > LONGEST_SECONDS:
             return Tried(None, f"an interval of {interval_ms} ms is too long to try it on {topic}")
         try:
             before = _ask(address, topic)
-            access = self._accesses(pool.source)
+            access = self._accesses(source)
             if before.ledger < 0:
-                _create(pool, topic, access)
-            _publish(pool, topic, access)
+                _create(source, topic, access)
+            _publish(source, topic, access)
             deadline = time.monotonic() + wait
             while not (now := _ask(address, topic)).tells(before):
                 if time.monotonic() > deadline:
@@ -189,7 +191,7 @@ class ProbeDesk:
                         f"{wait:.0f} s after a message to {topic} no bookie had an explicit LAC for it "
                         f"(ledger {now.ledger}: last entry {now.last_entry}, LAC {now.lac})",
                     )
-                if self._stopped.wait(STEP_SECONDS):
+                if self._ended.wait(STEP_SECONDS):
                     return Tried(None, f"the operator ended while it was tried on {topic}")
         except FetchError as error:
             return Tried(None, f"it could not be tried on {topic}: {error}")
@@ -213,20 +215,20 @@ def _ask(address: str, topic: str) -> Tail:
     return Tail.read(get_json(f"http://{address}:{PORT_HTTP}/explicit-lac?topic={quote(topic, safe='')}", ASK_SECONDS))
 
 
-def _create(pool: Pool, topic: str, access: Access) -> None:
+def _create(source: Source, topic: str, access: Access) -> None:
     """Make the topic, where it is not there: one without subscriptions is deleted when it is idle."""
     try:
-        send_to(pool.source, "PUT", f"/admin/v2/{_path(topic)}", None, PUBLISH_SECONDS, access)
+        send_to(source, "PUT", f"/admin/v2/{_path(topic)}", None, PUBLISH_SECONDS, access)
     except FetchError as error:
         if error.status != CONFLICT:
             raise FetchError(f"the topic could not be made: {error}", error.status) from None
 
 
-def _publish(pool: Pool, topic: str, access: Access) -> None:
+def _publish(source: Source, topic: str, access: Access) -> None:
     """Publish one message over HTTP (TopicsBase.publishMessages); the broker sends the request on to the topic's owner."""
     try:
         message = {"messages": [{"payload": TEXT}]}
-        send_to(pool.source, "POST", f"/topics/{_path(topic)}", message, PUBLISH_SECONDS, access)
+        send_to(source, "POST", f"/topics/{_path(topic)}", message, PUBLISH_SECONDS, access)
     except FetchError as error:
         raise FetchError(f"no message could be published: {error}", error.status) from None
 

@@ -98,7 +98,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         unheld.get("ExplicitLac")
         or said_before(
             body,
-            explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition, context.probes.result(key)),
+            explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition, context.probes.report(key)),
         ),
         *holding.registered(context, pool, unheld),
     ]

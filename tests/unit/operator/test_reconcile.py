@@ -78,9 +78,6 @@ class Silent:
     def report(self, _):
         return None
 
-    def result(self, _):
-        return None
-
 
 class Managed:
     """Management of explicit LAC that has done nothing in this process."""

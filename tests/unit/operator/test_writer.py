@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import queue
+import time
 
 import pytest
 from readonly_operator import writer
-from readonly_operator.writer import WriterWork
+from readonly_operator.writer import STUCK_SECONDS, WriterWork
 
 WAIT = 10.0
 
@@ -16,6 +17,7 @@ class Desk:
         self.again = again
         self.error = error
         self.looks: queue.Queue[None] = queue.Queue()
+        self.busy_since: float | None = None
 
     def look(self) -> float:
         self.looks.put(None)
@@ -55,6 +57,17 @@ def test_a_poke_makes_every_desk_look(start):
     desk.looks.get(timeout=WAIT)
     work.poke()
     desk.looks.get(timeout=WAIT)
+
+
+def test_a_desk_that_works_on_one_thing_for_very_long_hangs(start):
+    desk, other = Desk(3600.0), Desk(3600.0)
+    work = start(desk, other)
+    assert not work.hangs()
+    other.busy_since = time.monotonic() - STUCK_SECONDS + 60.0
+    assert not work.hangs()
+    other.busy_since = time.monotonic() - STUCK_SECONDS - 1.0
+    assert work.hangs()
+    assert work.is_alive(), "and yet its thread runs"
 
 
 def test_a_desk_that_fails_keeps_no_other_from_working(start, caplog):

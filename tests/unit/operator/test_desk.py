@@ -1,0 +1,173 @@
+"""What all desks do alike: who is worked for when, what is said of it, and what becomes of the others where it goes wrong."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+
+import pytest
+from readonly_operator import controller
+from readonly_operator.controller import Controller
+from readonly_operator.desk import FAILED_SECONDS, Desk
+from readonly_operator.explicit_lac.desk import LacDesk
+from readonly_operator.fetch import FetchError
+from readonly_operator.kinds import POOL
+from readonly_operator.names import FINALIZER_WRITER, PoolKey
+from readonly_operator.registration import ClusterDesk
+from readonly_operator.settings import Settings
+from readonly_operator.store import Store
+from readonly_operator.writer import STUCK_SECONDS
+
+A, B = PoolKey("team", "a"), PoolKey("team", "b")
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+WAIT_SECONDS = 30.0
+
+
+class Echo(Desk[PoolKey, str, str]):
+    """Says what is wanted; `bad` goes wrong."""
+
+    def __init__(self, again: float = 3600.0, stopped: threading.Event | None = None) -> None:
+        self.told: list[PoolKey] = []
+        self.worked: list[str] = []
+        self.wanted: dict[PoolKey, str | None] = {}
+        self.again = again
+        super().__init__(self.told.append, "nothing", stopped)
+
+    def _subjects(self):
+        return dict(self.wanted)
+
+    def _work(self, item, subject):
+        assert self.busy_since is not None
+        self.worked.append(subject)
+        if subject == "bad":
+            raise ValueError("bad")
+        return {item: subject.upper()}, self.again
+
+
+def test_what_is_not_due_and_has_not_changed_is_left():
+    desk = Echo()
+    desk.wanted = {A: "one", B: "two"}
+    assert 3500 < desk.look() <= 3600
+    assert (desk.report(A), desk.report(B)) == ("ONE", "TWO")
+    assert desk.busy_since is None
+    desk.wanted[B] = "three"
+    desk.look()
+    assert desk.worked == ["one", "two", "three"]
+    assert desk.told == [A, B, B]
+    assert desk.report(PoolKey("team", "c")) == "nothing"
+
+
+def test_what_is_due_is_worked_on_again_and_told_only_where_it_comes_to_something_else():
+    desk = Echo(again=0.0)
+    desk.wanted = {A: "one"}
+    for _ in range(3):
+        assert desk.look() == 0.0
+    assert desk.worked == ["one"] * 3
+    assert desk.told == [A]
+
+
+def test_what_goes_wrong_with_one_keeps_no_other_from_being_worked_on(caplog):
+    desk = Echo()
+    desk.wanted = {A: "fine", B: "two"}
+    desk.look()
+    desk.wanted = {A: "bad", B: "three"}
+    assert 0.0 < desk.look() <= FAILED_SECONDS
+    assert (desk.report(A), desk.report(B)) == ("FINE", "THREE"), "what was said last is the best that is known"
+    assert "team/a: work at the writable cluster failed" in caplog.text
+    desk.look()
+    assert desk.worked.count("bad") == 1, "it is not tried again at once"
+    assert desk.busy_since is None
+
+
+def test_where_nothing_can_be_done_now_what_was_said_still_holds_and_it_is_done_as_soon_as_it_can():
+    desk = Echo()
+    for wanted in ("one", None, "one"):
+        desk.wanted = {A: wanted}
+        desk.look()
+        assert desk.report(A) == "ONE"
+    assert desk.worked == ["one", "one"]
+
+
+def test_who_wants_nothing_any_more_is_forgotten():
+    desk = Echo()
+    desk.wanted = {A: "one"}
+    desk.look()
+    desk.wanted = {}
+    assert desk.look() == float("inf")
+    assert desk.report(A) == "nothing"
+    assert desk.told == [A, A]
+
+
+def test_nothing_is_begun_when_the_operator_ends():
+    stopped = threading.Event()
+    desk = Echo(stopped=stopped)
+    desk.wanted = {A: "one"}
+    stopped.set()
+    desk.look()
+    assert desk.worked == []
+
+
+def pools(pool_body, **spec):
+    store = Store()
+    for name in ("a", "b"):
+        body = pool_body(name, **spec)
+        body["spec"]["source"]["adminUrl"] = f"http://{name}:8080"
+        body["metadata"] |= {"finalizers": [FINALIZER_WRITER], "creationTimestamp": "2026-01-01T12:00:00Z"}
+        store.put(POOL, body)
+    return store
+
+
+def accesses(source):
+    if "//a:" in source.admin_url:
+        raise ZeroDivisionError("nobody thought of that")
+    raise FetchError("no")
+
+
+def test_a_pool_whose_registration_goes_wrong_keeps_no_other_from_it(pool_body):
+    store = pools(pool_body, lookup={"clusterName": "readers"})
+    desk = ClusterDesk(store, "cluster.local", 60, lambda: NOON, lambda _: None, accesses)
+    desk.look()
+    condition = desk.report(B).condition
+    assert condition is not None
+    assert condition.reason == "NotRegistered"
+
+
+class Writers:
+    """An API server that knows no object but the StatefulSet of one of the pools, which is none."""
+
+    def get(self, kind, namespace, name):
+        return {"metadata": None} if (kind.kind, name) == ("StatefulSet", "a") else None
+
+    def may(self, right):
+        return True
+
+
+def test_a_pool_whose_writable_brokers_cannot_be_looked_at_keeps_no_other_from_it(pool_body):
+    store = Store()
+    for name in ("a", "b"):
+        target = {"namespace": "pulsar", "configMap": {"name": name, "key": "lac"}, "statefulSet": {"name": name}}
+        store.put(POOL, pool_body(name, explicitLac={"management": "Manage", "target": target}))
+    desk = LacDesk(Writers(), store, 60, lambda: NOON, lambda _: None, lambda _: None, accesses)
+    desk.look()
+    condition = desk.report(B).condition
+    assert condition is not None
+    assert condition.reason == "TargetNotFound"
+
+
+class Empty:
+    """An API server without objects."""
+
+    def list(self, kind, namespace):
+        return []
+
+
+@pytest.mark.parametrize("name", ["lac", "clusters", "probes"])
+def test_an_operator_whose_desk_hangs_is_not_alive(monkeypatch, name):
+    monkeypatch.setattr(controller, "STOP_SECONDS", WAIT_SECONDS)
+    made = Controller(Empty(), Settings(engine_image="engine"))
+    made.start()
+    assert made.alive()
+    getattr(made._context, name)._busy_since = time.monotonic() - STUCK_SECONDS - 1.0
+    assert not made.alive()
+    made.stop()
