@@ -141,14 +141,17 @@ class LacDesk(Desk[Place, Agreement, Report]):
             if is_paused(body) and "deletionTimestamp" not in body["metadata"]:
                 continue
             with guarded(body["metadata"]["name"]), contextlib.suppress(ApiSpecError):
-                wish = Wish.of(Pool.load(body), body)
+                pool = Pool.load(body)
+                wish = Wish.of(pool, body, self.report(pool.key).noted)
                 if wish is not None:
                     wishes.append(wish)
         return wishes
 
     def _reports_of(self, agreement: Agreement, made: Plan, noted: Manifest | None) -> dict[PoolKey, Report]:
         reports = {
-            wish.pool: Report(made.refused.get(wish.pool, made.condition), None if wish.pool in made.refused else noted)
+            wish.pool: Report(made.condition, noted or self.report(wish.pool).noted)
+            if wish.pool not in made.refused
+            else Report(made.refused[wish.pool])
             for wish in agreement.active
         }
         for wish in agreement.leaving:
@@ -188,7 +191,7 @@ class LacDesk(Desk[Place, Agreement, Report]):
             logger.warning("%s: explicit LAC: the API server says: %s", place, error)
             condition = self.report(agreement.first.pool).condition
             return Plan(condition=condition, again=RETRY_SECONDS), None
-        note = made.action.note if isinstance(made.action, SetValue) else seen.config and seen.config.note
+        note = made.action.note if isinstance(made.action, SetValue) else seen.config and seen.config.in_force
         noted = {"target": str(place), "intervalMs": note.interval_ms} if note else None
         return made, noted
 

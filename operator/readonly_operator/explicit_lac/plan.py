@@ -141,8 +141,8 @@ def _manage(wishes: tuple[Wish, ...], config: ConfigSeen, workload: WorkloadSeen
         broker for broker in seen.brokers if broker.interval_ms is not None and not _fits(broker.interval_ms, wanted)
     ]
     if not _fits(live, wanted):
-        tried = mine and note is not None and note.interval_ms == wanted
-        if tried or any(wish.noted_ms == wanted for wish in wishes):
+        # not by the note, which outlives it that nobody wanted the setting for a while: then it is another try
+        if any(wish.noted_ms == wanted for wish in wishes):
             return Plan(condition=say.reverted(place, wanted, config))
         if config.value is None and not slow and _complete(seen, workload):
             return Plan()  # set somewhere else, and it works

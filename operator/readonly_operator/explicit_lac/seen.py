@@ -92,6 +92,11 @@ class ConfigSeen:
         text = (self.value or "0").strip() or "0"
         return int(text) if text.isdecimal() and len(text) < 10 else None
 
+    @property
+    def in_force(self) -> Note | None:
+        """The note as long as what it says was set is still there; None where somebody has set something else since."""
+        return self.note if self.note is not None and self.note.interval_ms == self.interval_ms else None
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSeen:

@@ -57,7 +57,7 @@ class Wish:
         restore: whether deletion puts back what was there before.
         held: whether the pool has the finalizer, without which a deletion would not wait.
         deleted_at: when its deletion was asked for; None when it was not.
-        noted_ms: the interval that was last set for this pool at this place, by its status; None for none.
+        noted_ms: the interval that was last set for this pool at this place, since it wants that; None for none.
     """
 
     pool: PoolKey
@@ -72,8 +72,14 @@ class Wish:
     noted_ms: int | None
 
     @classmethod
-    def of(cls, pool: Pool, body: Manifest) -> Wish | None:
-        """What a pool wants; None for nothing, or for a deleted one that nothing waits for."""
+    def of(cls, pool: Pool, body: Manifest, made: Manifest | None = None) -> Wish | None:
+        """What a pool wants; None for nothing, or for a deleted one that nothing waits for.
+
+        Args:
+            pool: the pool.
+            body: its object, whose status has what was set for it.
+            made: what was set for it, which its status may not have yet; None for nothing.
+        """
         lac, metadata = pool.explicit_lac, body["metadata"]
         if not lac.manages or lac.target is None:
             return None
@@ -89,7 +95,7 @@ class Wish:
             target.config_map.name,
             target.config_map.key,
         )
-        noted = (body.get("status") or {}).get("explicitLac") or {}
+        noted = made or (body.get("status") or {}).get("explicitLac") or {}
         return cls(
             pool=pool.key,
             uid=pool.uid,

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 from readonly_operator.explicit_lac.desk import LacDesk
 from readonly_operator.explicit_lac.seen import Note
-from readonly_operator.fetch import ANONYMOUS
+from readonly_operator.fetch import ANONYMOUS, FetchError
 from readonly_operator.kinds import CONFIG_MAP, POOL, STATEFUL_SET
 from readonly_operator.kube import KubeError
 from readonly_operator.names import ANNOTATION_EXPLICIT_LAC, FINALIZER_WRITER, PoolKey
@@ -17,6 +17,70 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 STAMP = "2026-01-01T12:00:00Z"
 DEMO = PoolKey("team", "demo")
 TARGET = {"configMap": {"name": "broker", "key": "lac"}, "statefulSet": {"name": "broker"}}
+
+
+class Writer:
+    """An API server with one writable broker that a tool gives its old setting back as soon as it is changed."""
+
+    def __init__(self):
+        self.note = None
+        self.sets = 0
+
+    def get(self, kind, namespace, name):
+        metadata = {"name": name, "uid": "u", "resourceVersion": "1", "creationTimestamp": STAMP}
+        if kind == CONFIG_MAP:
+            return {"metadata": {**metadata, "annotations": self.note or {}}, "data": {"lac": "0"}}
+        if kind == STATEFUL_SET:
+            reads = {"containers": [{"name": "b", "envFrom": [{"configMapRef": {"name": "broker"}}]}]}
+            return {"metadata": metadata, "spec": {"replicas": 0, "template": {"spec": reads}}}
+        return None
+
+    def may(self, right):
+        return True
+
+    def apply_as(self, manager, manifest):
+        self.note = manifest["metadata"]["annotations"]
+        self.sets += 1
+
+
+def test_what_was_just_set_and_put_back_by_a_tool_is_not_set_again_before_the_status_says_so(pool_body, monkeypatch):
+    silent = []
+
+    def brokers(*_):
+        if silent:
+            raise FetchError("no answer in time")
+        return []
+
+    monkeypatch.setattr("readonly_operator.explicit_lac.desk.active_brokers", brokers)
+    store, kube = Store(), Writer()
+    body = pool_body(explicitLac={"management": "Manage", "target": TARGET})
+    store.put(POOL, body)
+    desk = LacDesk(kube, store, 0, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
+    for _ in range(3):
+        desk._due.clear()
+        desk.look()
+    assert kube.sets == 1
+    condition = desk.report(DEMO).condition
+    assert condition is not None
+    assert condition.reason == "Reverted"
+    store.put(
+        POOL,
+        verify := {
+            **body,
+            "metadata": {**body["metadata"], "resourceVersion": "8"},
+            "spec": {"source": body["spec"]["source"]},
+        },
+    )
+    desk.look()
+    store.put(POOL, {**body, "metadata": {**verify["metadata"], "resourceVersion": "9"}})
+    silent.append("brokers do not answer for a while")
+    for _ in range(2):
+        desk._due.clear()
+        desk.look()
+    silent.clear()
+    desk._due.clear()
+    desk.look()
+    assert kube.sets == 2, "who said Verify in between wants it anew"
 
 
 class Immutable:

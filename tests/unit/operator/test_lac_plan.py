@@ -115,13 +115,24 @@ def test_a_tool_that_puts_it_back_is_named_and_not_fought(back_to):
     world = World(value="0")
     world.run(ONE)
     world.revert(back_to)
-    made = world.run(ONE)
+    told = agreement(noted(wish(), 200))
+    made = world.run(told)
     assert reason(made) == "Reverted"
     assert "argocd-controller (2026-01-01T13:00:00Z)" in made.condition.message
     assert world.sets() == [200]
     assert len(world.evictions()) == 2
     world.revert("200")
+    assert reason(world.run(told)) == ""
+
+
+def test_who_asks_for_it_again_after_not_wanting_it_for_a_while_gets_it():
+    world = World(value="0")
+    world.run(ONE)
+    world.revert("0")  # by hand, while the pool says Verify, which its status forgets the setting for
     assert reason(world.run(ONE)) == ""
+    assert world.sets() == [200, 200]
+    assert world.intervals() == [200, 200]
+    assert world.note == Note(200, "0", "uid-demo")
 
 
 def test_a_config_map_that_was_made_anew_is_recognized_by_the_status():
