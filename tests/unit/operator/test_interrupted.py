@@ -35,7 +35,7 @@ from tests.unit.operator.interrupted_world import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-QUIET_SECONDS = 14
+QUIET_SECONDS = 17
 """Longer than anything that a single refusal makes the operator wait for."""
 MOST_SECONDS = 400
 TARGET = {"configMap": {"name": WRITER, "key": LAC_KEY}, "statefulSet": {"name": WRITER}}
