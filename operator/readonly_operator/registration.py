@@ -12,6 +12,7 @@ import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
@@ -238,7 +239,7 @@ def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
     problem = FetchError("no host")
     for url in source.admin_urls:
         try:
-            found = get_json(f"{url}/admin/v2/clusters/{name}", STEP_SECONDS, access)
+            found = get_json(f"{url}{_path(name)}", STEP_SECONDS, access)
         except FetchError as error:
             if error.status == NOT_FOUND:
                 return None
@@ -251,9 +252,13 @@ def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
 def _write(method: str, source: Source, entry: Entry, access: Access) -> None:
     data = None if method == "DELETE" else entry.data()
     try:
-        send_to(source, method, f"/admin/v2/clusters/{entry.name}", data, STEP_SECONDS, access)
+        send_to(source, method, _path(entry.name), data, STEP_SECONDS, access)
     except FetchError as error:
         raise FetchError(_words(error), error.status) from None
+
+
+def _path(name: str) -> str:
+    return f"/admin/v2/clusters/{quote(name, safe='')}"
 
 
 def _words(error: FetchError) -> str:

@@ -234,5 +234,5 @@ def _publish(source: Source, topic: str, access: Access) -> None:
 
 
 def _path(topic: str) -> str:
-    tenant, namespace, name = topic.partition("://")[2].split("/", 2)
-    return f"persistent/{tenant}/{namespace}/{quote(name, safe='')}"
+    names = topic.partition("://")[2].split("/", 2)
+    return "/".join(("persistent", *(quote(name, safe="") for name in names)))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+from urllib.parse import quote
+
 import pytest
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.fetch import ANONYMOUS
+from readonly_operator.kinds import POOL
+from readonly_operator.names import FINALIZER_WRITER
 from readonly_operator.reconcile.holding import needs_hold
-from readonly_operator.registration import Entry, Step, step
+from readonly_operator.registration import ClusterDesk, Entry, Step, step
+from readonly_operator.store import Store
 
 HOST = "demo.team.svc.cluster.local"
 OURS = {"serviceUrl": f"http://{HOST}:8080", "brokerServiceUrl": f"pulsar://{HOST}:6650"}
@@ -19,6 +29,55 @@ def entry(make_pool):
 def test_the_entry_names_what_clients_use(entry):
     assert entry.name == "readers"
     assert entry.data() == OURS
+
+
+@pytest.mark.parametrize("name", [".", "..", "...", "a/b", ""])
+def test_a_name_that_leads_elsewhere_in_a_url_is_no_name(make_pool, name):
+    if not name:
+        assert make_pool(lookup={"clusterName": name}).lookup.cluster_name == ""
+        return
+    with pytest.raises(
+        ApiSpecError, match=r"spec\.lookup\.clusterName must be a name as Pulsar allows it for clusters"
+    ):
+        make_pool(lookup={"clusterName": name})
+
+
+class Admin(BaseHTTPRequestHandler):
+    """An admin API that knows no cluster and takes every one."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self):
+        self._answer(404)
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(204)
+
+    def _answer(self, status):
+        self.asked.append(f"{self.command} {self.path}")
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize("name", ["a..b", "eu:west=1"])
+def test_a_name_is_one_part_of_the_path(pool_body, name):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Admin)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    body = pool_body(lookup={"clusterName": name})
+    body["spec"]["source"]["adminUrl"] = f"http://127.0.0.1:{server.server_port}"
+    body["metadata"]["finalizers"] = [FINALIZER_WRITER]
+    store = Store()
+    store.put(POOL, body)
+    ClusterDesk(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS).look()
+    server.shutdown()
+    server.server_close()
+    path = f"/admin/v2/clusters/{quote(name, safe='')}"
+    assert Admin.asked[-2:] == [f"GET {path}", f"PUT {path}"]
 
 
 def test_a_pool_wants_none_unless_it_says_so(make_pool):

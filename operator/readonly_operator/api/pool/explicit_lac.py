@@ -22,6 +22,9 @@ SUGGESTED_MS = 200
 """Where the user says nothing: the newest message of an idle topic is then readable within about 0.4 s, for one small
 request per idle ledger (a ledger that gets entries sends none)."""
 
+_NAMED = "[A-Za-z0-9_=:%.-]*[A-Za-z0-9_=:%-][A-Za-z0-9_=:%.-]*"
+"""A tenant or namespace, not of dots alone: it stands in URLs."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapKey:
@@ -157,7 +160,7 @@ class ExplicitLac:
         metadata=declare(
             Text(
                 512,
-                "persistent://[A-Za-z0-9_=:%.-]+/[A-Za-z0-9_=:%.-]+/[^/ ]+",
+                f"persistent://{_NAMED}/{_NAMED}/[^/ ]*[^/ .][^/ ]*",
                 "must be persistent://TENANT/NAMESPACE/TOPIC, a topic that a binding of this pool names",
             ),
             "A topic on which explicit LAC is tried for real: the operator publishes a small message to it (after each change "

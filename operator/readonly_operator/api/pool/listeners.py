@@ -219,7 +219,9 @@ class Lookup:
         default="",
         metadata=declare(
             Text(
-                128, "[-A-Za-z0-9_=:.]+", "must be a name as Pulsar allows it for clusters, for example pulsar-readers"
+                128,
+                "[-A-Za-z0-9_=:.]*[-A-Za-z0-9_=:][-A-Za-z0-9_=:.]*",  # not of dots alone, for it stands in URLs
+                "must be a name as Pulsar allows it for clusters, for example pulsar-readers",
             ),
             "Name under which the pool is registered as a cluster in the writable cluster's metadata: pulsar-admin clusters list "
             "shows it with the pool's URL. It is removed with the pool, whose deletion waits for that for at most two minutes. "
