@@ -10,7 +10,7 @@ pulsar-readonly-operator
 {{- define "operator.labels" -}}
 app.kubernetes.io/name: {{ include "operator.name" . }}
 app.kubernetes.io/part-of: pulsar-readonly
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}

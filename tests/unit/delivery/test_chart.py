@@ -82,6 +82,37 @@ def test_rights_for_explicit_lac_are_those_of_the_manifests(template, kustomize)
     assert not [one for one in inside if one["kind"].startswith("ClusterRole")]
 
 
+@pytest.mark.parametrize("name", ["1234", "0x1f", "1e3", "true", "null"])
+def test_names_that_yaml_would_take_for_something_else_stay_names(template, name):
+    writer = "explicitLac.writers[0]."
+    objects = template(
+        *("finalizer=true", "monitoring.podMonitor.enabled=true", "monitoring.rules.enabled=true"),
+        options=(
+            *(
+                "--namespace",
+                name,
+                "--set-string",
+                f"namespaces={{{name}}},serviceAccount.name={name},priorityClassName={name}",
+            ),
+            *("--set-string", f"{writer}namespace={name},{writer}configMap={name},{writer}statefulSet={name}"),
+            *("--set-string", f"imagePullSecrets={{{name}}}"),
+        ),
+    )
+    seen = 0
+    for one in objects:
+        assert one["metadata"]["namespace"] == name
+        for subject in one.get("subjects", ()):
+            assert (subject["namespace"], subject["name"]) == (name, name)
+            seen += 1
+        for rule in one.get("rules", ()):
+            assert all(isinstance(known, str) for known in rule.get("resourceNames", ()))
+    assert seen > 2
+    made = pod(objects)
+    assert (made["serviceAccountName"], made["priorityClassName"]) == (name, name)
+    assert made["imagePullSecrets"] == [{"name": name}]
+    assert f"--namespace={name}" in container(objects)["args"]
+
+
 def test_writable_clusters_of_one_namespace_share_one_role(template):
     names = [
         f"explicitLac.writers[{index}].{field}={value}"
