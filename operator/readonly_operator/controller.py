@@ -24,6 +24,7 @@ from readonly_operator.names import PoolKey
 from readonly_operator.places import Places
 from readonly_operator.reconcile.context import Context
 from readonly_operator.reconcile.pool import reconcile
+from readonly_operator.reconcile.told import Told
 from readonly_operator.registration import ClusterDesk
 from readonly_operator.source import SourceMonitor
 from readonly_operator.store import Store
@@ -87,6 +88,7 @@ class Controller:
             lac=lac,
             clusters=clusters,
             probes=probes,
+            told=Told(),
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,

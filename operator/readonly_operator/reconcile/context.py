@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from readonly_operator.explicit_lac.probe import ProbeDesk
     from readonly_operator.kube import Kube
     from readonly_operator.places import Places
+    from readonly_operator.reconcile.told import Told
     from readonly_operator.registration import ClusterDesk
     from readonly_operator.settings import Settings
     from readonly_operator.source import SourceMonitor
@@ -36,6 +37,7 @@ class Context:
         lac: last reports of managing explicit LAC.
         clusters: last reports of pools that are registered as clusters.
         probes: last results of trying explicit LAC.
+        told: remembers what brokers were told.
         events: tells what happened.
         settings: of this process.
         now: the time, with a time zone.
@@ -50,6 +52,7 @@ class Context:
     lac: LacDesk
     clusters: ClusterDesk
     probes: ProbeDesk
+    told: Told
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]

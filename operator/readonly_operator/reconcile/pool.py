@@ -12,11 +12,11 @@ from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.apply import NameConflictError, Result
 from readonly_operator.brokers import is_ready, waiting_reason
 from readonly_operator.desired.children import children
-from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
+from readonly_operator.desired.lookup import LookupConfig
 from readonly_operator.events import WARNING, Notice
 from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest, kind_of
 from readonly_operator.kube import KubeError
-from readonly_operator.names import BINDINGS_KEY, LABEL_POOL, PoolKey
+from readonly_operator.names import LABEL_POOL, PoolKey
 from readonly_operator.reconcile import binding as binding_status
 from readonly_operator.reconcile import holding
 from readonly_operator.reconcile.conflicts import conflicts
@@ -47,6 +47,8 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         if body is not None:
             values = _values(context, key, body, len(bindings) + len(broken))
             holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], values))
+        else:
+            context.told.forget(key)
         return Outcome(settled=True, look_again=False)
     try:
         pool = Pool.load(body)
@@ -63,7 +65,8 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     against = conflicts(context, pool, (binding for binding, _ in bindings if not binding.paused))
     held_back = [one for one in bindings if one[0].full_name in against]
     bindings = [one for one in bindings if one[0].full_name not in against]
-    lookup = LookupConfig.holding(_entries(context, key, bindings))
+    known = context.store.get(CONFIG_MAP, key.namespace, key.bindings_map)
+    lookup = LookupConfig.holding(context.told.entries(key, known, bindings))
     names = [pod["metadata"]["name"] for pod in context.store.of_pool(POD, key)]
     there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
     wanted = children(pool, lookup, context.settings, there)
@@ -76,6 +79,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         if not error.refused:
             raise
         return _give_up(context, body, [*bindings, *held_back], broken, "Refused", str(error))
+    context.told.note(key, lookup)
 
     pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
     refusals = context.places.note(pods, pool.locality.node_labels)
@@ -132,16 +136,6 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
         "lookupRevision": before.get("lookupRevision"),
         "explicitLac": before.get("explicitLac"),
     }
-
-
-def _entries(context: Context, key: PoolKey, bindings: list[tuple[Binding, Manifest]]) -> list[Entry]:
-    """What brokers are to hold: what the bindings say; of those that are paused, what brokers were told last."""
-    if not any(binding.paused for binding, _ in bindings):
-        return [Entry.of(binding) for binding, _ in bindings]
-    known = context.store.get(CONFIG_MAP, key.namespace, key.bindings_map) or {}
-    told = entries_of((known.get("data") or {}).get(BINDINGS_KEY, ""))
-    found = [told.get(binding.full_name) if binding.paused else Entry.of(binding) for binding, _ in bindings]
-    return [entry for entry in found if entry is not None]
 
 
 def _refresh_seconds(

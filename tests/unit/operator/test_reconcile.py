@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,12 +14,13 @@ from readonly_operator.apply import Applier
 from readonly_operator.brokers import Brokers
 from readonly_operator.events import Recorder
 from readonly_operator.explicit_lac.desk import Report
-from readonly_operator.kinds import BINDING, POD, POOL
+from readonly_operator.kinds import BINDING, CONFIG_MAP, POD, POOL
 from readonly_operator.kube import KubeError
-from readonly_operator.names import FINALIZER_WRITER, LABEL_POOL, PoolKey
+from readonly_operator.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
 from readonly_operator.places import Places
 from readonly_operator.reconcile.context import Context
 from readonly_operator.reconcile.pool import reconcile
+from readonly_operator.reconcile.told import Told
 from readonly_operator.settings import Settings
 from readonly_operator.store import Store
 
@@ -105,6 +107,7 @@ def context(server):
         lac=Managed(),
         clusters=Managed(),
         probes=Silent(),
+        told=Told(),
         events=Recorder(server, lambda: NOON),
         settings=Settings(engine_image="engine"),
         now=lambda: NOON,
@@ -244,3 +247,50 @@ def test_a_pod_that_may_not_be_annotated_is_told_and_stops_nothing(
     assert ready(server.status(BINDING, "orders")) == "BrokersBehind"
     (event,) = [one for one in server.objects.values() if one.get("reason") == "PodsNotAnnotated"]
     assert event["type"] == "Warning"
+
+
+EDITS = {
+    "everything": lambda text: "",
+    "the entry": lambda text: text.partition("bindings:")[0] + "bindings: []",
+    "a topic": lambda text: text.replace("default/orders", "default/payments"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize(("restarted", "changed"), [(False, False), (False, True), (True, False)])
+def test_what_brokers_hold_of_a_paused_binding_stays_when_somebody_edits_the_config_map(
+    server, context, put, pool_body, binding_body, edit, restarted, changed
+):
+    server.refuses = False
+    put(POOL, pool_body(replicas=0))
+    put(BINDING, binding_body())
+    reconcile(context, DEMO)
+    before = server.objects["ConfigMap", "demo-bindings"]["data"]
+    body = copy.deepcopy(server.objects["ReadOnlyTopicBinding", "orders"])
+    body["metadata"]["annotations"] = {PAUSED_KEY: "true"}
+    if changed:
+        body["spec"]["topics"].append("persistent://public/default/more")
+        body["metadata"]["generation"] += 1
+    context.store.put(BINDING, server.add(body))
+    edited = copy.deepcopy(server.objects["ConfigMap", "demo-bindings"])
+    edited["data"] = {key: EDITS[edit](text) for key, text in edited["data"].items()}
+    assert edited["data"] != before
+    context.store.put(CONFIG_MAP, server.add(edited))
+    if restarted:
+        context = replace(context, told=Told())
+    for _ in range(2):
+        reconcile(context, DEMO)
+        assert server.objects["ConfigMap", "demo-bindings"]["data"] == before
+
+
+def test_a_binding_that_was_paused_before_it_was_ever_in_force_is_not_told(
+    server, context, put, pool_body, binding_body
+):
+    server.refuses = False
+    body = binding_body()
+    body["metadata"]["annotations"] = {PAUSED_KEY: "true"}
+    put(POOL, pool_body(replicas=0))
+    put(BINDING, body)
+    for _ in range(2):
+        reconcile(context, DEMO)
+        assert "bindings: []" in next(iter(server.objects["ConfigMap", "demo-bindings"]["data"].values()))
