@@ -6,6 +6,7 @@ binding that is itself held back still claims what it names: its author is to ch
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,22 +17,37 @@ from readonly_operator.kinds import POD, POOL
 from readonly_operator.overlap import clash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from readonly_operator.names import PoolKey
     from readonly_operator.reconcile.context import Context
 
 
-def conflicts(context: Context, pool: Pool, bindings: Iterable[Binding]) -> dict[str, str]:
-    """Of a pool's bindings, by full name, those that an older one stands against, with what to say."""
-    found = {}
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """How a pool's bindings stand against those of other pools.
+
+    Attributes:
+        against: by full name those that an older one stands against, with what to say.
+        open: whether any has rivals at all: what topics there are decides then, so that it is to be looked at again.
+    """
+
+    against: Mapping[str, str]
+    open: bool
+
+
+def contest(context: Context, pool: Pool, bindings: Iterable[Binding]) -> Contest:
+    """How a pool's bindings stand against those of other pools; a paused one stays as it is."""
+    against: dict[str, str] = {}
+    contested = False
     for binding in bindings:
-        for body in context.store.rivals(binding.namespace, binding.name):
-            text = _against(context, pool, binding, body)
-            if text:
-                found[binding.full_name] = text
-                break
-    return found
+        rivals = context.store.rivals(binding.namespace, binding.name)
+        contested = contested or bool(rivals)
+        texts = () if binding.paused else (_against(context, pool, binding, body) for body in rivals)
+        text = next(filter(None, texts), "")
+        if text:
+            against[binding.full_name] = text
+    return Contest(against, contested)
 
 
 def _against(context: Context, pool: Pool, binding: Binding, body: dict[str, object]) -> str:

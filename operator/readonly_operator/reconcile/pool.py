@@ -19,7 +19,7 @@ from readonly_operator.kube import KubeError
 from readonly_operator.names import LABEL_POOL, PoolKey
 from readonly_operator.reconcile import binding as binding_status
 from readonly_operator.reconcile import holding
-from readonly_operator.reconcile.conflicts import conflicts
+from readonly_operator.reconcile.conflicts import Contest, contest
 from readonly_operator.reconcile.context import Context, Outcome
 from readonly_operator.reconcile.lookup import LookupState
 from readonly_operator.reconcile.say import say, say_paused
@@ -62,9 +62,9 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         return Outcome(settled=True, look_again=False)
 
     unheld = holding.hold(context, pool, body)
-    against = conflicts(context, pool, (binding for binding, _ in bindings if not binding.paused))
-    held_back = [one for one in bindings if one[0].full_name in against]
-    bindings = [one for one in bindings if one[0].full_name not in against]
+    rivalry = contest(context, pool, (binding for binding, _ in bindings))
+    held_back = [one for one in bindings if one[0].full_name in rivalry.against]
+    bindings = [one for one in bindings if one[0].full_name not in rivalry.against]
     known = context.store.get(CONFIG_MAP, key.namespace, key.bindings_map)
     lookup = LookupConfig.holding(context.told.entries(key, known, bindings))
     names = [pod["metadata"]["name"] for pod in context.store.of_pool(POD, key)]
@@ -113,14 +113,14 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
     )
     say(context, POOL, body, conditions, values)
     binding_status.say(context, bindings, state)
-    binding_status.say_conflicts(context, against, held_back)
+    binding_status.say_conflicts(context, rivalry.against, held_back)
     binding_status.say_broken(context, broken)
     return Outcome(
         settled,
         look_again=not settled and not all(map(waiting_reason, pods)),
         refresh_seconds=holding.RETRY_SECONDS
         if unheld or unmarked
-        else _refresh_seconds(context, state, bindings, held_back),
+        else _refresh_seconds(context, state, bindings, rivalry),
     )
 
 
@@ -142,11 +142,10 @@ def _refresh_seconds(
     context: Context,
     state: LookupState,
     bindings: list[tuple[Binding, Manifest]],
-    held_back: list[tuple[Binding, Manifest]],
+    rivalry: Contest,
 ) -> float:
     """When to look again at what only brokers know: topics that come and go, and how far their readers are behind."""
-    contested = held_back or any(context.store.rivals(binding.namespace, binding.name) for binding, _ in bindings)
-    if not contested and not (bindings and any(report.asked for report in state.reports)):
+    if not rivalry.open and not (bindings and any(report.asked for report in state.reports)):
         return 0.0
     unknown = any(state.holders(binding) and state.figures(binding).topics is None for binding, _ in bindings)
     return FIRST_FIGURES_SECONDS if unknown else context.settings.refresh_seconds

@@ -9,7 +9,7 @@ from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.brokers import Brokers
 from readonly_operator.kinds import BINDING, POOL
-from readonly_operator.reconcile.conflicts import conflicts, same_cluster
+from readonly_operator.reconcile.conflicts import contest, same_cluster
 from readonly_operator.reconcile.context import Context
 from readonly_operator.store import Store
 
@@ -34,7 +34,7 @@ def held_back(store, pool_body):
 
     def check(pool: str) -> dict[str, str]:
         loaded = Pool.load(pool_body(pool))
-        return conflicts(context, loaded, [Binding.load(body) for body in store.of_pool(BINDING, loaded.key)])
+        return contest(context, loaded, [Binding.load(body) for body in store.of_pool(BINDING, loaded.key)]).against
 
     yield check
     context.brokers.close()

@@ -294,3 +294,20 @@ def test_a_binding_that_was_paused_before_it_was_ever_in_force_is_not_told(
     for _ in range(2):
         reconcile(context, DEMO)
         assert "bindings: []" in next(iter(server.objects["ConfigMap", "demo-bindings"]["data"].values()))
+
+
+def test_rivals_are_looked_for_once_and_topics_looked_at_again_where_there_are_some(
+    server, context, put, pool_body, binding_body, monkeypatch
+):
+    server.refuses = False
+    put(POOL, pool_body("other"))
+    put(POOL, pool_body(replicas=0))
+    for name, pool, expression in (("old", "other", ".*-eu"), ("young", "demo", "orders-.*"), ("more", "demo", "x")):
+        body = binding_body(name, pool, [f"persistent://public/default/{expression}"])
+        body["metadata"]["creationTimestamp"] = f"2026-01-0{1 + (name != 'old')}T00:00:00Z"
+        put(BINDING, body)
+    asked = []
+    rivals = context.store.rivals
+    monkeypatch.setattr(context.store, "rivals", lambda *name: asked.append(name) or rivals(*name))
+    assert reconcile(context, DEMO).refresh_seconds > 0, "a topic that both match may be made any time"
+    assert sorted(asked) == [("team", "more"), ("team", "young")]
