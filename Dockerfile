@@ -1,7 +1,7 @@
-# The project's images. Targets: engine (a read-only broker) and operator.
+# The project's images. Targets: engine (a read-only broker), operator, and spark (exports of topics, and executors of Spark).
 #   docker build --target engine -t localhost/pulsar-readonly/engine:dev .
 #   python -m devstack image build engine        (Docker where its engine runs, else buildah)
-# Both run as user 65532 and need no writable file system.
+# All run as user 65532; engine and operator need no writable file system, spark a writable /tmp.
 ARG BASE=python:3.11-slim-bookworm
 
 # The project's own wheel, made with a locked build tool. Only this and the last step of each target depend on the sources.
@@ -13,6 +13,7 @@ RUN python3 -m venv --without-pip /build && \
 COPY pyproject.toml LICENSE /src/
 COPY engine /src/engine
 COPY operator /src/operator
+COPY spark /src/spark
 RUN python3 -m pip --python /build/bin/python wheel --quiet --no-deps --no-build-isolation -w /wheels /src
 
 # One virtual environment for each target: the locked third-party packages first, then the wheel.
@@ -55,3 +56,34 @@ WORKDIR /
 EXPOSE 8080
 ENTRYPOINT ["pulsar-readonly"]
 CMD ["operator"]
+
+FROM ${BASE} AS spark-venv
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+COPY requirements/spark.txt /src/requirements/
+RUN python3 -m venv --without-pip /venv && \
+    python3 -m pip --python /venv/bin/python install --quiet --require-hashes -r /src/requirements/spark.txt
+COPY --from=wheel /wheels /wheels
+RUN python3 -m pip --python /venv/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+
+# Driver, executor or a whole local Spark. `python -m devstack image build spark` puts Delta's pinned jars beside the
+# sources; without them the image exports to Parquet and Iceberg.
+FROM ${BASE} AS spark
+LABEL org.opencontainers.image.title="pulsar-readonly spark" \
+      org.opencontainers.image.description="Reads topics of Apache Pulsar from storage with Apache Spark, and exports them" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# The JRE's package wants a folder that slim images lack; Spark's programs look for a user's name and for ps.
+RUN mkdir -p /usr/share/man/man1 && apt-get update -qq && \
+    apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless procps tini && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb && \
+    useradd --uid 65532 --user-group --no-create-home --home-dir /tmp spark
+ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp \
+    SPARK_HOME=/opt/spark PYSPARK_PYTHON=/venv/bin/python PULSAR_READONLY_SPARK_JARS=/opt/pulsar-readonly/jars
+COPY --from=spark-venv /venv /venv
+COPY LICENSE jar[s]/*.jar /opt/pulsar-readonly/jars/
+COPY spark/image/entrypoint /opt/entrypoint
+# Where operators of Spark on Kubernetes expect it.
+RUN ln -s /venv/lib/python3*/site-packages/pyspark /opt/spark
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/entrypoint"]
+CMD ["export", "--help"]

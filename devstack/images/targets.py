@@ -96,15 +96,33 @@ def _pulsar_context() -> Iterator[Path]:
         yield context
 
 
-def _project(name: str) -> Target:
+@contextmanager
+def _spark_context() -> Iterator[Path]:
+    """What Docker would see of the project, and Delta's jars, which Maven fetches."""
+    from devstack.jars.fetch import ensure_jars  # noqa: PLC0415  only this image needs it
+
+    jars = ensure_jars("delta")
+    cache = cache_root() / "images"
+    cache.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".context-", dir=cache) as folder:
+        context = Path(folder)
+        for name in ("pyproject.toml", "LICENSE", ".dockerignore"):
+            shutil.copy2(PROJECT / name, context)
+        for name in ("engine", "operator", "spark", "requirements"):
+            shutil.copytree(PROJECT / name, context / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        shutil.copytree(jars, context / "jars")
+        yield context
+
+
+def _project(name: str, *more: str, context: Callable[[], AbstractContextManager[Path]] | None = None) -> Target:
     inputs = ["pyproject.toml", "LICENSE", ".dockerignore", "requirements/build.txt", f"requirements/{name}.txt"]
     return Target(
         name=name,
         tag="dev",
         dockerfile=PROJECT / "Dockerfile",
         stage=name,
-        inputs=(*(PROJECT / path for path in inputs), PROJECT / "engine", PROJECT / "operator"),
-        context=lambda: _folder(PROJECT),
+        inputs=tuple(PROJECT / path for path in (*inputs, "engine", "operator", "spark", *more)),
+        context=context or (lambda: _folder(PROJECT)),
     )
 
 
@@ -113,6 +131,7 @@ TARGETS = {
     for target in (
         _project("engine"),
         _project("operator"),
+        _project("spark", "devstack/jars/locks/delta.sha512", context=_spark_context),
         Target(
             name="client",
             tag="dev",
@@ -133,14 +152,18 @@ TARGETS = {
 }
 
 
+ON_REQUEST = ("spark",)
+"""Built only when they are named: of a gigabyte, and neither demo nor tests start it."""
+
+
 def select(name: str) -> list[Target]:
-    """The targets that a name on the command line means: one, or all.
+    """The targets that a name on the command line means: one, or all that demo and tests need.
 
     Raises:
         DevstackError: there is none of that name.
     """
     if name == "all":
-        return list(TARGETS.values())
+        return [target for target in TARGETS.values() if target.name not in ON_REQUEST]
     if name not in TARGETS:
         raise DevstackError(f"TARGET must be all or one of {', '.join(TARGETS)}, not {name}")
     return [TARGETS[name]]

@@ -11,6 +11,7 @@ from readonly_engine import __version__
 _PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
     "topic": ("readonly_engine.tool.command", "look at topics, straight from storage"),
+    "export": ("readonly_spark.export.command", "export topics to Parquet, Delta or Iceberg by Apache Spark"),
     "operator": ("readonly_operator.command", "run the Kubernetes operator"),
 }
 

@@ -1,0 +1,274 @@
+"""`pulsar-readonly export`: topics into a table of Parquet, Delta or Iceberg, straight from storage."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from readonly_spark.export.checkpoint import Checkpoint
+from readonly_spark.export.errors import ExportError
+from readonly_spark.export.settings import (
+    AVAILABLE_NOW,
+    CHECKPOINT,
+    CONTINUOUS,
+    FORMATS,
+    PARQUET,
+    TRIGGERS,
+    ExportSettings,
+    absolute,
+    names,
+    pairs,
+    start_options,
+)
+from readonly_spark.export.totals import Totals, progress_line, summary, summary_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from readonly_spark.export.lag import LagMeter
+
+NAME: Final = "pulsar-readonly export"
+METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA_STORE"
+JARS_VARIABLE: Final = "PULSAR_READONLY_SPARK_JARS"
+POLL_S: Final = 0.5
+STOP_TIMEOUT_S: Final = 60.0
+_CAUSE: Final = re.compile(r"\b(?:SourceError|DataLossError|OptionError|OffsetError|ExportError): ([^\n]*)")
+
+_EXAMPLES: Final = """examples:
+  pulsar-readonly export --topics orders --to /data/orders
+  pulsar-readonly export --topics orders,returns --to /data/shop --format delta --partition-by topic,publishDate
+  pulsar-readonly export --topics-pattern 'public/default/sensor-.*' --to /data/sensors --trigger continuous
+  pulsar-readonly export --topics orders --from 2026-11-21T00:00:00Z --columns messageId,publishTime,value --to /data/today
+  pulsar-readonly export --topics orders --to s3a://lake/orders --checkpoint s3a://lake/_orders --master spark://spark:7077
+
+The same command goes on where it was ended, however that was."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog=NAME,
+        description="Export topics to a table by Apache Spark, reading bookies and object stores; brokers are not asked.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = made.add_argument
+    add("--metadata-store", metavar="zk:HOST:PORT", default=os.environ.get(METADATA_VARIABLE),
+        help=f"ZooKeeper of the cluster (default: the environment's {METADATA_VARIABLE})")  # fmt: skip
+    topics = made.add_mutually_exclusive_group(required=True)
+    topics.add_argument(
+        "--topics", "--topic", metavar="TOPIC[,TOPIC...]", help="topics; of partitioned ones all partitions"
+    )
+    topics.add_argument(
+        "--topics-pattern", metavar="RE", help="topics by an expression (RE2) for TENANT/NAMESPACE/TOPIC"
+    )
+    add("--to", metavar="PATH", required=True, help="folder or URI of the table")
+    add("--format", choices=FORMATS, default=PARQUET, help="default %(default)s")
+    add("--trigger", choices=TRIGGERS, default=AVAILABLE_NOW,
+        help="available-now (default): all that there is now, then end; continuous: until SIGTERM or Ctrl-C")  # fmt: skip
+    add("--interval", metavar="SECONDS", type=_seconds, default=10.0,
+        help="from one micro-batch to the next, with --trigger continuous (default %(default)s)")  # fmt: skip
+    add("--from", dest="start", metavar="WHERE", default="earliest",
+        help="where the first run begins: earliest (default), latest, a time (2026-11-21T12:00:00Z, or ms since the epoch), "
+        'or {"TOPIC": "LEDGER:ENTRY", ...}')  # fmt: skip
+    add("--columns", metavar="NAME[,NAME...]", default="", help="columns of the table (default: all)")
+    add("--partition-by", metavar="NAME[,NAME...]", default="",
+        help="sort files by columns, or by publishDate or publishHour, which the table has then too")  # fmt: skip
+    add("--checkpoint", metavar="PATH", help=f"where the state of the export is kept (default {CHECKPOINT} below --to)")
+    add("--max-bytes-per-batch", metavar="SIZE", default="512MiB",
+        help="stored bytes of a micro-batch, about: what is lost by a crash, and read again (default %(default)s)")  # fmt: skip
+    add("--option", metavar="NAME=VALUE", action="append", default=[],
+        help="another option of the source pulsar-readonly; may be repeated")  # fmt: skip
+    add("--table", metavar="NAMESPACE.NAME", default="pulsar.messages",
+        help="name of the Iceberg table in its catalog (default %(default)s)")  # fmt: skip
+    add("--catalog", metavar="NAME=VALUE", action="append", default=[],
+        help="property of the Iceberg catalog, as pyiceberg knows them; may be repeated (default: a file beside the table)",
+    )  # fmt: skip
+    add("--master", metavar="URL", help="Spark's master (default: spark-submit's, else local[*])")
+    add("--conf", metavar="NAME=VALUE", action="append", default=[], help="setting of Spark; may be repeated")
+    add("--jars", metavar="PATH[,PATH...]", default=os.environ.get(JARS_VARIABLE, ""),
+        help=f"jars or folders of jars (default: the environment's {JARS_VARIABLE})")  # fmt: skip
+    add("--ship-code", action="store_true",
+        help="send this project's code to the executors, which have only the packages that it needs")  # fmt: skip
+    add(
+        "--progress",
+        metavar="SECONDS",
+        type=_seconds,
+        default=5.0,
+        help="between lines of progress (default %(default)s)",
+    )
+    add("-o", "--output", choices=("text", "json"), default="text", help="form of the summary (default %(default)s)")
+    return made
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) or not float(text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds above 0")
+    return float(text)
+
+
+def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
+    """The export that a command line asks for.
+
+    Args:
+        arguments: from `parser`.
+        folder: the current folder.
+
+    Raises:
+        ExportError: an option is missing or contradicts another.
+    """
+    if not arguments.metadata_store:
+        raise ExportError(f"--metadata-store is missing, and {METADATA_VARIABLE} is not set; it would be zk:HOST:PORT")
+    source = pairs("--option", arguments.option)
+    named = {"topics": arguments.topics} if arguments.topics else {"topicsPattern": arguments.topics_pattern}
+    own = {
+        "metadataUrl": arguments.metadata_store,
+        **{name: value for name, value in named.items() if value},
+        **start_options(arguments.start),
+        "maxBytesPerTrigger": arguments.max_bytes_per_batch,
+    }
+    if {name.lower() for name in source} & {"maxmessagespertrigger"}:
+        del own["maxBytesPerTrigger"]
+    for name in source:
+        if name.lower() in {key.lower() for key in own}:
+            raise ExportError(f"--option {name}: there is an option of its own for it, see --help")
+    to = absolute(arguments.to, folder)
+    return ExportSettings(
+        source={**own, **source},
+        to=to,
+        checkpoint=absolute(arguments.checkpoint, folder) if arguments.checkpoint else f"{to.rstrip('/')}/{CHECKPOINT}",
+        table_format=arguments.format,
+        trigger=arguments.trigger,
+        interval_s=arguments.interval,
+        columns=names(arguments.columns),
+        partition_by=names(arguments.partition_by),
+        table=arguments.table,
+        catalog=pairs("--catalog", arguments.catalog),
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Export; returns 0 when all is done, 1 after an error, 130 or 143 when it was interrupted before its end."""
+    made = parser()
+    arguments = made.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s", stream=sys.stderr)
+    try:
+        settings = settings_of(arguments, Path.cwd())
+        configuration = pairs("--conf", arguments.conf)
+        with Checkpoint(settings), _signals() as stopped:
+            return _export(settings, configuration, arguments, stopped)
+    except ExportError as error:
+        print(f"{NAME}: {error}", file=sys.stderr)  # noqa: T201
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"pyspark", "pyiceberg", "pyarrow", "fastavro"}:
+            raise
+        print(f"{NAME}: the package {error.name} is missing; install pulsar-readonly[engine,spark]", file=sys.stderr)  # noqa: T201
+    return 1
+
+
+class _Stopped(threading.Event):
+    """Set by a signal, and which."""
+
+    number = 0
+
+
+@contextmanager
+def _signals() -> Iterator[_Stopped]:
+    stopped = _Stopped()
+
+    def stop(number: int, frame: object) -> None:
+        del frame
+        stopped.number = number
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _export(
+    settings: ExportSettings, configuration: dict[str, str], arguments: argparse.Namespace, stopped: _Stopped
+) -> int:
+    # Spark is heavy, and only this command needs it.
+    from readonly_spark.errors import SourceError  # noqa: PLC0415
+    from readonly_spark.export.lag import LagMeter  # noqa: PLC0415
+    from readonly_spark.export.session import session, start  # noqa: PLC0415
+
+    began = time.monotonic()
+    totals = Totals()
+    try:
+        with (
+            LagMeter(settings.source) as meter,
+            session(settings, arguments.master, arguments.jars, configuration, ship=arguments.ship_code) as spark,
+        ):
+            query, counted = start(spark, settings)
+            _watch(query, counted, totals, meter, stopped, began, arguments.progress)
+            cause = None if stopped.is_set() else query.exception()
+            if cause is not None:
+                raise ExportError(_cause(str(cause)))
+            found = summary(totals, time.monotonic() - began, meter.measure(totals.ends))
+    except SourceError as error:
+        raise ExportError(str(error)) from None
+    print(json.dumps(found) if arguments.output == "json" else summary_text(found, settings.to))  # noqa: T201
+    # A continuous export ends by a signal and in no other way.
+    return 128 + stopped.number if stopped.is_set() and settings.trigger != CONTINUOUS else 0
+
+
+def _watch(
+    query: StreamingQuery,
+    counted: Any,
+    totals: Totals,
+    meter: LagMeter,
+    stopped: _Stopped,
+    began: float,
+    every: float,
+) -> None:
+    """Follow the query until it ends or is to end, and say how it goes."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    told = began
+    while query.isActive and not stopped.wait(POLL_S):
+        for progress in query.recentProgress:
+            totals.add(_plain(progress), counted)
+        now = time.monotonic()
+        if now - told >= every:
+            told = now
+            line = progress_line(totals, now - began, meter.measure(totals.ends))
+            print(f"{NAME}: {line}", file=sys.stderr, flush=True)  # noqa: T201
+    if stopped.is_set():
+        with suppress(OSError, Py4JError):  # the JVM may have had the signal too
+            query.stop()
+        return
+    for progress in query.recentProgress:
+        totals.add(_plain(progress), counted)
+
+
+def _plain(progress: Any) -> dict[str, Any]:
+    """A report as its JSON: Spark's own objects differ from version to version."""
+    found = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
+    return found if isinstance(found, dict) else {}
+
+
+def _cause(text: str) -> str:
+    """What went wrong, out of the many lines that Spark wraps around it."""
+    found = _CAUSE.findall(text)
+    return found[-1].strip() if found else text.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""How far an export is behind its topics: asked of the cluster beside the query, which knows positions only."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.topic.position import EARLIEST
+
+from readonly_spark.blocking import LoopThread
+from readonly_spark.catalog import Catalog
+from readonly_spark.errors import SourceError
+from readonly_spark.export.totals import Lag
+from readonly_spark.options import parse_options
+from readonly_spark.positions import parse_message_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from readonly_spark.topic_state import TopicState
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 60.0
+
+
+class LagMeter:
+    """Asks the cluster for the ends of the topics.
+
+    Args:
+        source: the options of the source.
+
+    Raises:
+        SourceError: the cluster does not answer, or there is no such topic.
+    """
+
+    def __init__(self, source: Mapping[str, str]) -> None:
+        self._loop = LoopThread()
+        self._catalog = Catalog(parse_options(source, streaming=True))
+        self._known: list[Lag] = []
+        try:
+            self._loop.call(self._catalog.open(), TIMEOUT_S)
+            self._loop.call(self._catalog.topics(), TIMEOUT_S)
+        except (MetadataError, TimeoutError) as error:
+            self._loop.stop()
+            raise SourceError(f"metadataUrl: {error}") from None
+        except BaseException:
+            self._loop.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._loop.call(self._catalog.close(), TIMEOUT_S)
+        finally:
+            self._loop.stop()
+
+    def measure(self, ends: Mapping[str, str]) -> list[Lag]:
+        """What each topic has behind its end.
+
+        Where the cluster does not answer the last answer is given again: the query itself will tell what is wrong.
+
+        Args:
+            ends: for each topic the next entry of the query; a topic that is not there is not begun yet.
+        """
+        try:
+            states = self._loop.call(self._states(), TIMEOUT_S)
+        except (MetadataError, BookKeeperError, SourceError, TimeoutError) as error:
+            log.warning("how much is left is not known: %s", error)
+            return self._known
+        self._known = [_lag(state, ends.get(name)) for name, state in sorted(states.items())]
+        return self._known
+
+    async def _states(self) -> dict[str, TopicState]:
+        return await self._catalog.states(await self._catalog.topics())
+
+
+def _lag(state: TopicState, end: str | None) -> Lag:
+    start = EARLIEST if end is None else parse_message_id(end)
+    runs = list(state.runs(start, state.latest))
+    return Lag(state.name, sum(run.entries for run in runs), sum(run.bytes for run in runs))

@@ -1,0 +1,167 @@
+"""Spark: a session with what the export needs, and the query itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from readonly_spark.columns import COLUMNS
+from readonly_spark.export.errors import ExportError
+from readonly_spark.export.iceberg import IcebergTable
+from readonly_spark.export.leftovers import remove_leftovers
+from readonly_spark.export.settings import AVAILABLE_NOW, DELTA, DERIVED, ICEBERG, PARQUET, local_path
+from readonly_spark.export.totals import OBSERVED
+from readonly_spark.source import FORMAT, PulsarReadOnly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from readonly_spark.export.settings import ExportSettings
+
+PACKAGES: Final = ("readonly_spark", "readonly_engine")
+JARS_VARIABLE: Final = "PULSAR_READONLY_SPARK_JARS"
+_DELTA: Final = "io.delta.sql.DeltaSparkSessionExtension"
+_BY: Final = "_by"
+
+_CONFIGURATION: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+@contextmanager
+def session(
+    settings: ExportSettings, master: str | None, jars: str, configuration: Mapping[str, str], *, ship: bool
+) -> Iterator[SparkSession]:
+    """A session for the export; it ends with the context.
+
+    Args:
+        settings: the export.
+        master: Spark's master; None for spark-submit's, else this process.
+        jars: files or folders of jars, with commas between them.
+        configuration: the user's settings of Spark, which win.
+        ship: whether executors get this project's code from here.
+
+    Raises:
+        ExportError: jars are missing.
+    """
+    # Executors of a cluster have a Python of their own; here it is the one that has these packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"pulsar-readonly export to {settings.to}")
+    submitted = os.environ.get("PYSPARK_GATEWAY_PORT") is not None
+    if master is not None or not submitted:
+        builder = builder.master(master or "local[*]")
+    found = _jars(jars)
+    if found:
+        builder = builder.config("spark.jars", ",".join(found))
+    if settings.table_format == DELTA:
+        named = any("delta" in Path(jar).name for jar in found) or submitted
+        if not named and not {"spark.jars.packages", "spark.jars"} & configuration.keys():
+            raise ExportError(
+                f"--format delta needs Delta's jars: give them by --jars or {JARS_VARIABLE} (the spark image has them), "
+                "or let Spark fetch them: --conf spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0"
+            )
+        builder = builder.config("spark.sql.extensions", _DELTA)
+        builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+    for name, value in {**_CONFIGURATION, **configuration}.items():
+        builder = builder.config(name, value)
+    with tempfile.TemporaryDirectory(prefix="pulsar-readonly-export-") as folder:
+        spark = builder.getOrCreate()
+        try:
+            if ship:
+                spark.sparkContext.addPyFile(str(packed(Path(folder))))
+            spark.dataSource.register(PulsarReadOnly)
+            yield spark
+        finally:
+            with suppress(OSError, Py4JError):  # a signal to the whole group has ended the JVM already
+                spark.stop()
+
+
+def packed(folder: Path) -> Path:
+    """This project's packages as one archive, for `addPyFile`; what they need must be installed where it is used."""
+    content = folder / "content"
+    for name in PACKAGES:
+        spec = find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        shutil.copytree(Path(spec.origin).parent, content / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return Path(shutil.make_archive(str(folder / "pulsar-readonly"), "zip", content))
+
+
+def _jars(given: str) -> list[str]:
+    found = []
+    for name in filter(None, given.split(",")):
+        path = Path(name)
+        if path.is_dir():
+            found += [str(jar) for jar in sorted(path.glob("*.jar"))]
+        elif "://" in name or path.is_file():
+            found.append(name)
+        else:
+            raise ExportError(f"--jars: there is no file or folder {name}")
+    return found
+
+
+def start(spark: SparkSession, settings: ExportSettings) -> tuple[StreamingQuery, Mapping[int, tuple[int, int]]]:
+    """Start the query; also what its sink counts, see `Totals.add`.
+
+    Raises:
+        ExportError: the Iceberg catalog cannot be used.
+    """
+    kinds = {column.name: column.spark for column in COLUMNS}
+    reader = spark.readStream.format(FORMAT).options(**settings.source)
+    rows = reader.schema(", ".join(f"{name} {kinds[name]}" for name in settings.read)).load()
+    rows = rows.select(*(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.wanted))
+    has_value = "value" in settings.wanted
+    size = sf.sum(sf.octet_length("value")) if has_value else sf.lit(0)
+    writer_rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
+    counted: Mapping[int, tuple[int, int]] = {}
+    if settings.table_format == ICEBERG:
+        table = IcebergTable(settings)
+        counted = table.counted
+        writer = rows.writeStream.foreachBatch(lambda batch, number: _commit(table, settings, batch, number))
+    else:
+        if settings.table_format == PARQUET and (path := local_path(settings.to)) is not None:
+            remove_leftovers(Path(path))
+        writer = writer_rows.writeStream.format(settings.table_format).outputMode("append").option("path", settings.to)
+        if settings.partition_by:
+            writer = writer.partitionBy(*settings.partition_by)
+    writer = writer.option("checkpointLocation", settings.checkpoint)
+    if settings.trigger == AVAILABLE_NOW:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{settings.interval_s:g} seconds")
+    return writer.start(), counted
+
+
+def _commit(table: IcebergTable, settings: ExportSettings, batch: DataFrame, number: int) -> None:
+    spark: Any = batch.sparkSession
+    query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if table.has(query, number):
+        return
+    folder = table.folder(query, number)
+    if settings.partition_by:
+        # Each file holds one partition only, and keeps the columns: Iceberg reads them from the files.
+        batch = batch.withColumn(_BY, sf.xxhash64(*settings.partition_by))
+        batch.write.mode("overwrite").partitionBy(_BY).parquet(folder)
+    else:
+        batch.write.mode("overwrite").parquet(folder)
+    table.commit(query, number, [unquote(name) for name in spark.read.parquet(folder).inputFiles()])

@@ -1,0 +1,119 @@
+"""What a query's reports come to. Pure: Spark's progress as the dictionaries that its JSON is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OBSERVED: Final = "export"
+"""The name under which messages and bytes are counted where the rows pass by."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the micro-batches of this run, each of which is reported once or several times.
+
+    Attributes:
+        batches: micro-batches that had messages.
+        messages: how many in all.
+        value_bytes: bytes of their values; 0 where the table has no column `value`.
+        ends: for each topic the next entry, `LEDGER:ENTRY`.
+    """
+
+    batches: int = 0
+    messages: int = 0
+    value_bytes: int = 0
+    ends: dict[str, str] = field(default_factory=dict)
+    _last: int = -1
+
+    def add(self, progress: Mapping[str, Any], counted: Mapping[int, tuple[int, int]] | None = None) -> None:
+        """Count one report of a query, unless its micro-batch was counted.
+
+        Args:
+            progress: the report.
+            counted: messages and bytes by micro-batch, where the sink counts them.
+        """
+        batch = int(progress["batchId"])
+        # A query that waits reports too, with the number of the micro-batch to come.
+        if batch <= self._last or "addBatch" not in progress.get("durationMs", {}):
+            return
+        self._last = batch
+        observed = (progress.get("observedMetrics") or {}).get(OBSERVED) or {}
+        messages, size = (counted or {}).get(batch, (observed.get("messages") or 0, observed.get("bytes") or 0))
+        self.batches += messages > 0
+        self.messages += int(messages)
+        self.value_bytes += int(size)
+        for source in progress.get("sources", ()):
+            end = source.get("endOffset")
+            found = json.loads(end) if isinstance(end, str) else end
+            if isinstance(found, dict):
+                self.ends.update(found.get("t", {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a topic has that is not exported yet.
+
+    Attributes:
+        topic: its full name.
+        entries: entries, of which each is a message or a batch.
+        stored_bytes: their size, about.
+    """
+
+    topic: str
+    entries: int
+    stored_bytes: float
+
+
+def progress_line(totals: Totals, seconds: float, lags: list[Lag]) -> str:
+    """One line for people: what was done, and how far behind it is."""
+    line = f"{totals.messages:,} messages, {totals.value_bytes / 1e6:,.1f} MB in {totals.batches:,} batches, {seconds:.0f} s"
+    behind = [lag for lag in lags if lag.entries]
+    if not behind:
+        return f"{line}; nothing is left"
+    most = max(behind, key=lambda lag: lag.stored_bytes)
+    left = (
+        f"{sum(lag.entries for lag in behind):,} entries, {sum(lag.stored_bytes for lag in behind) / 1e6:,.1f} MB left"
+    )
+    if len(lags) > 1:
+        left += f" in {len(behind)} of {len(lags)} topics, most in {most.topic} ({most.entries:,})"
+    return f"{line}; {left}"
+
+
+def summary(totals: Totals, seconds: float, lags: list[Lag]) -> dict[str, Any]:
+    """What a run came to, for programs."""
+    return {
+        "messages": totals.messages,
+        "valueBytes": totals.value_bytes,
+        "batches": totals.batches,
+        "seconds": round(seconds, 3),
+        "topics": {
+            lag.topic: {
+                "next": totals.ends.get(lag.topic),
+                "lagEntries": lag.entries,
+                "lagBytes": round(lag.stored_bytes),
+            }
+            for lag in sorted(lags, key=lambda lag: lag.topic)
+        },
+    }
+
+
+def summary_text(found: Mapping[str, Any], to: str) -> str:
+    """The same for people."""
+    seconds = found["seconds"]
+    rate = found["messages"] / seconds if seconds else 0.0
+    lines = [
+        (
+            f"exported {found['messages']:,} messages ({found['valueBytes'] / 1e6:,.1f} MB) to {to} "
+            f"in {seconds:,.1f} s: {rate:,.0f} messages/s, {found['batches']:,} batches"
+        )
+    ]
+    lines += [
+        f"  {name}: next entry {topic['next'] or 'as before'}, {topic['lagEntries']:,} entries left"
+        for name, topic in found["topics"].items()
+    ]
+    return "\n".join(lines)
