@@ -167,6 +167,12 @@ def kubernetes(kind_cluster) -> Kubernetes:
 
 
 @pytest.fixture(scope="session")
+def client_image(kubernetes) -> None:
+    """The stock clients' image is in the cluster."""
+    devstack("image", "build", "--load", "client", timeout=900)
+
+
+@pytest.fixture(scope="session")
 def way(request) -> str:
     """How the operator is installed."""
     return request.config.getoption("install_by", "kustomize")

@@ -27,7 +27,7 @@ ACK_TIMEOUT_S = 5.0
 """How long the acks of what was delivered are waited for."""
 
 CLOSE_TIMEOUT_S = 5.0
-PARTING_S = 2.0
+PARTING_S = 3.0
 """How long connections stay after their clients were told: by then those are elsewhere, and no Service leads here any more."""
 
 LOOK_S = 0.02
