@@ -83,6 +83,10 @@ class Kube(Protocol):
         """All objects of a kind, of one namespace or of all of them."""
         ...
 
+    def serves(self, kind: Kind, namespace: str | None) -> bool:
+        """Whether there is such a kind; it takes the right to list it."""
+        ...
+
     def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply by the operator's field manager; the object as it is then."""
         ...
@@ -156,6 +160,14 @@ class ApiServer:
             item.update(apiVersion=kind.api_version, kind=kind.kind)  # lists of built-in kinds leave them out
         items: list[Manifest] = found["items"]
         return items
+
+    def serves(self, kind: Kind, namespace: str | None) -> bool:
+        """See Kube."""
+        try:
+            self._plain(self._client.get, self._resource(kind), namespace=namespace, limit=1)
+        except NotFoundError:
+            return False
+        return True
 
     def apply(self, manifest: Manifest) -> Manifest:
         """See Kube."""
@@ -319,13 +331,7 @@ class ApiServer:
 
 def missing_kinds(kube: Kube, kinds: Sequence[Kind], namespace: str | None) -> list[Kind]:
     """Those of the kinds that the API server does not serve."""
-    missing = []
-    for kind in kinds:
-        try:
-            kube.list(kind, namespace)
-        except NotFoundError:
-            missing.append(kind)
-    return missing
+    return [kind for kind in kinds if not kube.serves(kind, namespace)]
 
 
 class _NoDiscovery:

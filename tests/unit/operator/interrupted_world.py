@@ -331,6 +331,9 @@ class Server:
 
         return self._send("list", kind.kind, "", found)
 
+    def serves(self, kind, namespace):
+        return self._send("list one", kind.kind, "", lambda: True)
+
     def apply(self, manifest):
         return self.apply_as(OPERATOR, manifest)
 

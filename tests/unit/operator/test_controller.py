@@ -31,6 +31,9 @@ class Nothing:
             self.listed.set()
         return []
 
+    def serves(self, kind, namespace):
+        return True
+
     def get(self, kind, namespace, name):
         self.asked.set()
         self.answers.wait(WAIT_SECONDS)

@@ -158,6 +158,9 @@ def test_a_pool_whose_writable_brokers_cannot_be_looked_at_keeps_no_other_from_i
 class Empty:
     """An API server without objects."""
 
+    def serves(self, kind, namespace):
+        return True
+
     def list(self, kind, namespace):
         return []
 
