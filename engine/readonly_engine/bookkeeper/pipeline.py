@@ -41,6 +41,7 @@ class Pipeline(ABC, Generic[Reply]):
         self.closed = False
         self._loop = asyncio.get_running_loop()
         self._futures: dict[int, asyncio.Future[Reply]] = {}
+        self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._why_closed = ""
@@ -80,10 +81,18 @@ class Pipeline(ABC, Generic[Reply]):
             future.set_exception(BookieUnavailableError(f"bookie {self.name}: the connection is closed"))
             return future
         self._futures[request_id] = future
-        self._transport.write(data)
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(data)
         if self._expiry is None:
             self._expiry = self._loop.call_later(_EXPIRY_INTERVAL_S, self._expire)
         return future
+
+    def _flush(self) -> None:
+        """Requests of one turn of the event loop go out together: a call into the kernel costs more than a request does here."""
+        out, self._out = self._out, []
+        if self._transport is not None and not self.closed:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _answer(self, request_id: int, reply: Reply) -> None:
         future = self._futures.pop(request_id)

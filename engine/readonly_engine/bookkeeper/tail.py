@@ -41,6 +41,7 @@ class LacTail:
         ledger: the ledger, open when this starts.
         advanced: called with the new LAC, and with the entry that came along where the bookie sent it.
         ask_owner: asks the topic's owner how far the topic goes, and confirms it here.
+        pause: seconds for which nobody needs to know anything new: what comes meanwhile is asked for together.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class LacTail:
         ledger: LedgerReader,
         advanced: Callable[[int, Entry | None], None],
         ask_owner: Callable[[], Awaitable[None]],
+        pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._ledger = ledger
         self._advanced = advanced
         self._ask_owner = ask_owner
+        self._pause = pause
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
         self._leader: Leader | None = None
@@ -145,6 +148,8 @@ class LacTail:
 
     async def _poll(self, bookie_id: str, polls: Polls) -> None:
         """Wait for the next entry at the leader, or at each bookie where entries are striped."""
+        if pause := self._pause():
+            await asyncio.sleep(pause)
         if self._leader is not None:
             self._leader.settle(self._ledger.best_first, self._loop.time())
         previous, wait_s = polls.next(self.lac)

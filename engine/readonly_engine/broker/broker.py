@@ -18,6 +18,7 @@ from readonly_engine.broker.listen import TlsListener
 from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.moves import Moves
 from readonly_engine.broker.spread import Rotation
+from readonly_engine.broker.turn import Turn
 
 if TYPE_CHECKING:
     import ssl
@@ -81,6 +82,7 @@ class Broker:
         self.bindings_error: str | None = None
         self.connections: set[ClientConnection] = set()
         self.keep_alive = KeepAlive()
+        self.turn = Turn()
         self._patterns = patterns
         self._bindings_file = bindings_file
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -78,7 +78,6 @@ class ClientConnection(asyncio.Protocol):
         self.peer = "?"
         self.client_version = ""
         self.address = ""
-        self._loop = asyncio.get_running_loop()
         self._splitter = FrameSplitter()
         self._transport: asyncio.Transport | None = None
         self._login = ClientLogin(self)
@@ -125,13 +124,14 @@ class ClientConnection(asyncio.Protocol):
         if self._closed:
             return
         if not self._out:
-            self._loop.call_soon(self._flush)
+            self.broker.turn.add(self)
         self._out.append(frame)
         self._out_bytes += len(frame)
         if self._out_bytes > AT_ONCE_BYTES:
-            self._flush()  # so that the client is found to be slow before it gets more
+            self.flush()  # so that the client is found to be slow before it gets more
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Called at the end of the turn."""
         frames, self._out = self._out, []
         self._out_bytes = 0
         if not frames:
@@ -231,7 +231,7 @@ class ClientConnection(asyncio.Protocol):
         """End the connection."""
         if self._transport is not None:
             if self._out:
-                self._flush()
+                self.flush()
             self._transport.close()
 
     def check_alive(self) -> None:

@@ -116,6 +116,10 @@ class CursorCopy:
         """Whether `is_acked` says more than a comparison with the mark-delete position."""
         return bool(self._withheld) or bool(self._acked)
 
+    def untouched(self, position: Position) -> bool:
+        """Whether nothing at or after a position is acked, not in part either. May say no where it takes long to find out."""
+        return position > self.mark_delete and not (self._withheld or self._unacked or self._acked)
+
     @property
     def has_holes(self) -> bool:
         """Whether entries behind the mark-delete position are acked."""

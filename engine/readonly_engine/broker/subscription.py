@@ -109,6 +109,7 @@ class Subscription:
         self._cursor.load_holes(acked)
         self._cursor.load_batches(batches)
         self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
+        self._single = self._dispatcher if isinstance(self._dispatcher, SingleActiveDispatcher) and not rates else None
         self._batch_acks = settings.batch_acks
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
@@ -323,6 +324,8 @@ class Subscription:
 
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
+        if self._single is not None and self._take_newest(self._single):
+            return
         while self._reading is None and not self._closed and not self._paused and not self._moving:
             if self._rates and (delay := self._held_back()):
                 self._wake_in(delay)
@@ -344,11 +347,43 @@ class Subscription:
                     return
                 self._deliver(entries, now)
             elif self._log.chain.readable(position):
+                if self._log.coming(position):
+                    return
                 self._reading = asyncio.create_task(self._read(position, count))
                 self._reading.add_done_callback(self._read_ended)
             else:
                 self._tell_end()
                 return
+
+    def _take_newest(self, dispatcher: SingleActiveDispatcher) -> bool:
+        """The short way, of a consumer that stands at the tail: all that is new at once, in bytes that others get too.
+
+        Returns:
+            Whether there is nothing more to do.
+        """
+        burst = self._log.newest
+        if (
+            burst is None
+            or not burst.plain
+            or self._txn_start is not None
+            or self._reading is not None
+            or self._closed
+            or self._paused
+            or self._moving
+            or not self._transactions.allows(burst.last)
+        ):
+            return False
+        receiver = dispatcher.take(burst)
+        if receiver is None:
+            return False
+        consumer = self._consumers[id(receiver)]
+        chunk = burst.chunk(consumer.consumer_id, self.topic.partition, receiver.epoch)
+        consumer.deliver(chunk, burst.messages)
+        counters = self.counters
+        counters.entries += len(burst)
+        counters.messages += burst.messages
+        counters.bytes += len(chunk)
+        return burst.whole
 
     def _tell_end(self) -> None:
         """The owner says so when an ack is the last one; here to consumers that come later and ask for messages."""

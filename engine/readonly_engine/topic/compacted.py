@@ -190,6 +190,16 @@ class CompactedLog:
         if self._watch is not None:
             self._watch.cancel()
 
+    @property
+    def newest(self) -> None:
+        """Those who read the compacted topic are at different places of it."""
+        return None
+
+    def coming(self, position: Position) -> bool:
+        """Each reads for itself."""
+        del position
+        return False
+
     def listen(self, listener: Callable[[], None]) -> None:
         """Call when there may be more to read."""
         self._listeners.add(listener)

@@ -12,6 +12,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.tail import LacTail
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.topic.burst import Burst, Pace
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
@@ -53,6 +54,9 @@ class TopicLog:
         cache: where entries are kept.
         oracle: asks the owner for the topic's last entry; None where it cannot say now. For clusters without explicit LAC.
         tiered: reads ledgers that were offloaded; without it only the copies on the bookies are read.
+
+    Attributes:
+        newest: what the listeners were told of last; None where nothing new could be read.
     """
 
     def __init__(
@@ -76,9 +80,13 @@ class TopicLog:
         self._ledger_watches: dict[int, Watch] = {}
         self._reads: dict[Position, asyncio.Task[list[TopicEntry]]] = {}
         self._listeners: set[Callable[[], None]] = set()
-        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
         self._moved = asyncio.Event()
         self._told: Position | None = None
+        self._awaited = False
+        self._pace = Pace()
+        self.newest: Burst | None = None
         self._announcer = keep_going(self._announce, f"telling the readers of {topic}")
         self._watch = cluster.watch_topic(topic, self._topic_changed)
 
@@ -189,7 +197,9 @@ class TopicLog:
         elif ledger_id in self._tails:
             self._tails[ledger_id].update()
         else:
-            self._tails[ledger_id] = LacTail(reader, partial(self._lac_advanced, ledger_id), self._ask_owner)
+            self._tails[ledger_id] = LacTail(
+                reader, partial(self._lac_advanced, ledger_id), self._ask_owner, self._pause
+            )
         if not self._opened.done():
             self._opened.set_result(None)
         self._moved.set()
@@ -215,18 +225,53 @@ class TopicLog:
 
     async def _announce(self) -> None:
         """Tell the listeners of every move, once the new entries are in the cache."""
+        self._moved.set()  # what an error has kept from being told
         while True:
             await self._moved.wait()
+            if pause := self._pause():
+                await asyncio.sleep(pause)
             self._moved.clear()
             limit = self.chain.limit
+            burst = None
             if self._listeners and self._told is not None and limit is not None and limit > self._told:
-                try:
-                    await self.read(self.chain.after(self._told), PREFETCH_ENTRIES)
-                except BookKeeperError as error:
-                    log.info("%s: %s", self.topic, error)
-            self._told = limit
+                burst = await self._gather(self.chain.after(self._told), limit)
+            self.newest, self._awaited = burst, False
+            self._told = limit if burst is None or burst.whole else burst.last
+            self._pace.told(len(self._listeners), self._loop.time())
             for listener in list(self._listeners):
                 listener()
+            if self._told != limit:
+                if self._awaited:
+                    self._moved.set()
+                else:
+                    self._told = limit
+
+    async def _gather(self, first: Position, limit: Position) -> Burst | None:
+        """Read what is new, as far as it goes out together; None where it cannot be read now."""
+        entries: list[TopicEntry] = []
+        position, size = first, 0
+        try:
+            while position <= limit and len(entries) < PREFETCH_ENTRIES and size < MOST_CACHED_BYTES:
+                found = await self.read(position, PREFETCH_ENTRIES - len(entries))
+                if not found:
+                    break
+                entries += found
+                size += sum(len(entry.payload) for entry in found)
+                position = self.chain.after(found[-1].position)
+        except BookKeeperError as error:
+            log.info("%s: %s", self.topic, error)
+        return Burst(entries, position, whole=entries[-1].position >= limit) if entries else None
+
+    def _pause(self) -> float:
+        """Seconds for which nobody needs to know anything new."""
+        return self._pace.pause(self._loop.time())
+
+    def coming(self, position: Position) -> bool:
+        """Whether the listeners will be called for an entry that is readable now: it is being read for all of them."""
+        if self._told is None or position <= self._told:
+            return False
+        self._awaited = True
+        return True
 
     # Reading
 
@@ -238,12 +283,15 @@ class TopicLog:
         """The entries from `first` on that may be read and are in the cache, without a gap: at most `count`, about 1 MiB."""
         found: list[TopicEntry] = []
         position, size = first, 0
-        while len(found) < count and size < MOST_CACHED_BYTES and self.chain.readable(position):
-            entry = self._cache.get(position)
-            if entry is None:
-                break
-            found.append(entry)
-            size += len(entry.payload)
+        while (run := self.chain.run(position, count - len(found))) is not None:
+            ledger_id, get = position.ledger_id, self._cache.get
+            for entry_id in range(run[0], run[1] + 1):
+                position = Position(ledger_id, entry_id)
+                entry = get(position)
+                if entry is None or size >= MOST_CACHED_BYTES:
+                    return found
+                found.append(entry)
+                size += len(entry.payload)
             position = self.chain.after(position)
         return found
 

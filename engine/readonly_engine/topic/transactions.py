@@ -139,6 +139,10 @@ class TopicTransactions:
         """The owner has said that consumers may read up to a position."""
         self._owner_limit.told(position)
 
+    def allows(self, position: Position) -> bool:
+        """Whether the owner would deliver entries that are in no transaction, up to this one, as far as is known."""
+        return self._owner_limit.allows(position)
+
     def permitted(self, entries: list[TopicEntry]) -> list[TopicEntry]:
         """Those of the next entries, of which there is one at least, that the owner would deliver now.
 

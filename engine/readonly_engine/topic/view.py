@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
@@ -23,6 +24,13 @@ class TopicView(Protocol):
     @property
     def chain(self) -> LedgerChain:
         """What may be read, and in which order."""
+
+    @property
+    def newest(self) -> Burst | None:
+        """What the listeners were told of last, where all of them can share it."""
+
+    def coming(self, position: Position) -> bool:
+        """Whether the listeners will be called for an entry that is readable now, so that nobody needs to read it alone."""
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call when there may be more to read."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.cursor import CursorCopy
     from readonly_engine.broker.dispatch.receiver import Receiver
+    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
@@ -97,6 +98,26 @@ class SingleActiveDispatcher:
         if passed is not None:
             self._next = self._chain.after(passed)
         return deliveries
+
+    def take(self, burst: Burst) -> Receiver | None:
+        """Hand out all of a burst at once: what `offer` would do with entries of which none is filtered.
+
+        Returns:
+            The consumer that gets it; None where it must go the long way.
+        """
+        active = self.active
+        if (
+            active is None
+            or self._next != burst.first
+            or active.permits < burst.messages
+            or not active.ready
+            or self._keys is not None
+            or not self._cursor.untouched(burst.first)
+        ):
+            return None
+        active.permits -= burst.messages
+        self._next = burst.following
+        return active
 
     def acked(self, position: Position, by: Receiver | None = None) -> bool:
         """Nothing is kept for an entry."""

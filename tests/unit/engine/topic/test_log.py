@@ -124,6 +124,12 @@ def play(scene):
     asyncio.run(run())
 
 
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 async def settle():
     for _ in range(10):
         await asyncio.sleep(0)
@@ -254,6 +260,63 @@ def test_listeners_are_told_of_every_way_in_which_the_log_grows_or_shrinks():
         stage.topic((9, 1))
         await settle()
         assert stage.told == before
+
+    play(scene)
+
+
+def test_all_that_is_new_is_told_as_one_burst():
+    async def scene(stage):
+        stage.topic((2, 1), 3)
+        stage.ledger(3)
+        await settle()
+        stage.log.confirm(Position(3, 0))
+        stage.keep(3, *range(5))
+        await settle()
+        assert (stage.log.newest.first, stage.log.newest.whole) == ((3, 0), True)
+        stage.log.confirm(Position(3, 1))
+        stage.log.confirm(Position(3, 4))
+        assert stage.log.coming(Position(3, 1))
+        assert not stage.log.coming(Position(3, 0)), "it was told of already"
+        await until(lambda: stage.log.newest.last == (3, 4))
+        assert (stage.log.newest.first, stage.log.newest.following, len(stage.log.newest)) == ((3, 1), (3, 5), 4)
+        assert not stage.log.coming(Position(3, 4))
+
+    play(scene)
+
+
+def test_what_does_not_go_out_together_is_told_in_steps_while_somebody_waits_for_it():
+    async def scene(stage):
+        told = []
+
+        def listener():
+            burst = stage.log.newest
+            if burst is not None:
+                told.append((burst.first, burst.last, burst.whole))
+                stage.log.coming(burst.following)
+
+        stage.topic((2, 1), 3)
+        stage.ledger(3)
+        await settle()
+        stage.log.listen(listener)
+        stage.keep(3, *range(250))
+        stage.log.confirm(Position(3, 249))
+        await until(lambda: len(told) == 3)
+        assert told == [((3, 0), (3, 99), False), ((3, 100), (3, 199), False), ((3, 200), (3, 249), True)]
+
+    play(scene)
+
+
+def test_what_nobody_waits_for_is_not_read_ahead():
+    async def scene(stage):
+        stage.topic((2, 1), 3)
+        stage.ledger(3)
+        await settle()
+        stage.keep(3, *range(250))
+        stage.log.confirm(Position(3, 249))
+        await until(lambda: stage.log.newest is not None)
+        await settle()
+        assert stage.log.newest.last == (3, 99)
+        assert not stage.log.coming(Position(3, 100)), "who comes later reads for himself"
 
     play(scene)
 

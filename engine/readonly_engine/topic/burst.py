@@ -1,0 +1,87 @@
+"""What is new at a topic's tail, made ready once for all who stand there, and how often they are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
+
+KEPT_BYTES: Final = 4 << 20
+"""Chunks of a burst that are kept: each consumer id has its own, and few ids are in use by many."""
+
+LISTENER_S: Final = 60e-6
+"""About ten times what it costs to tell one listener: while news flows, so much of the time is left for other work."""
+
+MOST_PAUSE_S: Final = 3e-3
+
+
+class Burst:
+    """Entries that became readable together. A consumer that stands right before them gets them all in one chunk of frames.
+
+    Args:
+        entries: at least one; in order, without a gap.
+        following: the position after the last.
+        whole: whether nothing more was readable when they were read.
+
+    Attributes:
+        first: the position of the first.
+        last: the position of the last.
+        messages: how many messages they hold, which is what they cost in permits.
+        plain: whether each can go to a consumer without a look at it: no markers, and nothing of a transaction.
+    """
+
+    __slots__ = ("_chunks", "_entries", "_room", "first", "following", "last", "messages", "plain", "whole")
+
+    def __init__(self, entries: Sequence[TopicEntry], following: Position, *, whole: bool) -> None:
+        self._entries = entries
+        self._chunks: dict[tuple[int, int, int], bytes] = {}
+        self._room = KEPT_BYTES
+        self.first = entries[0].position
+        self.last = entries[-1].position
+        self.following = following
+        self.whole = whole
+        self.messages = sum(entry.messages for entry in entries)
+        self.plain = all(entry.txn is None and not entry.marker for entry in entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def chunk(self, consumer_id: int, partition: int, epoch: int) -> bytes:
+        """Their MESSAGE frames; the same bytes for every consumer with the same id and epoch.
+
+        Args:
+            consumer_id: the consumer's id on its connection.
+            partition: index of the partition, -1 for none.
+            epoch: the consumer's epoch.
+        """
+        key = (consumer_id, partition, epoch)
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            frames = [entry.frame(consumer_id, partition, epoch) for entry in self._entries]
+            chunk = frames[0] if len(frames) == 1 else b"".join(frames)
+            if len(chunk) <= self._room:
+                self._room -= len(chunk)
+                self._chunks[key] = chunk
+        return chunk
+
+
+class Pace:
+    """How soon those who wait at the tail are told again: the more they are, the more entries they get together.
+
+    A message that comes alone is told of at once. Pure; seconds are those of any one clock.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def told(self, listeners: int, now: float) -> None:
+        """So many were told."""
+        self._next = now + min(listeners * LISTENER_S, MOST_PAUSE_S)
+
+    def pause(self, now: float) -> float:
+        """For how long nobody needs to know anything new."""
+        return max(self._next - now, 0.0)

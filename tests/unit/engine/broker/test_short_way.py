@@ -1,0 +1,108 @@
+"""The short way of consumers at the tail gives the same as the long one, or declines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.topic.burst import Burst
+from readonly_engine.topic.position import EARLIEST, Position
+
+from tests.unit.engine.broker.conftest import Topic
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def scene(topic):
+    for messages in (1, 3, 1):
+        topic.write(messages)
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    dispatcher = SingleActiveDispatcher(topic.chain, cursor, elected=False)
+    receiver = Receiver(permits=5)
+    dispatcher.add(receiver)
+    return topic, cursor, dispatcher, receiver
+
+
+def newest(topic, first):
+    entries = topic.read(first, 100)
+    return Burst(entries, topic.chain.after(entries[-1].position), whole=True)
+
+
+def test_all_that_is_new_goes_out_at_once(scene):
+    topic, _, dispatcher, receiver = scene
+    assert dispatcher.take(newest(topic, Position(1, 0))) is receiver
+    assert receiver.permits == 0
+    receiver.permits = 10
+    assert dispatcher.want(NOW) == (Position(1, 3), 10)
+
+
+@pytest.mark.parametrize(
+    "hinder",
+    [
+        lambda dispatcher, cursor, receiver: setattr(receiver, "permits", 4),
+        lambda dispatcher, cursor, receiver: setattr(receiver, "writable", False),
+        lambda dispatcher, cursor, receiver: cursor.ack(Position(1, 0)),
+        lambda dispatcher, cursor, receiver: cursor.ack(Position(1, 2)),
+        lambda dispatcher, cursor, receiver: cursor.ack_in_part(Position(1, 1), 0b101),
+        lambda dispatcher, cursor, receiver: cursor.withhold(Position(1, 1)),
+        lambda dispatcher, cursor, receiver: dispatcher.deactivate(receiver),
+        lambda dispatcher, cursor, receiver: dispatcher.offer(dispatcher_entries(dispatcher), NOW),
+    ],
+)
+def test_whatever_needs_a_look_at_each_entry_goes_the_long_way(scene, hinder):
+    topic, cursor, dispatcher, receiver = scene
+    dispatcher.topic = topic
+    hinder(dispatcher, cursor, receiver)
+    before = receiver.permits
+    assert dispatcher.take(newest(topic, Position(1, 0))) is None
+    assert receiver.permits == before
+
+
+def dispatcher_entries(dispatcher):
+    return dispatcher.topic.read(Position(1, 0), 1)
+
+
+def test_a_reader_of_some_keys_goes_the_long_way(topic):
+    topic.write()
+    dispatcher = SingleActiveDispatcher(topic.chain, CursorCopy(topic.chain, EARLIEST), elected=False)
+    dispatcher.add(Receiver(permits=5, ranges=((0, 100),)))
+    assert dispatcher.take(newest(topic, Position(1, 0))) is None
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    acks=st.lists(st.tuples(st.booleans(), st.integers(0, 5))),
+    permits=st.integers(-1, 12),
+    start=st.integers(0, 5),
+)
+def test_what_is_taken_is_what_would_have_been_offered(sizes, acks, permits, start):
+    topic = Topic()
+    positions = [topic.write(messages) for messages in sizes]
+    sides = []
+    for _ in range(2):
+        cursor = CursorCopy(topic.chain, EARLIEST)
+        for cumulative, index in acks:
+            position = positions[index % len(positions)]
+            (cursor.ack_up_to if cumulative else cursor.ack)(position)
+        receiver = Receiver(permits=permits)
+        dispatcher = SingleActiveDispatcher(topic.chain, cursor, elected=False)
+        dispatcher.add(receiver)
+        sides.append((dispatcher, receiver))
+    (short, taker), (long, offered) = sides
+    burst = newest(topic, positions[start % len(positions)])
+    if short.take(burst) is None:
+        assert taker.permits == permits
+        return
+    wanted = long.want(NOW)
+    assert wanted is not None
+    assert wanted[0] == burst.first
+    deliveries = long.offer(topic.read(burst.first, 100), NOW)
+    assert [delivery.entry.position for delivery in deliveries] == [p for p in positions if p >= burst.first]
+    assert not any(delivery.unacked for delivery in deliveries)
+    assert offered.permits == taker.permits
+    offered.permits = taker.permits = 100
+    assert long.want(NOW) == short.want(NOW)

@@ -1,0 +1,56 @@
+"""What is new at a topic's tail: shared chunks, and the pace at which it is told."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_engine.topic.burst import KEPT_BYTES, LISTENER_S, MOST_PAUSE_S, Burst, Pace
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.message_pb2 import MessageMetadata
+
+
+def entry(entry_id: int, body: bytes = b"body", **metadata: int) -> TopicEntry:
+    encoded = MessageMetadata(producer_name="p", sequence_id=1, publish_time=1, **metadata).SerializeToString()
+    return TopicEntry(Entry(7, entry_id, entry_id - 1, 0, len(encoded).to_bytes(4, "big") + encoded + body))
+
+
+def burst(*entries: TopicEntry) -> Burst:
+    return Burst(entries, Position(7, entries[-1].position.entry_id + 1), whole=True)
+
+
+def test_a_burst_costs_the_permits_of_its_messages():
+    made = burst(entry(3), entry(4, num_messages_in_batch=5))
+    assert (made.first, made.last, made.following) == (Position(7, 3), Position(7, 4), Position(7, 5))
+    assert (len(made), made.messages, made.plain) == (2, 6, True)
+
+
+@pytest.mark.parametrize("special", [{"marker_type": 1}, {"txnid_most_bits": 1, "txnid_least_bits": 2}])
+def test_what_must_be_looked_at_is_not_plain(special):
+    assert not burst(entry(3), entry(4, **special)).plain
+
+
+def test_a_chunk_is_the_frames_and_is_shared_by_all_with_the_same_id():
+    first, second = entry(3), entry(4)
+    made = burst(first, second)
+    assert made.chunk(0, -1, -1) == first.frame(0, -1) + second.frame(0, -1)
+    assert made.chunk(0, -1, -1) is made.chunk(0, -1, -1)
+    assert made.chunk(1, -1, -1) == first.frame(1, -1) + second.frame(1, -1)
+    assert made.chunk(0, -1, 3) == first.frame(0, -1, 3) + second.frame(0, -1, 3)
+    assert burst(first).chunk(0, -1, -1) is first.frame(0, -1)
+
+
+def test_chunks_beyond_the_limit_are_made_but_not_kept():
+    big = burst(entry(3, bytes(KEPT_BYTES // 2)), entry(4, bytes(KEPT_BYTES // 2)))
+    assert big.chunk(0, -1, -1) == big.chunk(0, -1, -1)
+    assert big.chunk(0, -1, -1) is not big.chunk(0, -1, -1)
+
+
+def test_the_more_listen_the_longer_they_are_left_alone():
+    pace = Pace()
+    assert pace.pause(100.0) == 0
+    pace.told(10, 100.0)
+    assert pace.pause(100.0) == pytest.approx(10 * LISTENER_S)
+    assert pace.pause(101.0) == 0
+    pace.told(100_000, 101.0)
+    assert pace.pause(101.0) == pytest.approx(MOST_PAUSE_S)
