@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from bench.cluster import BASE_PORT, BenchCluster
 from bench.document import save, write
 from bench.plan import ROUNDS, SECONDS, Plan
-from bench.scenarios import fan_out
+from bench.scenarios import catch_up, fan_out, growth, latency, saturation, shared, subscriptions
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = {
     "fan-out": (fan_out.TITLE, fan_out.run),
+    "saturation": (saturation.TITLE, saturation.run),
+    "catch-up": (catch_up.TITLE, catch_up.run),
+    "shared": (shared.TITLE, shared.run),
+    "latency": (latency.TITLE, latency.run),
+    "subscriptions": (subscriptions.TITLE, subscriptions.run),
+    "growth": (growth.TITLE, growth.run),
 }
 ALL: Final = "all"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,8 @@ NAME: Final = "bench-brokers"
 
 _MEMORY: Final = "-Xms512m -Xmx3g -XX:MaxDirectMemorySize=1g"
 """40,000 subscriptions made a stock broker 2.4 GB large."""
+
+_REQUESTS: Final = 8
 
 CALM_S: Final = 1.0
 CALM_CPU: Final = 0.1
@@ -79,12 +82,34 @@ class BenchCluster:
         if not self._keep:
             self._cluster.down(purge=True)
 
+    def topic_name(self, name: str) -> str:
+        """A name that no topic has yet."""
+        return f"persistent://public/default/{name}-{uuid.uuid4().hex[:8]}"
+
     def topic(self, name: str) -> str:
         """A new topic."""
-        topic = f"persistent://public/default/{name}-{uuid.uuid4().hex[:8]}"
+        return self.create_topics(self.topic_name(name), 1)[0]
+
+    def create_topics(self, name: str, count: int) -> list[str]:
+        """New topics, loaded at the owner.
+
+        Args:
+            name: the one's name; of several, # is the number.
+            count: how many.
+        """
+        topics = [name.replace("#", str(number)) for number in range(count)] if count > 1 else [name]
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            list(pool.map(self._create, topics))
+        return topics
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete topics with all that is on them."""
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            list(pool.map(self.admin.delete_topic, topics))
+
+    def _create(self, topic: str) -> None:
         self.admin.create_topic(topic)
         self.admin.lookup(topic)
-        return topic
 
     def pid(self, server: str) -> int:
         """A server's process, such as `broker-0`.

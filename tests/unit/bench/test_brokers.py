@@ -18,7 +18,8 @@ from bench.figures import Bar, Report, Sample, ratio
 from bench.paths import DOCUMENT
 from bench.plan import Plan
 from bench.plot import draw, nice_step
-from bench.scenarios.fan_out import SHAPES, Measured, Round
+from bench.scenarios.fan_out import WORKS
+from bench.sides import Measured, Round, Work, behind
 from devstack.errors import DevstackError
 
 
@@ -39,8 +40,8 @@ def test_sides_change_places_in_each_round():
 
 
 def test_shapes_are_picked_by_their_names():
-    assert next(str(shape) for shape in Plan(only="1,000 x").pick(SHAPES, ())) == "1,000 x 10/s, 1 KB"
-    assert Plan(short=True).pick(SHAPES, SHAPES[:1]) == [SHAPES[0]]
+    assert next(str(shape) for shape in Plan(only="1,000 x").pick(WORKS, ())) == "1,000 x 10/s, 1 KB"
+    assert Plan(short=True).pick(WORKS, WORKS[:1]) == [WORKS[0]]
 
 
 def side(name, delivered, **cpu):
@@ -54,6 +55,15 @@ def test_the_owner_is_charged_for_what_readers_add():
     assert one.owner_us == pytest.approx(10.0)
     assert one.pool_us == pytest.approx(2.5)
     assert one.relief == pytest.approx(0.9)
+    assert one.left_us == pytest.approx(1.0)
+
+
+def test_a_side_that_does_not_keep_up_is_named():
+    one = Round(side("nobody", 0), side("owner", 50_000), side("pool", 40_000))
+    assert behind(Work(50, 100), [one]) == [
+        "50 x 100/s, 1 KB, pool: 80% of what was published was delivered in the time."
+    ]
+    assert behind(Work(50, 100, shared=True), [Round(one.nobody, side("owner", 1000), side("pool", 1000))]) == []
 
 
 REPORT = Report(

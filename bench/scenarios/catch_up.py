@@ -1,0 +1,141 @@
+"""Catch-up: one consumer reads a long topic from its beginning, from the bookies and out of the read-only broker's cache."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.client import LoadClient
+from bench.figures import Bar, Report, Sample, ratio
+from devstack.console import say
+
+if TYPE_CHECKING:
+    from bench.cluster import BenchCluster
+    from bench.plan import Plan
+    from devstack.pool import BrokerProcess
+
+TITLE: Final = "Catch-up of one consumer: MB for a CPU second of the serving broker"
+WRITE_S: Final = 1800.0
+READ_S: Final = 600.0
+CACHE: Final = "4GiB"
+SHORT_PART: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What there is to read.
+
+    Attributes:
+        size: bytes of a message.
+        count: messages.
+        batched: whether by a producer with a stock producer's batching.
+    """
+
+    size: int
+    count: int
+    batched: bool = False
+
+    def __str__(self) -> str:
+        size = f"{self.size // 1024} KB" if self.size >= 1024 else f"{self.size} B"
+        return f"{self.size * self.count / 1e6:,.0f} MB, {size}{', batched' if self.batched else ''}"
+
+
+# 100 B: fewer bytes, because a million entries take minutes to write.
+BACKLOGS: Final = (Backlog(1024, 1_000_000), Backlog(1024, 1_000_000, batched=True), Backlog(100, 1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way of reading, in one round.
+
+    Attributes:
+        way: `owner`, `cold` or `cached`.
+        bytes: of payloads.
+        seconds: by the clock.
+        cpu: CPU seconds by process group, `client` among them.
+    """
+
+    way: str
+    bytes: int
+    seconds: float
+    cpu: dict[str, float]
+
+    @property
+    def per_cpu_second(self) -> float:
+        """MB for a CPU second of the broker that served it."""
+        return self.bytes / 1e6 / max(self.cpu["owner" if self.way == "owner" else "engine"], 0.01)
+
+
+def _read(cluster: BenchCluster, topic: str, backlog: Backlog, way: str, engine: BrokerProcess | None) -> Reading:
+    broker = cluster.owner if engine is None else f"127.0.0.1:{engine.port}"
+    meter = cluster.meter(engine)
+    options: dict[str, Any] = {"earliest": True, "subscription": uuid.uuid4().hex[:8]}
+    with LoadClient("consume", way, broker=broker, topic=topic, **options) as reader:
+        begin = reader.counted()
+        end = reader.until_messages(backlog.count, READ_S)
+        cpu = meter.used()
+        cpu["client"] = end.cpu
+        return Reading(way, end.bytes, end.last - begin.seconds + reader.ready_s, cpu)
+
+
+def _round(cluster: BenchCluster, topic: str, backlog: Backlog, ways: list[str]) -> dict[str, Reading]:
+    found: dict[str, Reading] = {}
+    for way in ways:
+        cluster.rest()
+        if way == "owner":
+            found[way] = _read(cluster, topic, backlog, way, None)
+            continue
+        with cluster.engine(topic, options=("--cache-size", CACHE)) as engine:
+            found["cold"] = _read(cluster, topic, backlog, "cold", engine)
+            found["cached"] = _read(cluster, topic, backlog, "cached", engine)
+    for reading in found.values():
+        say(f"{backlog}, {reading.way}: {reading.per_cpu_second:.0f} MB a CPU second, {reading.seconds:.1f} s")
+    return found
+
+
+def run(cluster: BenchCluster, plan: Plan) -> Report:
+    """Measure all backlogs."""
+    rows, bars, raw = [], [], []
+    short = tuple(Backlog(b.size, b.count // SHORT_PART, b.batched) for b in BACKLOGS)
+    for backlog in plan.pick(BACKLOGS, short):
+        topic = cluster.topic("catch-up")
+        say(f"writing {backlog}")
+        writing: dict[str, Any] = {"size": backlog.size, "count": backlog.count, "batched": backlog.batched}
+        with LoadClient("produce", broker=cluster.owner, topic=topic, **writing) as publisher:
+            publisher.until_done(WRITE_S)
+        rounds = [_round(cluster, topic, backlog, plan.turns(n, ("owner", "pool"))) for n in range(plan.rounds + 1)][1:]
+        cluster.delete_topics([topic])
+        ways = {way: Sample(tuple(r[way].per_cpu_second for r in rounds)) for way in ("owner", "cold", "cached")}
+        clock = {way: Sample(tuple(r[way].bytes / 1e6 / r[way].seconds for r in rounds)) for way in ways}
+        times = [ratio(ways[way].values, ways["owner"].values).text(".1f") for way in ("cold", "cached")]
+        rows.append(
+            (
+                str(backlog),
+                *(one.text(".0f") for one in ways.values()),
+                *times,
+                *(one.text(".0f") for one in clock.values()),
+            )
+        )
+        bars += [
+            Bar(str(backlog), series, one)
+            for series, one in zip(("owner", "from bookies", "from the cache"), ways.values(), strict=True)
+        ]
+        raw.append(
+            {
+                "backlog": asdict(backlog),
+                "rounds": [{way: asdict(reading) for way, reading in r.items()} for r in rounds],
+            }
+        )
+    columns = (
+        "backlog",
+        "owner, MB a CPU second",
+        "from bookies",
+        "from the cache",
+        "times, from bookies",
+        "times, from the cache",
+        "owner, MB/s",
+        "from bookies, MB/s",
+        "from the cache, MB/s",
+    )
+    return Report(columns, tuple(rows), "MB a CPU second", tuple(bars), (), raw)

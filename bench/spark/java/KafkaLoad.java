@@ -1,0 +1,35 @@
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/** Writes messages to a new Kafka topic of one partition by a default producer: SERVER TOPIC COUNT SIZE. */
+final class KafkaLoad {
+    public static void main(String[] words) throws Exception {
+        int count = Integer.parseInt(words[2]);
+        Payloads payloads = new Payloads(Integer.parseInt(words[3]));
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", words[0]))) {
+            admin.createTopics(List.of(new NewTopic(words[1], 1, (short) 1))).all().get();
+        }
+        AtomicReference<Exception> failed = new AtomicReference<>();
+        var bytes = new ByteArraySerializer();
+        try (var producer = new KafkaProducer<>(Map.<String, Object>of("bootstrap.servers", words[0]), bytes, bytes)) {
+            for (int number = 0; number < count; number++) {
+                producer.send(new ProducerRecord<>(words[1], payloads.next()), (sent, error) -> {
+                    if (error != null) {
+                        failed.set(error);
+                    }
+                });
+            }
+            producer.flush();
+        }
+        if (failed.get() != null) {
+            throw failed.get();
+        }
+        System.out.println(payloads.checksum());
+    }
+}
