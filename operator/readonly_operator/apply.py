@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_operator.desired.digest import digest
 from readonly_operator.kinds import Kind, Manifest, kind_of
+from readonly_operator.kube import HTTP_CONFLICT, KubeError
 from readonly_operator.names import ANNOTATION_APPLIED_HASH, OPERATOR
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class Applier:
 
         In lists that it names, such as ports, containers and environments, there is nothing but what it names.
 
-        No request is made when the object that is known has all that is desired, and was applied from the same manifest.
+        No request is made when the object that is known has all that is desired, and was applied from the same manifest. Where it
+        lacks something, it is applied without being read first, by its uid: had somebody put another in its place, that one
+        would be refused.
 
         Raises:
             NameConflictError: the name is taken by an object that has another owner.
@@ -64,21 +67,41 @@ class Applier:
         marked = copy.deepcopy(desired)
         marked["metadata"].setdefault("annotations", {})[ANNOTATION_APPLIED_HASH] = digest(desired)
         known = self._store.get(kind, metadata["namespace"], metadata["name"])
-        if known is not None and _owner(known) == _owner(desired) and covers(known, marked):
+        ours = known is not None and _owner(known) == _owner(desired)
+        if known is not None and ours and covers(known, marked):
             return Result.NOOP
-        before = self._kube.get(kind, metadata["namespace"], metadata["name"])
-        if before is not None and _owner(before) != _owner(desired):
-            raise NameConflictError(
-                f"{kind.kind} {metadata['name']} exists and does not belong to this pool: "
-                "rename or delete it, or give the pool another name"
-            )
-        after = self._kube.apply(marked)
+        before, after = known if ours else None, None
+        if before is not None:
+            after = self._apply_to(before, marked)
+        if after is None:
+            before, after = self._read_and_apply(kind, marked, desired)
         if not covers(after, marked):
             after = self._trim(kind, after, desired)
         self._store.put(kind, after)
         if before is None:
             return Result.CREATED
         return Result.NOOP if _version(before) == _version(after) else Result.PATCHED
+
+    def _apply_to(self, known: Manifest, marked: Manifest) -> Manifest | None:
+        """Apply to this very object; None where it is not there any more."""
+        marked = {**marked, "metadata": {**marked["metadata"], "uid": known["metadata"]["uid"]}}
+        try:
+            return self._kube.apply(marked)
+        except KubeError as error:
+            if error.status == HTTP_CONFLICT:
+                return None
+            raise
+
+    def _read_and_apply(self, kind: Kind, marked: Manifest, desired: Manifest) -> tuple[Manifest | None, Manifest]:
+        """Apply to whatever has the name; that, as it was, and as it is now."""
+        metadata = desired["metadata"]
+        before = self._kube.get(kind, metadata["namespace"], metadata["name"])
+        if before is not None and _owner(before) != _owner(desired):
+            raise NameConflictError(
+                f"{kind.kind} {metadata['name']} exists and does not belong to this pool: "
+                "rename or delete it, or give the pool another name"
+            )
+        return before, self._kube.apply(marked)
 
     def _trim(self, kind: Kind, live: Manifest, desired: Manifest) -> Manifest:
         """Take out of lists what others have put there: server-side apply leaves it, for it is theirs.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from readonly_operator.apply import Applier, Result, covers, trimmed
+from readonly_operator.apply import Applier, NameConflictError, Result, covers, trimmed
 from readonly_operator.kinds import SERVICE
+from readonly_operator.kube import KubeError
 from readonly_operator.store import Store
 
 
@@ -114,3 +115,97 @@ def test_who_adds_it_again_at_every_write_is_left_alone():
     for _ in range(3):
         applier.apply(WANTED)
     assert cluster.merged == 1
+
+
+class OneService:
+    """An API server with at most one Service, that counts what it is asked."""
+
+    def __init__(self):
+        self.body = None
+        self.versions = 0
+        self.asked = []
+
+    def get(self, kind, namespace, name):
+        self.asked.append("get")
+        return self.body
+
+    def apply(self, manifest):
+        self.asked.append("apply")
+        metadata = manifest["metadata"]
+        if "uid" in metadata and metadata["uid"] != (self.body or {}).get("metadata", {}).get("uid"):
+            raise KubeError("uid mismatch", 409)
+        return self.put(manifest)
+
+    def put(self, manifest):
+        self.versions += 1
+        uid = self.body["metadata"]["uid"] if self.body else f"u{self.versions}"
+        metadata = {"uid": uid, "labels": {"pulsar-readonly.io/pool": "demo"}, **manifest["metadata"]}
+        self.body = {**manifest, "metadata": {**metadata, "resourceVersion": str(self.versions)}}
+        return self.body
+
+
+def wanted(port):
+    owner = [{"uid": "pool", "controller": True}]
+    return {**WANTED, "metadata": {**WANTED["metadata"], "ownerReferences": owner}, "spec": {"ports": [{"port": port}]}}
+
+
+@pytest.fixture
+def one():
+    return OneService()
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+def test_an_object_that_is_known_is_not_read_before_it_is_changed(one, store):
+    applier = Applier(one, store)
+    assert applier.apply(wanted(1)) is Result.CREATED
+    one.asked.clear()
+    assert applier.apply(wanted(1)) is Result.NOOP
+    assert one.asked == []
+    assert applier.apply(wanted(2)) is Result.PATCHED
+    assert one.asked == ["apply"]
+    assert "uid" not in wanted(2)["metadata"]
+
+
+def test_drift_is_repaired_by_one_request(one, store):
+    applier = Applier(one, store)
+    applier.apply(wanted(1))
+    store.put(SERVICE, one.put({**one.body, "spec": {"ports": [{"port": 7}]}}))
+    one.asked.clear()
+    assert applier.apply(wanted(1)) is Result.PATCHED
+    assert one.asked == ["apply"]
+    assert one.body["spec"]["ports"] == [{"port": 1}]
+
+
+def test_an_object_that_is_gone_without_it_being_known_is_made_anew(one, store):
+    applier = Applier(one, store)
+    applier.apply(wanted(1))
+    one.body = None
+    assert applier.apply(wanted(2)) is Result.CREATED
+    assert store.get(SERVICE, "team", "demo")["spec"] == one.body["spec"] == {"ports": [{"port": 2}]}
+
+
+def test_somebody_elses_object_in_the_place_of_one_that_is_known_is_left_alone(one, store):
+    applier = Applier(one, store)
+    applier.apply(wanted(1))
+    theirs = {**WANTED, "metadata": {**WANTED["metadata"], "uid": "theirs"}}
+    one.put(theirs)
+    with pytest.raises(NameConflictError):
+        applier.apply(wanted(2))
+    assert one.body["spec"] == WANTED["spec"]
+
+
+@pytest.mark.parametrize("status", [0, 403, 500])
+def test_what_the_api_server_says_is_passed_on(one, store, status, monkeypatch):
+    applier = Applier(one, store)
+    applier.apply(wanted(1))
+
+    def refuse(manifest):
+        raise KubeError("no", status)
+
+    monkeypatch.setattr(one, "apply", refuse)
+    with pytest.raises(KubeError):
+        applier.apply(wanted(2))
