@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from readonly_operator import metrics
-from readonly_operator.api.binding import Binding, is_paused
+from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.apply import NameConflictError, Result
@@ -18,14 +19,17 @@ from readonly_operator.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, ST
 from readonly_operator.kube import KubeError
 from readonly_operator.names import LABEL_POOL, PoolKey
 from readonly_operator.reconcile import binding as binding_status
-from readonly_operator.reconcile import holding
-from readonly_operator.reconcile.conflicts import Contest, contest
+from readonly_operator.reconcile import holding, readiness
+from readonly_operator.reconcile.bound import Bound
 from readonly_operator.reconcile.context import Context, Outcome
 from readonly_operator.reconcile.lookup import LookupState
 from readonly_operator.reconcile.say import say, say_paused
 from readonly_operator.reconcile.tell import applied
 from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable
-from readonly_operator.status import Condition, Truth, listed
+from readonly_operator.status import Condition, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -40,146 +44,107 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         KubeError: the API server refused something; it is to be tried again.
     """
     body = context.store.get(POOL, key.namespace, key.name)
-    bindings, broken = _bindings(context, key)
+    bound = Bound.of(context.store, key)
     if body is None or "deletionTimestamp" in body["metadata"]:
-        binding_status.say_pool_not_found(context, key, bindings, deleting=body is not None)
-        binding_status.say_broken(context, broken)
-        if body is not None:
-            values = _values(context, key, body, len(bindings) + len(broken))
-            holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], values))
-        else:
-            context.told.forget(key)
-        return Outcome(settled=True, look_again=False)
+        return _let_go(context, key, body, bound)
     try:
         pool = Pool.load(body)
-    except ApiSpecError as error:
-        return _give_up(context, body, bindings, broken, "InvalidSpec", str(error))
-    if is_paused(body):
-        say_paused(context, POOL, body)
-        for _, binding_body in bindings:
-            say_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{key.name}" is paused')
-        binding_status.say_broken(context, broken)
-        return Outcome(settled=True, look_again=False)
+        if is_paused(body):
+            return _leave_alone(context, pool, body, bound)
+        unheld = holding.hold(context, pool, body)
+        bound = bound.without_rivals(context, pool)
+        lookup = _lookup(context, pool, bound)
+        lacking = _apply(context, pool, body, lookup)
+    except (ApiSpecError, NameConflictError, KubeError) as error:
+        return _give_up(context, body, bound, error)
+    seen = _look(context, pool, body, lookup, lacking)
+    _say(context, pool, body, bound, seen, _conditions(context, pool, body, seen, unheld))
+    return _outcome(context, bound, seen, unheld)
 
-    unheld = holding.hold(context, pool, body)
-    rivalry = contest(context, pool, (binding for binding, _ in bindings))
-    held_back = [one for one in bindings if one[0].full_name in rivalry.against]
-    bindings = [one for one in bindings if one[0].full_name not in rivalry.against]
-    known = context.store.get(CONFIG_MAP, key.namespace, key.bindings_map)
-    lookup = LookupConfig.holding(context.told.entries(key, known, bindings))
-    names = [pod["metadata"]["name"] for pod in context.store.of_pool(POD, key)]
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What there is after everything was applied.
+
+    Attributes:
+        pods: those that are there to stay.
+        state: what their brokers say.
+        ready: whether they are what the spec wants.
+        lacking: what will not come by itself, in words.
+        refused: whether pods may not be annotated.
+    """
+
+    pods: Sequence[Manifest]
+    state: LookupState
+    ready: Condition
+    lacking: Sequence[str]
+    refused: bool
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is awaited."""
+        return self.ready.status is Truth.TRUE and (self.state.converged() or self.state.brokers == 0)
+
+
+def _let_go(context: Context, key: PoolKey, body: Manifest | None, bound: Bound) -> Outcome:
+    """A pool that is not there, or not for long: put back what is to be put back, and tell its bindings."""
+    binding_status.say_pool_not_found(context, key, bound.good, deleting=body is not None)
+    binding_status.say_broken(context, bound.broken)
+    if body is None:
+        context.told.forget(key)
+    else:
+        values = _values(context, key, body, len(bound))
+        holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], values))
+    return Outcome(settled=True, look_again=False)
+
+
+def _leave_alone(context: Context, pool: Pool, body: Manifest, bound: Bound) -> Outcome:
+    """A pool that is paused: nothing changes."""
+    say_paused(context, POOL, body)
+    for _, binding_body in bound.good:
+        say_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{pool.key.name}" is paused')
+    binding_status.say_broken(context, bound.broken)
+    return Outcome(settled=True, look_again=False)
+
+
+def _lookup(context: Context, pool: Pool, bound: Bound) -> LookupConfig:
+    """What brokers are to hold."""
+    known = context.store.get(CONFIG_MAP, pool.key.namespace, pool.key.bindings_map)
+    return LookupConfig.holding(context.told.entries(pool.key, known, bound.good))
+
+
+def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> list[str]:
+    """Make the pool's objects what they should be; what is lacking then, in words."""
+    key, store = pool.key, context.store
+    names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
     there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
     wanted = children(pool, lookup, context.settings, there)
-    desired = [one for one in wanted if context.store.serves(kind_of(one))]
-    try:
-        _apply(context, pool, body, desired)
-    except NameConflictError as error:
-        return _give_up(context, body, [*bindings, *held_back], broken, "NameConflict", str(error))
-    except KubeError as error:
-        if not error.refused:
-            raise
-        return _give_up(context, body, [*bindings, *held_back], broken, "Refused", str(error))
-    context.told.note(key, lookup)
-
-    pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
-    refusals = context.places.note(pods, pool.locality.node_labels)
-    state = _ask_brokers(context, pool, lookup, pods)
-    refusals += _nudge(context, pool, state, pods)
-    unmarked = _unmarked(refusals)
-    if unmarked:
-        context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", unmarked)])
-    report = context.sources.report(pool.source)
-    stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    ready = _ready(pool, stateful_set, pods, state)
-    looked_up = state.condition()
-    kinds = sorted({one["kind"] for one in wanted if one not in desired})
-    settled = ready.status is Truth.TRUE and (state.converged() or pool.replicas == 0)
-    conditions = [
-        ready,
-        _progressing(settled, ready, looked_up, [*map(_unknown, kinds), *filter(None, [unmarked])]),
-        looked_up,
-        said_before(body, source_reachable(report)),
-        unheld.get("ExplicitLac")
-        or said_before(
-            body,
-            explicit_lac(report, pool.explicit_lac, context.lac.report(key).condition, context.probes.report(key)),
-        ),
-        *holding.registered(context, pool, unheld),
-    ]
-    values = _values(context, key, body, len(bindings) + len(held_back) + len(broken))
-    values["lookupRevision"] = lookup.revision
-    values["explicitLac"] = (
-        context.lac.report(key).noted or values["explicitLac"] if pool.explicit_lac.manages else None
-    )
-    say(context, POOL, body, conditions, values)
-    binding_status.say(context, bindings, state)
-    binding_status.say_conflicts(context, rivalry.against, held_back)
-    binding_status.say_broken(context, broken)
-    return Outcome(
-        settled,
-        look_again=not settled and not all(map(waiting_reason, pods)),
-        refresh_seconds=holding.RETRY_SECONDS
-        if unheld or unmarked
-        else _refresh_seconds(context, state, bindings, rivalry),
-    )
-
-
-def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> dict[str, Any]:
-    """What the status says besides conditions, whatever the pool's state: autoscalers read some of it."""
-    before = body.get("status") or {}
-    stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    return {
-        "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
-        "readyReplicas": sum(map(is_ready, context.store.of_pool(POD, key))),
-        "selector": f"{LABEL_POOL}={key.name}",
-        "bindings": bindings,
-        "lookupRevision": before.get("lookupRevision"),
-        "explicitLac": before.get("explicitLac"),
-    }
-
-
-def _refresh_seconds(
-    context: Context,
-    state: LookupState,
-    bindings: list[tuple[Binding, Manifest]],
-    rivalry: Contest,
-) -> float:
-    """When to look again at what only brokers know: topics that come and go, and how far their readers are behind."""
-    if not rivalry.open and not (bindings and any(report.asked for report in state.reports)):
-        return 0.0
-    unknown = any(state.holders(binding) and state.figures(binding).topics is None for binding, _ in bindings)
-    return FIRST_FIGURES_SECONDS if unknown else context.settings.refresh_seconds
-
-
-def _bindings(context: Context, key: PoolKey) -> tuple[list[tuple[Binding, Manifest]], list[tuple[str, Manifest]]]:
-    """The bindings that name the pool, and those of them that cannot be used, with the reason."""
-    good: list[tuple[Binding, Manifest]] = []
-    broken: list[tuple[str, Manifest]] = []
-    for body in context.store.of_pool(BINDING, key):
-        if "deletionTimestamp" in body["metadata"]:
-            continue
-        try:
-            good.append((Binding.load(body), body))
-        except ApiSpecError as error:
-            broken.append((str(error), body))
-    return good, broken
-
-
-def _apply(context: Context, pool: Pool, body: Manifest, desired: list[Manifest]) -> None:
-    before = context.store.get(STATEFUL_SET, pool.key.namespace, pool.key.name)
+    desired = [one for one in wanted if store.serves(kind_of(one))]
+    before = store.get(STATEFUL_SET, key.namespace, key.name)
     done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
-    known = [child for kind in CHILDREN for child in context.store.of_pool(kind, pool.key)]
+    context.told.note(key, lookup)
+    known = [child for kind in CHILDREN for child in store.of_pool(kind, key)]
     done += context.applier.prune(known, desired, pool.uid)
     for manifest, result in done:
         if result is not Result.NOOP:
-            logger.info("%s: %s %s %s", pool.key, manifest["kind"], manifest["metadata"]["name"], result.value)
+            logger.info("%s: %s %s %s", key, manifest["kind"], manifest["metadata"]["name"], result.value)
             metrics.applied(manifest["kind"], result.value)
-    context.events.record(POOL, body, applied(pool.key, done, before))
+    context.events.record(POOL, body, applied(key, done, before))
+    return [readiness.unknown(kind) for kind in sorted({one["kind"] for one in wanted if one not in desired})]
 
 
-def _ask_brokers(context: Context, pool: Pool, lookup: LookupConfig, pods: list[Manifest]) -> LookupState:
-    """Ask every broker what it holds."""
-    return LookupState(lookup, pool.replicas, context.brokers.ask(pods))
+def _look(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig, lacking: list[str]) -> _Seen:
+    """Ask the brokers what they hold; tell them where they are, and that there is something new where they are behind."""
+    key = pool.key
+    pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
+    refusals = context.places.note(pods, pool.locality.node_labels)
+    state = LookupState(lookup, pool.replicas, context.brokers.ask(pods))
+    refusals += _nudge(context, pool, state, pods)
+    if refusals:
+        lacking = [*lacking, readiness.unmarked(refusals)]
+        context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", lacking[-1])])
+    stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
+    return _Seen(pods, state, readiness.ready(pool, stateful_set, pods, state), lacking, bool(refusals))
 
 
 def _nudge(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
@@ -198,71 +163,94 @@ def _nudge(context: Context, pool: Pool, state: LookupState, pods: list[Manifest
     return refusals
 
 
-def _unmarked(refusals: list[str]) -> str:
-    """What it means that pods may not be annotated; empty where they may."""
-    if not refusals:
-        return ""
-    return (
-        "brokers take changed bindings up late, and may not know where they are, for their pods cannot be annotated: "
-        + listed(dict.fromkeys(refusals), 2)
+def _conditions(
+    context: Context, pool: Pool, body: Manifest, seen: _Seen, unheld: Mapping[str, Condition]
+) -> list[Condition]:
+    """All there is to say of a pool that is worked on."""
+    key, report = pool.key, context.sources.report(pool.source)
+    managed, tried = context.lac.report(key).condition, context.probes.report(key)
+    looked_up = seen.state.condition()
+    return [
+        seen.ready,
+        readiness.progressing(seen.settled, seen.ready, looked_up, seen.lacking),
+        looked_up,
+        said_before(body, source_reachable(report)),
+        unheld.get("ExplicitLac") or said_before(body, explicit_lac(report, pool.explicit_lac, managed, tried)),
+        *holding.registered(context, pool, unheld),
+    ]
+
+
+def _say(
+    context: Context, pool: Pool, body: Manifest, bound: Bound, seen: _Seen, conditions: Sequence[Condition]
+) -> None:
+    """Write the statuses of the pool and of its bindings."""
+    values = _values(context, pool.key, body, len(bound))
+    values["lookupRevision"] = seen.state.wanted.revision
+    noted = context.lac.report(pool.key).noted or values["explicitLac"]
+    values["explicitLac"] = noted if pool.explicit_lac.manages else None
+    say(context, POOL, body, conditions, values)
+    binding_status.say(context, bound.good, seen.state)
+    binding_status.say_conflicts(context, bound.against, bound.held_back)
+    binding_status.say_broken(context, bound.broken)
+
+
+def _outcome(context: Context, bound: Bound, seen: _Seen, unheld: Mapping[str, Condition]) -> Outcome:
+    """When to look again, where no event will tell."""
+    return Outcome(
+        seen.settled,
+        look_again=not seen.settled and not all(map(waiting_reason, seen.pods)),
+        refresh_seconds=holding.RETRY_SECONDS
+        if unheld or seen.refused
+        else _refresh_seconds(context, bound, seen.state),
     )
 
 
-def _unknown(kind: str) -> str:
-    return f"there is no {kind}, for the cluster does not know that kind"
+def _refresh_seconds(context: Context, bound: Bound, state: LookupState) -> float:
+    """When to look again at what only brokers know: topics that come and go, and how far their readers are behind."""
+    if not bound.contested and not (bound.good and any(report.asked for report in state.reports)):
+        return 0.0
+    unknown = any(state.holders(binding) and state.figures(binding).topics is None for binding, _ in bound.good)
+    return FIRST_FIGURES_SECONDS if unknown else context.settings.refresh_seconds
 
 
-def _ready(pool: Pool, stateful_set: Manifest, pods: list[Manifest], state: LookupState) -> Condition:
-    if pool.replicas == 0 and not pods:
-        return Condition("Ready", Truth.TRUE, "ScaledToZero", "spec.replicas is 0: no broker is wanted")
-    serving = sum(map(is_ready, pods))
-    head = f"{serving} of {pool.replicas} brokers ready"
-    observed = stateful_set.get("status") or {}
-    current = observed.get("observedGeneration", 0) >= (stateful_set.get("metadata") or {}).get("generation", 1)
-    updated = observed.get("updatedReplicas", 0)
-    same = observed.get("currentRevision") == observed.get("updateRevision")
-    if serving == pool.replicas == len(pods) and current and (same or updated >= pool.replaced):
-        former = 0 if same else pool.replicas - updated
-        kept = f"; {former} run the former pod template, as spec.updateStrategy says" if former > 0 else ""
-        return Condition("Ready", Truth.TRUE, "BrokersReady", f"{head}{kept}")
-    if serving >= pool.replicas:
-        return Condition("Ready", Truth.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
-    words = {report.name: report.unready for report in state.reports}
-    reasons = []
-    for pod in pods:
-        if not is_ready(pod):
-            name = pod["metadata"]["name"]
-            reasons.append(f"{name}: {waiting_reason(pod) or words[name] or 'running, not ready yet'}")
-    return Condition("Ready", Truth.FALSE, "BrokersNotReady", f"{head}" + (f"; {listed(reasons)}" if reasons else ""))
-
-
-def _progressing(settled: bool, ready: Condition, looked_up: Condition, lacking: list[str]) -> Condition:
-    but = "".join(f", but {one}" for one in lacking)
-    if settled:
-        return Condition("Progressing", Truth.FALSE, "Settled", f"everything is as the spec says{but}")
-    waiting = ready if ready.status is not Truth.TRUE else looked_up
-    return Condition("Progressing", Truth.TRUE, waiting.reason, f"{waiting.message}{but}")
+def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> dict[str, Any]:
+    """What the status says besides conditions, whatever the pool's state: autoscalers read some of it."""
+    before = body.get("status") or {}
+    stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
+    return {
+        "replicas": (stateful_set.get("status") or {}).get("replicas", 0),
+        "readyReplicas": sum(map(is_ready, context.store.of_pool(POD, key))),
+        "selector": f"{LABEL_POOL}={key.name}",
+        "bindings": bindings,
+        "lookupRevision": before.get("lookupRevision"),
+        "explicitLac": before.get("explicitLac"),
+    }
 
 
 def _give_up(
-    context: Context,
-    body: Manifest,
-    bindings: list[tuple[Binding, Manifest]],
-    broken: list[tuple[str, Manifest]],
-    reason: str,
-    message: str,
+    context: Context, body: Manifest, bound: Bound, error: ApiSpecError | NameConflictError | KubeError
 ) -> Outcome:
-    """Say what a person must change first; the next event about the pool tries again."""
+    """Say what a person must change first; the next event about the pool tries again.
+
+    Raises:
+        KubeError: the error itself, where nobody need change anything.
+    """
+    if isinstance(error, KubeError) and not error.refused:
+        raise error
+    if isinstance(error, ApiSpecError):
+        reason = "InvalidSpec"
+    else:
+        reason = "NameConflict" if isinstance(error, NameConflictError) else "Refused"
+    message = str(error)
     conditions = [
         Condition("Ready", Truth.FALSE, reason, message),
         Condition("Progressing", Truth.FALSE, reason, message),
         Condition("LookupConfigured", Truth.UNKNOWN, reason, message),
     ]
     key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
-    if say(context, POOL, body, conditions, _values(context, key, body, len(bindings) + len(broken))):
+    if say(context, POOL, body, conditions, _values(context, key, body, len(bound))):
         logger.warning("%s: %s: %s", key, reason, message)
-    binding_status.say_pool_broken(context, bindings, reason, message)
-    binding_status.say_broken(context, broken)
-    return Outcome(
-        settled=False, look_again=reason in {"NameConflict", "Refused"}
-    )  # a foreign object or a quota that goes away makes no event here
+    binding_status.say_pool_broken(context, bound.readable, reason, message)
+    binding_status.say_broken(context, bound.broken)
+    # a foreign object or a quota that goes away makes no event here
+    return Outcome(settled=False, look_again=reason in {"NameConflict", "Refused"})

@@ -6,8 +6,8 @@ import pytest
 from readonly_operator.brokers import BrokerReport, waiting_reason
 from readonly_operator.desired.lookup import LookupConfig
 from readonly_operator.kinds import POD_MONITOR, STATEFUL_SET
+from readonly_operator.reconcile import readiness
 from readonly_operator.reconcile.lookup import LookupState
-from readonly_operator.reconcile.pool import _progressing, _ready, _unknown
 from readonly_operator.store import Store
 
 
@@ -21,7 +21,7 @@ def pod(name, ready="True"):
 def ready(pool, pods, **observed):
     stateful_set = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, **observed}}
     reports = [BrokerReport(one["metadata"]["name"], asked=True) for one in pods]
-    return _ready(pool, stateful_set, pods, LookupState(LookupConfig.of([]), pool.replicas, reports))
+    return readiness.ready(pool, stateful_set, pods, LookupState(LookupConfig.of([]), pool.replicas, reports))
 
 
 SAME = {"currentRevision": "a", "updateRevision": "a"}
@@ -87,8 +87,8 @@ def test_a_container_that_does_not_come_says_what_its_pod_needs():
 def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_pool):
     good = ready(make_pool(), BOTH, **SAME)
     looked_up = LookupState(LookupConfig.of([]), 2, []).condition()
-    assert _progressing(True, good, looked_up, []).message == "everything is as the spec says"
-    assert _progressing(True, good, looked_up, [_unknown("PodMonitor")]).message == (
+    assert readiness.progressing(True, good, looked_up, []).message == "everything is as the spec says"
+    assert readiness.progressing(True, good, looked_up, [readiness.unknown("PodMonitor")]).message == (
         "everything is as the spec says, but there is no PodMonitor, for the cluster does not know that kind"
     )
 
