@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 CATALOG_FILE: Final = "catalog.db"
 """The catalog beside the table, without `--catalog`: SQLite."""
 
+CATALOG_NAME: Final = "default"
+"""A catalog in SQL keeps tables under its name; this is pyiceberg's own for a catalog that nobody named."""
+
 _PROPERTY: Final = "pulsar-readonly.batch."
 
 
@@ -54,7 +57,7 @@ class IcebergTable:
 
     def _open(self, path: str | None) -> Catalog:
         if self._settings.catalog:
-            return load_catalog("export", **self._settings.catalog)
+            return load_catalog(CATALOG_NAME, **self._settings.catalog)
         if path is None:
             raise ExportError(
                 f"--to {self._settings.to}: an Iceberg table that is not on a local file system wants a catalog; "
@@ -62,7 +65,7 @@ class IcebergTable:
             )
         Path(path).mkdir(parents=True, exist_ok=True)
         # The path is a part of a URL: what has a meaning there is quoted.
-        return load_catalog("export", type="sql", uri=f"sqlite:///{path}/{CATALOG_FILE}", warehouse=self.location)
+        return load_catalog(CATALOG_NAME, type="sql", uri=f"sqlite:///{path}/{CATALOG_FILE}", warehouse=self.location)
 
     def folder(self, query: str, batch: int) -> str:
         """Where Spark writes a micro-batch; the same when it is written again."""

@@ -80,6 +80,8 @@ def session(
                 f"--format delta needs Delta's jars: give them by --jars or {JARS_VARIABLE} (the spark image has them), "
                 "or let Spark fetch them: --conf spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0"
             )
+        if not submitted and (master or "local").startswith("local"):
+            builder = builder.config("spark.databricks.delta.snapshotPartitions", "4")  # 50 are for a cluster
         builder = builder.config("spark.sql.extensions", _DELTA)
         builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     for name, value in {**_CONFIGURATION, **configuration}.items():
