@@ -27,9 +27,12 @@ from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.message import decode_stored
 
 from readonly_spark.errors import SourceError
+from readonly_spark.options import AUTO, NULL, RAW
+from readonly_spark.schema_registry import read_schemas
 from readonly_spark.task import TaskLedger
 from readonly_spark.topic_state import LedgerState, TopicState
 from readonly_spark.transactions import Transactions
+from readonly_spark.value_schema import Definition, ValueSchema, parse_definition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -246,6 +249,39 @@ class Catalog:
             return await position_at(topic_log, timestamp)
         finally:
             topic_log.close()
+
+    async def value_schema(self, names: Iterable[str]) -> ValueSchema | None:
+        """How the values of topics are decoded, by the option `valueSchema`; None for not at all.
+
+        Raises:
+            SourceError: topics have different schemas, or none.
+            SchemaError: it cannot be used.
+            MetadataError: the metadata store does not answer.
+            BookKeeperError: the schemas cannot be read.
+        """
+        options = self._options
+        nulls = options.decode_errors == NULL
+        if options.value_schema == RAW:
+            return None
+        if options.value_schema != AUTO:
+            return ValueSchema(parse_definition(options.value_schema), nulls=nulls)
+        bases = sorted({str(parse_topic_name(name).base) for name in names})
+        if not bases:
+            raise SourceError("valueSchema=auto: there is no topic yet to take the schema of")
+        found: dict[str, dict[int, Definition]] = {}
+        for base in bases:
+            schemas = await read_schemas(self._store, self.cluster, self.pool, parse_topic_name(base))
+            if not schemas:
+                raise SourceError(f"valueSchema=auto: {base} has no schema; give one, or raw")
+            found[base] = schemas
+        newest = {base: schemas[max(schemas)] for base, schemas in found.items()}
+        first = newest[bases[0]]
+        for base, definition in newest.items():
+            if definition != first or (len(bases) > 1 and found[base] != found[bases[0]]):
+                raise SourceError(
+                    f"valueSchema=auto: {bases[0]} and {base} have different schemas; read them one by one"
+                )
+        return ValueSchema(first, found[bases[0]], nulls)
 
     # Ledgers
 

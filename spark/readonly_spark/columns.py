@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from readonly_spark.type_names import TIMESTAMP
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from readonly_engine.wire.batch import StoredEntry
-
-TIMESTAMP: Final = pa.timestamp("us", "UTC")
-"""The only one that Spark takes for its `timestamp`."""
 
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 
@@ -122,9 +121,17 @@ class MessageColumns:
         topic: the topic's name, without a partition's suffix.
         partition: the partition, -1 for none.
         wanted: names of columns, in the order of the batch.
+        values: makes the column `value` of payloads and their schema versions; None leaves them as they are.
     """
 
-    def __init__(self, topic: str, partition: int, wanted: Sequence[str]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        wanted: Sequence[str],
+        values: Callable[[Sequence[bytes | None], Sequence[bytes | None]], pa.Array] | None = None,
+    ) -> None:
+        self._decode_values = values
         self._topic = topic
         self._partition = partition
         self._wanted = tuple(wanted)
@@ -239,8 +246,10 @@ class MessageColumns:
     def _build_ordering_key(self, _: pa.Array | None) -> pa.Array:
         return pa.array(self.ordering_keys, pa.binary())
 
-    def _build_value(self, _: pa.Array | None) -> pa.Array:
-        return binary_array(self.values)
+    def _build_value(self, indexes: pa.Array | None) -> pa.Array:
+        if self._decode_values is None:
+            return binary_array(self.values)
+        return self._decode_values(self.values, self._build_schema_version(indexes).to_pylist())
 
     def _build_properties(self, _: pa.Array | None) -> pa.Array:
         if any(self.properties):

@@ -203,12 +203,12 @@ class Options:
     tiered: TieredConfig = field(default_factory=TieredConfig)
 
 
-def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
+def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Options:
     """Check and read options.
 
     Args:
         given: from names, in whatever case, to texts.
-        streaming: whether a stream is read, else a batch.
+        streaming: whether a stream is read, else a batch; None where that is not known yet.
 
     Raises:
         OptionError: an option is missing, unknown, malformed, or contradicts another.
@@ -219,7 +219,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
             names = ", ".join(option.name for option in OPTIONS)
             raise OptionError(f"unknown option {key!r}; known are {names}")
         use = _BY_KEY[key].use
-        if use != "both" and (use == "streaming") != streaming:
+        if streaming is not None and use != "both" and (use == "streaming") != streaming:
             kind = "a batch, and this is a stream" if use == "batch" else "streams, and this is a batch"
             raise OptionError(f"{_BY_KEY[key].name} is for {kind}")
 

@@ -169,6 +169,7 @@ class Planner:
         }
         ledgers = await self._catalog.task_ledgers(list({**before, **wanted}.values()))
         addresses = await self._catalog.addresses(ledgers.values())
+        schema = await self._catalog.value_schema(bounds) if tasks else None
         found = []
         for task in tasks:
             pieces = []
@@ -192,7 +193,7 @@ class Planner:
                     )
                 )
             if pieces:
-                found.append(Work(tuple(pieces), _of(addresses, pieces), self._options))
+                found.append(Work(tuple(pieces), _of(addresses, pieces), self._options, schema))
         return found
 
 

@@ -21,9 +21,11 @@ from readonly_spark.catalog import Catalog
 from readonly_spark.columns import BY_NAME, COLUMNS, NAMES
 from readonly_spark.errors import SourceError
 from readonly_spark.offsets import Offsets
-from readonly_spark.options import EARLIEST, LATEST, OptionError, parse_options
+from readonly_spark.options import EARLIEST, LATEST, RAW, OptionError, parse_options
 from readonly_spark.planner import Planner
 from readonly_spark.task_reader import read_work
+from readonly_spark.type_names import TypeNameError, arrow_type, spark_name
+from readonly_spark.value_schema import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -79,20 +81,41 @@ class PulsarReadOnly(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """All columns."""
-        return ", ".join(f"{column.name} {column.spark}" for column in COLUMNS)
+        """All columns; with a schema of values, `value` is of its type."""
+        options = parse_options(self.options, streaming=None)
+        value = BY_NAME["value"].spark
+        if options.value_schema != RAW:
+            connection = _Connection(options)
+            try:
+                value = spark_name(connection.call(_value_type(connection.catalog)))
+            finally:
+                connection.close()
+        return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For batches."""
-        return BatchReader(parse_options(self.options, streaming=False), arrow_schema(schema))
+        options = parse_options(self.options, streaming=False)
+        return BatchReader(options, arrow_schema(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For streams."""
-        return StreamReader(parse_options(self.options, streaming=True), arrow_schema(schema))
+        options = parse_options(self.options, streaming=True)
+        return StreamReader(options, arrow_schema(schema, options))
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
+async def _value_type(catalog: Catalog) -> pa.DataType:
+    schema = await catalog.value_schema(await catalog.topics())
+    assert schema is not None
+    return value_type(schema.newest)
+
+
+def arrow_schema(schema: StructType, options: Options) -> pa.Schema:
     """The wanted columns in Arrow's terms.
+
+    Args:
+        schema: the columns as Spark wants them.
+        options: say whether values are decoded: then they have the type that Spark wants, so that a query keeps the type with
+            which it was planned.
 
     Raises:
         OptionError: a column that there is not, or of another type.
@@ -102,6 +125,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         column = BY_NAME.get(wanted.name)
         if column is None:
             raise OptionError(f"schema: there is no column {wanted.name!r}; there are {', '.join(NAMES)}")
+        if column.name == "value" and options.value_schema != RAW:
+            try:
+                fields.append(pa.field("value", arrow_type(wanted.dataType.jsonValue())))
+            except TypeNameError as error:
+                raise OptionError(f"schema: {error}") from None
+            continue
         if wanted.dataType.simpleString() != column.spark:
             raise OptionError(f"schema: column {wanted.name} is {column.spark}, not {wanted.dataType.simpleString()}")
         fields.append(pa.field(column.name, column.arrow))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.ledgers import LedgerMetadata
 
     from readonly_spark.options import Options
+    from readonly_spark.value_schema import ValueSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +75,4 @@ class Work:
     pieces: tuple[TaskPiece, ...]
     addresses: dict[str, tuple[str, int]]
     options: Options
-    schema: object = field(default=None)
+    schema: ValueSchema | None = None

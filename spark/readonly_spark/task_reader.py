@@ -17,6 +17,7 @@ from readonly_spark.columns import MessageColumns
 from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
 from readonly_spark.entry_source import EntrySource
 from readonly_spark.errors import DataLossError, SourceError
+from readonly_spark.value_schema import SchemaError, ValueDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,26 +58,30 @@ def read_work(work: Work, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 def _read_piece(source: EntrySource, work: Work, piece: TaskPiece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     name = parse_topic_name(piece.topic)
-    columns = MessageColumns(str(name.base), name.partition, schema.names)
+    values = None
+    if work.schema is not None and "value" in schema.names:
+        values = ValueDecoder(work.schema, schema.field("value").type).column
+    columns = MessageColumns(str(name.base), name.partition, schema.names, values)
     decoder = Decoder(ChunkedMessages(lambda uuid: _earlier_chunks(source, piece, uuid)), piece.aborted)
     most = work.options.batch_bytes
     try:
-        for entries in source.read(piece.topic, piece.ledger, piece.first, piece.last, _entry_bytes(piece.ledger)):
-            wanted = entries if piece.compacted is None else _unwrap(entries, piece.compacted)
-            start = 0
-            while start < len(wanted):
-                start = decode_entries(wanted, start, decoder, columns, most)
-                if columns.bytes >= most:
-                    yield columns.batch(schema)
-    except (NoSuchEntryError, NoSuchLedgerError) as error:
-        lost = f"{piece.topic}: entries {piece.first} to {piece.last} of ledger {piece.ledger.ledger_id}: {error}"
-        if work.options.fail_on_data_loss:
-            raise DataLossError(f"{lost}; failOnDataLoss=false reads what is left") from error
-        log.warning("lost: %s", lost)
-    except (BookKeeperError, DamagedEntryError) as error:
+        try:
+            for entries in source.read(piece.topic, piece.ledger, piece.first, piece.last, _entry_bytes(piece.ledger)):
+                wanted = entries if piece.compacted is None else _unwrap(entries, piece.compacted)
+                start = 0
+                while start < len(wanted):
+                    start = decode_entries(wanted, start, decoder, columns, most)
+                    if columns.bytes >= most:
+                        yield columns.batch(schema)
+        except (NoSuchEntryError, NoSuchLedgerError) as error:
+            lost = f"{piece.topic}: entries {piece.first} to {piece.last} of ledger {piece.ledger.ledger_id}: {error}"
+            if work.options.fail_on_data_loss:
+                raise DataLossError(f"{lost}; failOnDataLoss=false reads what is left") from error
+            log.warning("lost: %s", lost)
+        if columns.rows:
+            yield columns.batch(schema)
+    except (BookKeeperError, DamagedEntryError, SchemaError) as error:
         raise SourceError(f"{piece.topic}: {error}") from error
-    if columns.rows:
-        yield columns.batch(schema)
 
 
 def _entry_bytes(ledger: TaskLedger) -> float:

@@ -14,10 +14,13 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.integration.entry_filter import filters_folder
 from tests.integration.secured import secured_stack
+from tests.integration.spark_session import local_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.security import Credentials
@@ -164,6 +167,38 @@ def txn_stack() -> Iterator[PulsarCluster]:
     yield stack
     if not _kept():
         stack.down()
+
+
+@pytest.fixture(scope="session")
+def spark_stack() -> Iterator[PulsarCluster]:
+    """A small stack for the data source, with transactions."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="spark",
+            base_port=18650,
+            bookies=2,
+            brokers=1,
+            transactions=True,
+            quick=True,
+            settings=(
+                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
+                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
+            ),
+        )
+    )
+    stack.up(renew=True)
+    yield stack
+    if not _kept():
+        stack.down()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A real Spark in this process, with the data source."""
+    with local_spark() as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,126 @@
+"""Values of Pulsar's PROTOBUF_NATIVE schemas, whose definition is the compiled schema itself. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from readonly_spark.type_names import TypeNameError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+_TYPES: Final = {
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT64: pa.decimal128(20, 0),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_ENUM: pa.string(),
+    FieldDescriptor.CPPTYPE_STRING: pa.string(),
+}
+"""Spark has no unsigned numbers: the next larger type takes them."""
+
+
+def message_class(text: bytes) -> type[Message]:
+    """The class of a schema's root message.
+
+    Args:
+        text: the schema's definition: JSON with `fileDescriptorSet` (base64) and `rootMessageTypeName`.
+
+    Raises:
+        ValueError: not such a definition.
+        KeyError: a part of it is missing.
+        TypeError: the files in it do not fit together.
+    """
+    found = json.loads(text)
+    files = FileDescriptorSet.FromString(base64.b64decode(found["fileDescriptorSet"]))
+    waiting = {file.name: file for file in files.file}
+    pool = DescriptorPool()
+
+    def add(name: str) -> None:
+        file = waiting.pop(name, None)
+        if file is not None:
+            for dependency in file.dependency:
+                add(dependency)
+            pool.Add(file)
+
+    for name in list(waiting):
+        add(name)
+    return GetMessageClass(pool.FindMessageTypeByName(found["rootMessageTypeName"]))
+
+
+def message_type(descriptor: Any, within: tuple[str, ...] = ()) -> pa.DataType:
+    """The type of a message: a struct of its fields.
+
+    Args:
+        descriptor: the message's Descriptor.
+        within: the messages that this is in.
+
+    Raises:
+        TypeNameError: it has no fields, or contains itself.
+    """
+    if descriptor.full_name in within:
+        raise TypeNameError(f"message {descriptor.full_name} contains itself")
+    if not descriptor.fields:
+        raise TypeNameError(f"message {descriptor.full_name} has no fields")
+    inside = (*within, descriptor.full_name)
+    return pa.struct([pa.field(one.name, _type(one, inside)) for one in descriptor.fields])
+
+
+# A descriptor's class is that of protobuf's C implementation, which the stubs of the Python one do not know.
+
+
+def _type(one: Any, within: tuple[str, ...]) -> pa.DataType:
+    if _is_map(one):
+        entry = one.message_type.fields_by_name
+        return pa.map_(_single(entry["key"], within), _single(entry["value"], within))
+    kind = _single(one, within)
+    return pa.list_(pa.field("element", kind)) if one.is_repeated else kind
+
+
+def _single(one: Any, within: tuple[str, ...]) -> pa.DataType:
+    if one.message_type is not None:
+        return message_type(one.message_type, within)
+    if one.type == FieldDescriptor.TYPE_BYTES:
+        return pa.binary()
+    return _TYPES[one.cpp_type]
+
+
+def _is_map(one: Any) -> bool:
+    return one.message_type is not None and bool(one.message_type.GetOptions().map_entry)
+
+
+def to_python(message: Any) -> dict[str, Any]:
+    """A message as Arrow takes it. A field that can be absent and is has no value; the others have their default."""
+    found: dict[str, Any] = {}
+    for one in message.DESCRIPTOR.fields:
+        if not one.is_repeated and one.has_presence and not message.HasField(one.name):
+            continue
+        value = getattr(message, one.name)
+        if _is_map(one):
+            item = one.message_type.fields_by_name["value"]
+            found[one.name] = [(key, _value(item, value[key])) for key in value]
+        elif one.is_repeated:
+            found[one.name] = [_value(one, item) for item in value]
+        else:
+            found[one.name] = _value(one, value)
+    return found
+
+
+def _value(one: Any, value: Any) -> Any:
+    if one.message_type is not None:
+        return to_python(value)
+    if one.enum_type is not None:
+        known = one.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    return value

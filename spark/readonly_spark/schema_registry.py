@@ -1,0 +1,57 @@
+"""The schemas of topics, read from where Pulsar's registry stores them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.bookkeeper.ledger import LedgerReader
+from readonly_engine.metadata.topic_name import encode_name
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.schemas import decode_schema, decode_schema_locator
+
+from readonly_spark.errors import SourceError
+from readonly_spark.value_schema import Definition
+
+if TYPE_CHECKING:
+    from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.metadata.cluster import ClusterMetadata
+    from readonly_engine.metadata.store import MetadataStore
+    from readonly_engine.metadata.topic_name import TopicName
+
+_KINDS: Final = {"PROTOBUFNATIVE": "PROTOBUF_NATIVE", "NONE": "BYTES"}
+"""Names of kinds where the registry has others than clients have."""
+
+
+async def read_schemas(
+    store: MetadataStore, cluster: ClusterMetadata, pool: BookiePool, topic: TopicName
+) -> dict[int, Definition]:
+    """Every version of a topic's schema; none for a topic without a schema.
+
+    Args:
+        store: the metadata store.
+        cluster: the same in the words of Pulsar.
+        pool: connections to the bookies.
+        topic: the topic, or a partition.
+
+    Raises:
+        SourceError: what is stored is damaged.
+        MetadataError: the metadata store does not answer.
+        BookKeeperError: a version cannot be read.
+    """
+    base = topic.base
+    node = await store.get(f"/schemas/{base.tenant}/{base.namespace}/{encode_name(base.local_name)}")
+    if node is None:
+        return {}
+    found: dict[int, Definition] = {}
+    try:
+        for place in decode_schema_locator(node.value):
+            metadata = await cluster.ledger(place.ledger_id)
+            if metadata is None:
+                continue  # a version that was deleted
+            (entry,) = await LedgerReader(place.ledger_id, metadata, pool).read(place.entry_id, place.entry_id)
+            schema = decode_schema(entry.payload)
+            if not schema.deleted:
+                found[place.version] = Definition(_KINDS.get(schema.kind, schema.kind), schema.definition)
+    except WireError as error:
+        raise SourceError(f"the schema of {base}: {error}") from error
+    return found

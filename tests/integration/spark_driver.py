@@ -1,0 +1,121 @@
+"""Planning and reading as Spark's driver and tasks do, without Spark: quick, and with anything in between."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from readonly_spark.blocking import LoopThread
+from readonly_spark.catalog import Catalog
+from readonly_spark.columns import BY_NAME, NAMES
+from readonly_spark.options import EARLIEST, parse_options
+from readonly_spark.planner import Planner
+from readonly_spark.task_reader import read_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pulsar as pulsar_lib
+    from readonly_spark.task import Work
+    from readonly_spark.topic_state import TopicState
+
+    from devstack.pulsar.cluster import PulsarCluster
+
+DEADLINE_S: Final = 60
+
+
+def publish(client: pulsar_lib.Client, topic: str, first: int, last: int, batch: int = 1, **options: Any) -> None:
+    """Messages m-FIRST to m-LAST, in batches of so many."""
+    producer = client.create_producer(
+        topic,
+        batching_enabled=batch > 1,
+        batching_max_messages=max(batch, 2),
+        block_if_queue_full=True,
+        **options,
+    )
+    for number in range(first, last + 1):
+        producer.send_async(f"m-{number}".encode(), None)
+    producer.flush()
+    producer.close()
+
+
+def numbers(first: int, last: int) -> list[str]:
+    """The values of these messages."""
+    return [f"m-{number}" for number in range(first, last + 1)]
+
+
+class Driver:
+    """One reader of topics. Close it.
+
+    Args:
+        stack: the cluster.
+        topic: the topic; empty where an option names others.
+        options: more of them.
+    """
+
+    def __init__(self, stack: PulsarCluster, topic: str = "", **options: str) -> None:
+        named = {"topic": topic} if topic else {}
+        given = {"metadataUrl": stack.endpoints.metadata_store, **named, **options}
+        self._options = parse_options(given, streaming=False)
+        self._loop = LoopThread()
+        self.catalog = self.call(self._open())
+        self.planner = Planner(self.catalog, self._options)
+
+    async def _open(self) -> Catalog:
+        catalog = Catalog(self._options)
+        await catalog.open()
+        return catalog
+
+    def call(self, work: Any) -> Any:
+        """Wait for a coroutine."""
+        return self._loop.call(work, DEADLINE_S)
+
+    def close(self) -> None:
+        """End its connections."""
+        self.call(self.catalog.close())
+        self._loop.stop()
+
+    def states(self) -> dict[str, TopicState]:
+        """The topics as they are now."""
+        return self.call(self.planner.states())
+
+    def work(self) -> list[Work]:
+        """The tasks that read what the options name."""
+
+        async def plan() -> list[Work]:
+            states = await self.planner.states()
+            starts = await self.planner.starts(states, EARLIEST)
+            return await self.planner.work(states, starts, await self.planner.ends(states))
+
+        return self.call(plan())
+
+    def plan(self, count: int) -> list[Work]:
+        """The same, once so many entries can be read: the owner tells the bookies of the last ones a moment later."""
+        deadline = time.monotonic() + DEADLINE_S
+        while sum(ledger.last + 1 for state in self.states().values() for ledger in state.ledgers) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return self.work()
+
+    def values(self) -> list[str]:
+        """What is read now."""
+        return read(self.work())
+
+    def await_values(self, expected: list[str]) -> None:
+        """Wait until this is what is read, and nothing else."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (found := self.values()) != expected:
+            assert time.monotonic() < deadline, f"{len(found)} values, {len(expected)} are expected"
+            time.sleep(0.05)
+
+
+def read_rows(works: Iterable[Work], names: Iterable[str] = NAMES) -> list[dict[str, Any]]:
+    """What tasks give, in their order."""
+    schema = pa.schema([(name, BY_NAME[name].arrow) for name in names])
+    return [row for work in works for found in read_work(work, schema) for row in found.to_pylist()]
+
+
+def read(works: Iterable[Work]) -> list[str]:
+    """The values alone."""
+    return [row["value"].decode() for row in read_rows(works, ("value",))]
