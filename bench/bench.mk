@@ -10,3 +10,7 @@ bench-idle: $(STAMP) ## CPU and memory that 10,000 quiet connections cost a read
 .PHONY: bench
 bench: $(STAMP) ## read-only brokers beside stock ones, in turns: all of it takes hours; writes docs/performance.md (BENCH=options)
 	@$(PY) -m bench all --write $(BENCH)
+
+.PHONY: bench-spark
+bench-spark: $(STAMP) ## rows read by Spark, beside its Kafka source and the Pulsar connector (BENCH=--write for docs/spark-performance.md)
+	@$(PY) -m bench.spark $(BENCH)

@@ -12,9 +12,10 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from devstack.clients.java import ensure_java
 from devstack.errors import DevstackError
 from devstack.jars.fetch import compiled, ensure_jars
+from devstack.pulsar.distribution import ensure_distribution
+from devstack.pulsar.spec import DEFAULT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,12 +23,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 JAVA: Final = Path(__file__).parent / "java"
-ANSWER_TIMEOUT_S: Final = 900.0
-START_TIMEOUT_S: Final = 180.0
+ANSWER_TIMEOUT_S: Final = 1800.0
+START_TIMEOUT_S: Final = 900.0
 STOP_TIMEOUT_S: Final = 20.0
-JAVA_CLIENT: Final = "4.2.4"
-"""The release of Pulsar's Java client that fills topics."""
-
 # What Spark's own start scripts open to it in Java 17.
 _OPENS: Final = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
@@ -107,7 +105,7 @@ def engine_side(master: str, memory: str, folder: Path) -> Side:
 def java_side(jars_name: str, master: str, memory: str, folder: Path) -> Side:
     """A source of the JVM, with the Spark that its set of jars brings."""
     jars = ensure_jars(jars_name)
-    classes = compiled(f"{jars_name} side", jars, JAVA / "SparkSide.java")
+    classes = compiled(f"{jars_name}-side", jars, JAVA / "SparkSide.java")
     options = [f"-Xmx{memory}", "-XX:+IgnoreUnrecognizedVMOptions", *OPENS]
     return Side(["java", *options, "-cp", f"{classes}:{jars}/*", "SparkSide", master], folder / f"{jars_name}.log")
 
@@ -115,7 +113,7 @@ def java_side(jars_name: str, master: str, memory: str, folder: Path) -> Side:
 def load_kafka(server: str, topic: str, count: int, size: int) -> int:
     """Fill a new topic; the checksum of what it holds."""
     jars = ensure_jars("kafka")
-    classes = compiled("kafka load", jars, JAVA / "Payloads.java", JAVA / "KafkaLoad.java")
+    classes = compiled("kafka-load", jars, JAVA / "Payloads.java", JAVA / "KafkaLoad.java")
     words = ["java", "-cp", f"{classes}:{jars}/*", "KafkaLoad", server, topic, str(count), str(size)]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=ANSWER_TIMEOUT_S, check=False)  # noqa: S603
     if ran.returncode:
@@ -134,8 +132,9 @@ def load_pulsar(server: str, topic: str, count: int, size: int, parts: int, betw
         parts: how often a producer is made anew.
         between: called after each part but the last.
     """
-    _, classpath, _ = ensure_java(JAVA_CLIENT, JAVA.parent / "java_client", "PulsarLoad")
-    words = ["java", "-cp", classpath, "PulsarLoad", server, topic, str(count), str(size), str(parts)]
+    home = ensure_distribution(DEFAULT_VERSION)
+    classes = compiled(f"pulsar-load-{DEFAULT_VERSION}", home / "lib", JAVA / "Payloads.java", JAVA / "PulsarLoad.java")
+    words = ["java", "-cp", f"{classes}:{home}/lib/*", "PulsarLoad", server, topic, str(count), str(size), str(parts)]
     checksum = 0
     with subprocess.Popen(  # noqa: S603
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -1,0 +1,254 @@
+"""`python -m bench.spark`: rows read by Spark from a real Pulsar and a real Kafka that hold the same payloads.
+
+By turns: this project's source; Spark's own Kafka source, in the newest Spark for which Maven has all of its jars; and the newest
+Pulsar connector for Spark that Maven offers, in the Spark that it was made for. Every Spark has two cores and stays up. Counted
+is the CPU of every process that has a part in it: Spark with its Python workers, broker, bookies and ZooKeeper, or Kafka.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.cpu import cpu_seconds, family
+from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
+from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, insert, table
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar import process
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
+BASE_PORT: Final = 17700
+KAFKA_PORT: Final = 50
+"""Behind the ports of the Pulsar."""
+
+MASTER: Final = "local[2]"
+MEMORY: Final = "2g"
+WARM_UP: Final = 2
+SINKS: Final = ("noop", "parquet")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+# The same of each: what was sent, and where it stands.
+COLUMNS: Final = {
+    ENGINE: ("key", "value", "topic", "partition", "ledgerId", "entryId", "batchIndex", "publishTime"),
+    KAFKA: ("key", "value", "topic", "partition", "offset", "timestamp"),
+    CONNECTOR: ("__key", "value", "__topic", "__messageId", "__publishTime"),
+}
+CHECKED: Final = dict.fromkeys(CLIENTS, ("value",))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One topic.
+
+    Attributes:
+        name: as in the table.
+        size: bytes of a payload.
+        messages: how many.
+        quick: how many with --quick.
+        ledgers: of how many ledgers the Pulsar topic is; Kafka's has one partition.
+    """
+
+    name: str
+    size: int
+    messages: int
+    quick: int
+    ledgers: int
+
+
+CASES: Final = (
+    Case("100 B, 1 ledger", 100, 2_000_000, 100_000, 1),
+    Case("100 B, 20 ledgers", 100, 2_000_000, 100_000, 20),
+    Case("1 KB, 1 ledger", 1024, 500_000, 20_000, 1),
+    Case("1 KB, 20 ledgers", 1024, 500_000, 20_000, 20),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How one client reads one topic.
+
+    Attributes:
+        source: the format's name.
+        options: its options.
+    """
+
+    source: str
+    options: dict[str, str]
+
+
+class Bench:
+    """The servers and the sides.
+
+    Args:
+        stack: the Pulsar, up.
+        kafka: the Kafka.
+        folder: for tables and logs.
+        open_: holds what is to be closed.
+    """
+
+    def __init__(self, stack: PulsarCluster, kafka: Kafka, folder: Path, open_: ExitStack) -> None:
+        self._stack = stack
+        self._kafka = kafka
+        self._folder = folder
+        self._sides: dict[str, Side] = {
+            ENGINE: open_.enter_context(engine_side(MASTER, MEMORY, folder)),
+            KAFKA: open_.enter_context(java_side("spark-kafka", MASTER, MEMORY, folder)),
+            CONNECTOR: open_.enter_context(java_side("spark-pulsar", MASTER, MEMORY, folder)),
+        }
+
+    def fill(self, case: Case, messages: int) -> dict[str, Reading]:
+        """Write a case's messages to both systems, and make sure that every client reads just these.
+
+        Raises:
+            DevstackError: one of them reads anything else.
+        """
+        topic = f"persistent://public/default/bench-{case.size}-{case.ledgers}"
+        name = topic.rpartition("/")[2]
+        admin, endpoints = self._stack.admin(), self._stack.endpoints
+        admin.create_topic(topic)
+        say(f"{case.name}: writing {messages:,} messages to Pulsar and to Kafka")
+        sums = {
+            load_pulsar(endpoints.writer_url, topic, messages, case.size, case.ledgers, lambda: admin.unload(topic)),
+            load_kafka(self._kafka.server, name, messages, case.size),
+        }
+        store, web = endpoints.metadata_store, endpoints.admin_url
+        readings = {
+            ENGINE: Reading("pulsar-readonly", {"metadataUrl": store, "topic": topic, "minPartitions": "2"}),
+            KAFKA: Reading(
+                "kafka",
+                {"kafka.bootstrap.servers": self._kafka.server, "subscribe": name, "startingOffsets": "earliest",
+                 "minPartitions": "2"},
+            ),
+            CONNECTOR: Reading(
+                "pulsar",
+                {"service.url": endpoints.writer_url, "admin.url": web, "topic": topic, "startingOffsets": "earliest"},
+            ),
+        }  # fmt: skip
+        for client, reading in readings.items():
+            found = self._sides[client].ask("check", reading.source, CHECKED[client], self._folder, reading.options)
+            if found["rows"] != messages or {found["checksum"]} != sums:
+                raise DevstackError(f"{client} read {found}, not {messages} messages of checksum {sums}")
+        return readings
+
+    def measure(self, case: Case, sink: str, readings: dict[str, Reading], messages: int, rounds: int) -> list[Result]:
+        """Read by turns; the first rounds warm the compilers up and do not count."""
+        taken: dict[str, list[Round]] = {client: [] for client in CLIENTS}
+        for number in range(-WARM_UP, rounds):
+            say(f"{case.name}, {sink}: round {number + 1} of {rounds}")
+            for client in CLIENTS if number % 2 else CLIENTS[::-1]:
+                one = self._round(client, sink, readings[client], messages, case.size)
+                if number >= 0:
+                    taken[client].append(one)
+        return [Result(case.name, sink, client, tuple(taken[client])) for client in CLIENTS]
+
+    def _round(self, client: str, sink: str, reading: Reading, messages: int, size: int) -> Round:
+        side, servers = self._sides[client], self._servers(client)
+        spark, server = whole_family(side.pid), cpu_seconds(servers)
+        answer = side.ask(sink, reading.source, COLUMNS[client], self._folder / "table", reading.options)
+        return Round(
+            rows=messages,
+            size=size,
+            seconds=answer["seconds"],
+            spark_cpu=whole_family(side.pid) - spark,
+            server_cpu=cpu_seconds(servers) - server,
+        )
+
+    def _servers(self, client: str) -> list[int]:
+        if client == KAFKA:
+            return [self._kafka.pid]
+        names = ("broker-0", "bookie-0", "bookie-1", "zookeeper")
+        found = [process.running(self._stack.state.record(name)) for name in names]
+        if None in found:
+            raise DevstackError("a server of the bench's Pulsar does not run any more")
+        return [one.pid for one in found if one is not None]
+
+
+def whole_family(pid: int) -> float:
+    """CPU seconds of a process and of all that it ever started, with those that have ended."""
+    total = 0
+    for one in family(pid):
+        fields = Path(f"/proc/{one}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        total += sum(map(int, fields[11:15]))
+    return total / _TICKS
+
+
+def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
+    """All that was asked for."""
+    stack = PulsarCluster(
+        PulsarSpec(
+            name="bench-spark",
+            base_port=arguments.base_port,
+            bookies=2,
+            brokers=1,
+            settings=(
+                Setting("bookie", "journalSyncData", "false"),  # writing is no part of the measurement
+                Setting("broker", "defaultRetentionTimeInMinutes", "600"),
+                Setting("broker", "defaultRetentionSizeInMB", "20000"),
+                Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),
+            ),
+        )
+    )
+    results: list[Result] = []
+    cases = [case for case in CASES if arguments.only in case.name]
+    try:
+        stack.up()
+        with tempfile.TemporaryDirectory(prefix="bench-spark-") as name, ExitStack() as open_:
+            folder = Path(name)
+            kafka = open_.enter_context(Kafka(folder, arguments.base_port + KAFKA_PORT, "1g"))
+            bench = Bench(stack, kafka, folder, open_)
+            for case in cases:
+                messages = case.quick if arguments.quick else case.messages
+                readings = bench.fill(case, messages)
+                for sink in SINKS:
+                    results += bench.measure(case, sink, readings, messages, rounds)
+    finally:
+        if not arguments.keep:
+            stack.down(purge=True)
+    return results
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; exit status 1 where it could not be measured."""
+    parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few messages, to see that it works")
+    parser.add_argument("--rounds", type=int, help="measured rounds of each client (default 5, quick 2)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only topics whose names contain this")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/spark-performance.md")
+    parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
+    parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
+    arguments = parser.parse_args(argv)
+    rounds = arguments.rounds or (2 if arguments.quick else 5)
+    try:
+        results = run(arguments, rounds)
+    except DevstackError as error:
+        print(f"bench.spark: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
+        return 1
+    made = table(results)
+    print(made)  # noqa: T201
+    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
+    if arguments.json:
+        text = json.dumps(figures(results, machine=machine, rounds=rounds), indent=1)
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    if arguments.write:
+        note = f"{machine}; each Spark {MASTER} with {MEMORY}; medians of {rounds} rounds.\n"
+        DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

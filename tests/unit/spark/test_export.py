@@ -1,0 +1,252 @@
+"""What `pulsar-readonly export` decides without Spark: its options, its checkpoint, its sums, what it removes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from readonly_spark.export.checkpoint import Checkpoint
+from readonly_spark.export.command import _cause, main, parser, settings_of
+from readonly_spark.export.errors import ExportError
+from readonly_spark.export.leftovers import remove_leftovers
+from readonly_spark.export.settings import ExportSettings, pairs, start_options
+from readonly_spark.export.totals import Lag, Totals, progress_line, summary, summary_text
+
+from bench.spark.report import CLIENTS, Result, Round, insert, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = {"metadataUrl": "zk:h:2181", "topics": "a,b"}
+TOPIC = "persistent://public/default/a"
+
+
+def settings(tmp_path: Path, **changed: object) -> ExportSettings:
+    return ExportSettings(
+        **{"source": SOURCE, "to": f"{tmp_path}/t", "checkpoint": f"{tmp_path}/c", **changed}  # type: ignore[arg-type]
+    )
+
+
+def of(tmp_path: Path, *words: str) -> ExportSettings:
+    given = ["--metadata-store", "zk:h:2181", "--topics", "a", "--to", "t", *words]
+    return settings_of(parser().parse_args(given), tmp_path)
+
+
+# Options
+
+
+def test_a_command_line_becomes_options_of_the_source(tmp_path) -> None:
+    made = of(
+        tmp_path, "--from", "2026-11-21T12:00:00Z", "--option", "readsInFlight=8", "--partition-by", "publishDate"
+    )
+    assert made.source == {
+        "metadataUrl": "zk:h:2181",
+        "topics": "a",
+        "startingTimestamp": "2026-11-21T12:00:00Z",
+        "maxBytesPerTrigger": "512MiB",
+        "readsInFlight": "8",
+    }
+    assert (made.to, made.checkpoint) == (f"{tmp_path}/t", f"{tmp_path}/t/_checkpoint")
+    assert made.wanted[-1] == "publishDate"
+
+
+def test_places_elsewhere_stay_as_they_are(tmp_path) -> None:
+    made = of(tmp_path, "--to", "s3a://lake/t/", "--checkpoint", "s3a://lake/c")
+    assert (made.to, made.checkpoint) == ("s3a://lake/t/", "s3a://lake/c")
+    assert of(tmp_path, "--to", "s3a://lake/t/").checkpoint == "s3a://lake/t/_checkpoint"
+
+
+def test_a_limit_in_messages_replaces_that_in_bytes(tmp_path) -> None:
+    made = of(tmp_path, "--option", "maxMessagesPerTrigger=100")
+    assert "maxBytesPerTrigger" not in made.source
+
+
+def test_what_is_derived_is_read_from_what_it_is_made_of(tmp_path) -> None:
+    made = settings(tmp_path, columns=("value",), partition_by=("publishHour",))
+    assert made.read == ("value", "publishTime")
+    assert made.wanted == ("value", "publishHour")
+    assert settings(tmp_path, columns=("value", "topic")).read == ("value", "topic")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"columns": ("valeu",)}, "--columns: there is no column 'valeu'"),
+        ({"columns": ("value", "value")}, "--columns names a column twice"),
+        ({"partition_by": ("date",)}, "--partition-by: there is no column 'date'"),
+        ({"partition_by": ("value",)}, "value is binary; publishDate or topic would do"),
+        ({"partition_by": ("topic", "topic")}, "--partition-by names a column twice"),
+        ({"columns": ("value",), "partition_by": ("topic",)}, "topic is not among --columns"),
+        ({"columns": ("topic",), "partition_by": ("topic",)}, "--partition-by names every column"),
+        ({"catalog": {"uri": "x"}}, "--catalog is for --format iceberg"),
+        ({"table": "messages"}, "'messages' would be NAMESPACE.NAME"),
+        ({"checkpoint": "/t", "to": "/t/"}, "--checkpoint and --to are the same"),
+        ({"source": {**SOURCE, "strat": "x"}}, "unknown option 'strat'"),
+        ({"source": {"metadataUrl": "zk:h:2181"}}, "no topic is named"),
+    ],
+)
+def test_one_clear_error_for_what_cannot_be(tmp_path, changed, told) -> None:
+    with pytest.raises(ExportError) as caught:
+        settings(tmp_path, **changed)
+    assert told in str(caught.value)
+
+
+def test_errors_of_the_command_line(tmp_path, capsys, monkeypatch) -> None:
+    with pytest.raises(ExportError, match="--option topics: there is an option of its own"):
+        of(tmp_path, "--option", "topics=x")
+    with pytest.raises(ExportError, match="--option 'x' would be NAME=VALUE"):
+        pairs("--option", ["x"])
+    with pytest.raises(ExportError, match="--conf a is given twice"):
+        pairs("--conf", ["a=1", "a=2"])
+    monkeypatch.delenv("PULSAR_READONLY_METADATA_STORE", raising=False)
+    assert main(["--topics", "a", "--to", str(tmp_path)]) == 1
+    assert "--metadata-store is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("start", "option"),
+    [("earliest", "startingOffsets"), ('{"a": "1:2"}', "startingOffsets"), ("1700000000000", "startingTimestamp")],
+)
+def test_where_it_begins(start, option) -> None:
+    assert start_options(start) == {option: start}
+
+
+# The checkpoint
+
+
+HOLDER = """
+import sys
+from readonly_spark.export.checkpoint import Checkpoint
+from readonly_spark.export.settings import ExportSettings
+source = {"metadataUrl": "zk:h:2181", "topics": "a,b"}
+with Checkpoint(ExportSettings(source=source, to=f"{sys.argv[1]}/t", checkpoint=f"{sys.argv[1]}/c")):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_another_export_on_the_same_checkpoint_is_refused_until_the_first_has_gone(tmp_path) -> None:
+    words = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(ExportError, match=rf"is in use by another export \(process {holder.pid} on "):
+                Checkpoint(settings(tmp_path))
+        finally:
+            holder.kill()  # the lock goes with who held it, however that ended
+    Checkpoint(settings(tmp_path)).close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"to": "/elsewhere"}, "to"),
+        ({"table_format": "delta"}, "format"),
+        ({"source": {**SOURCE, "topics": "a"}}, "topics"),
+        ({"columns": ("value",)}, "columns"),
+        ({"partition_by": ("topic",)}, "partitionBy"),
+    ],
+)
+def test_a_checkpoint_stays_with_its_export(tmp_path, changed, name) -> None:
+    Checkpoint(settings(tmp_path)).close()
+    Checkpoint(settings(tmp_path, source={**SOURCE, "readsInFlight": "2"})).close()
+    with pytest.raises(ExportError, match=f"belongs to an export with another {name}: "):
+        Checkpoint(settings(tmp_path, **changed))
+    Checkpoint(settings(tmp_path)).close()
+
+
+def test_a_checkpoint_that_cannot_be_made_or_read(tmp_path) -> None:
+    (tmp_path / "c").write_text("a file")
+    with pytest.raises(ExportError, match=r"--checkpoint .*File exists"):
+        Checkpoint(settings(tmp_path))
+    Checkpoint(settings(tmp_path, checkpoint=f"{tmp_path}/d")).close()
+    (tmp_path / "d" / "_pulsar-readonly.json").write_text("{")
+    with pytest.raises(ExportError, match="is damaged"):
+        Checkpoint(settings(tmp_path, checkpoint=f"{tmp_path}/d"))
+
+
+# Files that do not count
+
+
+def test_files_that_no_finished_batch_wrote_are_removed(tmp_path) -> None:
+    names = ["topic=a%3Ab/part-0.parquet", "topic=a%3Ab/part-1.parquet", "part-2.parquet", "_checkpoint/part-3.parquet"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / ".part-2.parquet.crc").write_bytes(b"")
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    counted = {"path": (tmp_path / names[0]).as_uri(), "action": "add", "size": 0}
+    (log / "0").write_text("v1\n" + json.dumps(counted))
+    (log / ".0.crc").write_bytes(b"\x00")
+    assert remove_leftovers(tmp_path) == 2
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*part-*")}
+    assert left == {names[0], names[3]}
+    (tmp_path / "part-4.parquet").write_bytes(b"")
+    (log / "1").write_text("v2\n")
+    assert remove_leftovers(tmp_path) == 0, "a log of another version is not understood"
+
+
+def test_without_a_log_nothing_was_finished(tmp_path) -> None:
+    (tmp_path / "part-0.parquet").write_bytes(b"")
+    assert remove_leftovers(tmp_path) == 1
+
+
+# Sums
+
+
+def report(batch: int, messages: int, end: str, *, idle: bool = False) -> dict[str, object]:
+    return {
+        "batchId": batch,
+        "durationMs": {"latestOffset": 1} if idle else {"addBatch": 1},
+        "observedMetrics": {"export": {"messages": messages, "bytes": messages * 10}},
+        "sources": [{"endOffset": json.dumps({"c": "x", "t": {TOPIC: end}, "v": 1})}],
+    }
+
+
+def test_each_micro_batch_counts_once() -> None:
+    totals = Totals()
+    for progress in (report(0, 5, "1:5"), report(0, 5, "1:5"), report(1, 0, "1:5", idle=True), report(1, 7, "2:1")):
+        totals.add(progress)
+    assert (totals.batches, totals.messages, totals.value_bytes, totals.ends) == (2, 12, 120, {TOPIC: "2:1"})
+    totals.add({**report(2, 0, "2:2"), "observedMetrics": {}}, {2: (3, 4)})
+    assert (totals.messages, totals.value_bytes) == (15, 124)
+
+
+def test_a_line_and_a_summary_tell_how_far_it_is() -> None:
+    totals = Totals()
+    totals.add(report(0, 1000, "1:5"))
+    lags = [Lag(TOPIC, 2, 3e6), Lag(f"{TOPIC}2", 0, 0)]
+    assert progress_line(totals, 7.0, lags) == (
+        f"1,000 messages, 0.0 MB in 1 batches, 7 s; 2 entries, 3.0 MB left in 1 of 2 topics, most in {TOPIC} (2)"
+    )
+    assert progress_line(totals, 7.0, []).endswith("nothing is left")
+    found = summary(totals, 2.0, lags)
+    assert found["topics"][TOPIC] == {"next": "1:5", "lagEntries": 2, "lagBytes": 3000000}
+    assert summary_text(found, "/t").splitlines() == [
+        "exported 1,000 messages (0.0 MB) to /t in 2.0 s: 500 messages/s, 1 batches",
+        f"  {TOPIC}: next entry 1:5, 2 entries left",
+        f"  {TOPIC}2: next entry as before, 0 entries left",
+    ]
+
+
+def test_of_a_long_error_what_went_wrong_is_told() -> None:
+    text = "[STREAM_FAILED] Query terminated\nreadonly_spark.errors.DataLossError: a: entries are gone\n  at x\n\tat y"
+    assert _cause(text) == "a: entries are gone"
+    assert _cause(" anything else ") == "anything else"
+
+
+# The table of the bench
+
+
+def test_the_bench_counts_the_cpu_of_all_processes() -> None:
+    rounds = tuple(Round(1000, 100, 2.0, cpu, 1.0) for cpu in (3.0, 4.0, 9.0))
+    results = [Result("a topic", "noop", client, rounds) for client in CLIENTS]
+    lines = table(results).splitlines()
+    assert lines[2] == "| a topic | noop | pulsar-readonly | 500 | 0 | 200 | 75% | 4.0 s | 1.0 s |  |"
+    assert lines[3].endswith("| 1.00 times |")
+    text = "a\n<!-- spark: made by make bench-spark -->\nold\n<!-- end of spark -->\nz\n"
+    assert insert(text, "new") == text.replace("old", "new")
