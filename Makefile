@@ -41,6 +41,7 @@ clean-demo: $(STAMP) ## end the demo's Kubernetes and all that runs in it
 	@$(PY) -m devstack demo clean
 
 # Checks
+NODES ?= 2
 E2E_OPTIONS = --kind-bin=devstack/bin/kind --kind-kubectl-bin=$(KUBE_BIN)/kubectl --cluster-name=pulsar-readonly --keep-cluster
 .PHONY: test test-unit test-integration test-slow test-e2e e2e lint types
 test: lint types ## unit, integration (Pulsar processes) and end-to-end tests (Kubernetes), and one line of totals
@@ -52,8 +53,9 @@ test-integration: $(STAMP) ## on a real Pulsar
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/integration
 test-slow: $(STAMP) ## tests that wait long, and are left out of the others
 	@$(PY) -m pytest -m slow $(PYTEST_OPTIONS) tests/unit tests/integration
-test-e2e: $(STAMP) ## on a real Kubernetes (INSTALL=helm: the operator by the chart instead of kustomize)
+test-e2e: $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=helm: the operator by the chart instead of kustomize)
 	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
+	@$(PY) -m devstack kube up --fresh --nodes $(NODES)
 	@$(PY) -m pytest $(PYTEST_OPTIONS) $(E2E_OPTIONS) $(if $(INSTALL),--install-by=$(INSTALL)) tests/e2e
 e2e: test-e2e
 lint: $(STAMP) ## ruff: rules and formatting

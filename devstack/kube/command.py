@@ -18,6 +18,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="make it run; what runs already is left alone")
     up.add_argument("--nodes", type=int, default=1, help=f"how many nodes, 1 to {MAX_NODES} (default 1)")
+    up.add_argument("--fresh", action="store_true", help="forget the state of one that does not run, as kind does")
     up.set_defaults(run=_up)
     down = commands.add_parser("down", help="end it; no process, mount, link, route or cgroup is left")
     down.add_argument("--purge", action="store_true", help="forget its state too, so that the next up makes a new one")
@@ -34,7 +35,10 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
 def _up(args: argparse.Namespace) -> int:
     cluster = choose()
-    cluster.up(check_node_count(args.nodes), DEFAULT_NAME)
+    nodes = check_node_count(args.nodes)
+    if args.fresh and not cluster.status().up:
+        cluster.down(purge=True)
+    cluster.up(nodes, DEFAULT_NAME)
     print(f"export KUBECONFIG={cluster.kubeconfig}")
     return 0
 

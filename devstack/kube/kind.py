@@ -67,14 +67,15 @@ class KindCluster:
         """Create the cluster unless it is there.
 
         Args:
-            nodes: how many, of a cluster that is made now.
+            nodes: how many that take pods, of a cluster that is made now. The control plane's node does so only where it is
+                alone, so there is one more otherwise.
             name: what the cluster is called; the same as the constructor's.
         """
         with only_one(self._layout.root / "lock", "kube"):
             if name in self._clusters():
                 self._kind("export", "kubeconfig")
             else:
-                roles = ["control-plane", *["worker"] * (nodes - 1)]
+                roles = ["control-plane", *["worker"] * (nodes if nodes > 1 else 0)]
                 config = {
                     "kind": "Cluster",
                     "apiVersion": "kind.x-k8s.io/v1alpha4",

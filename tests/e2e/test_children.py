@@ -125,6 +125,25 @@ def test_what_somebody_changed_by_hand_is_back(operator, namespace, pool, eventu
     eventually(back)
 
 
+def test_what_somebody_deleted_is_back(operator, namespace, pool, eventually):
+    def uids() -> dict[str, str]:
+        found = operator.list(",".join(DRIFT), namespace, "pulsar-readonly.io/pool=demo")
+        return {f"{one['kind']}/{one['metadata']['name']}": one["metadata"]["uid"] for one in found}
+
+    operator.apply(pool(**EVERYTHING))
+    operator.expect("robp", "demo", namespace, SCALED_TO_ZERO, timeout=60)
+    before = uids()
+    assert len(before) == len(DRIFT) + 2, "two ConfigMaps, two Services, and one of each other kind"
+    operator("delete", *before, "-n", namespace)
+
+    def back():
+        after = uids()
+        assert set(after) == set(before)
+        assert not set(after.values()) & set(before.values())
+
+    eventually(back)
+
+
 def test_a_child_that_the_api_server_refuses_is_reported(operator, namespace, pool):
     operator.apply(pool(replicas=0, podTemplate={"metadata": {"labels": {"bad key!": "x"}}}))
     said = operator.expect("robp", "demo", namespace, {"Ready": ("False", "Refused")})
