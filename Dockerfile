@@ -80,6 +80,7 @@ ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHON
     SPARK_HOME=/opt/spark PYSPARK_PYTHON=/venv/bin/python PULSAR_READONLY_SPARK_JARS=/opt/pulsar-readonly/jars
 COPY --from=spark-venv /venv /venv
 COPY LICENSE jar[s]/*.jar /opt/pulsar-readonly/jars/
+COPY spark/image/export.py /opt/pulsar-readonly/
 COPY spark/image/entrypoint /opt/entrypoint
 # Where operators of Spark on Kubernetes expect it.
 RUN ln -s /venv/lib/python3*/site-packages/pyspark /opt/spark

@@ -70,7 +70,7 @@ def session(
     submitted = os.environ.get("PYSPARK_GATEWAY_PORT") is not None
     if master is not None or not submitted:
         builder = builder.master(master or "local[*]")
-    found = _jars(jars)
+    found = [] if submitted else _jars(jars)  # spark-submit has started the JVM, and its jars are in it
     if found:
         builder = builder.config("spark.jars", ",".join(found))
     if settings.table_format == DELTA:

@@ -12,6 +12,7 @@ from readonly_operator.desired.children import children
 from readonly_operator.desired.lookup import LookupConfig
 from readonly_operator.kinds import BINDING, POOL
 from readonly_operator.settings import Settings
+from readonly_spark.export.command import parser, settings_of
 
 from tests.unit.delivery.conftest import ROOT
 
@@ -123,3 +124,59 @@ def test_the_version_is_the_projects():
     assert of_kind("flux-kustomization.yaml", "GitRepository")["pulsar-readonly"]["ref"]["tag"] == f"v{version}"
     (pool,) = of_kind("production.yaml", POOL.kind).values()
     assert pool["image"].endswith(f":{version}")
+
+
+SPARK_FIELDS = {
+    "type", "pythonVersion", "mode", "sparkVersion", "image", "mainApplicationFile", "arguments", "sparkConf",
+    "restartPolicy", "volumes", "driver", "executor",
+}  # fmt: skip
+"""Those of sparkoperator.k8s.io/v1beta2 that the example needs."""
+
+
+def exports() -> dict[str, tuple[dict, list[str]]]:
+    """The pods or applications of the examples of exports, and their arguments."""
+    (job,) = of_kind("spark/job.yaml", "Job").values()
+    (cron,) = of_kind("spark/cronjob.yaml", "CronJob").values()
+    (application,) = of_kind("spark/sparkapplication.yaml", "SparkApplication").values()
+    pods = {"job": job["template"]["spec"], "cronjob": cron["jobTemplate"]["spec"]["template"]["spec"]}
+    found = {name: (pod, pod["containers"][0]["args"]) for name, pod in pods.items()}
+    assert all(arguments[0] == "export" for _, arguments in found.values())
+    made = {name: (pod, arguments[1:]) for name, (pod, arguments) in found.items()}
+    return {**made, "sparkapplication": (application, application["arguments"])}
+
+
+@pytest.mark.parametrize("name", ["job", "cronjob", "sparkapplication"])
+def test_exports_have_options_that_the_command_takes_and_keep_their_state(name):
+    pod, arguments = exports()[name]
+    made = settings_of(parser().parse_args(arguments), ROOT)
+    claimed = {one["name"] for one in pod["volumes"] if "persistentVolumeClaim" in one}
+    for container in [pod["driver"], pod["executor"]] if name == "sparkapplication" else pod["containers"]:
+        paths = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] in claimed]
+        for place in (made.to, made.checkpoint):
+            assert any(place.startswith(f"{path}/") for path in paths), "it must outlive the pod"
+
+
+@pytest.mark.parametrize("name", ["job", "cronjob"])
+def test_pods_of_exports_have_no_rights(name):
+    pod, _ = exports()[name]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not pod["automountServiceAccountToken"]
+    (container,) = pod["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} >= {"/tmp"}, "Spark writes there"
+
+
+def test_the_cron_job_never_runs_two_on_one_checkpoint():
+    (cron,) = of_kind("spark/cronjob.yaml", "CronJob").values()
+    assert cron["concurrencyPolicy"] == "Forbid"
+
+
+def test_the_spark_application_fits_the_image_and_the_lock():
+    application, _ = exports()["sparkapplication"]
+    assert set(application) == SPARK_FIELDS
+    locked = re.search(r"^pyspark==(\S+)", (ROOT / "requirements" / "spark.txt").read_text(), re.MULTILINE)
+    assert locked is not None
+    assert application["sparkVersion"] == locked[1]
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "COPY spark/image/export.py /opt/pulsar-readonly/" in dockerfile
+    assert application["mainApplicationFile"] == "local:///opt/pulsar-readonly/export.py"
