@@ -16,7 +16,10 @@ _GROUPS = {
     "image": ("devstack.images.command", "build container images and load them into the Kubernetes"),
     "demo": ("devstack.demo.command", "from nothing to messages that are read through a pool"),
     "clients": ("devstack.clients.fetch", "stock clients of several languages and releases, for `make compat`"),
-    "jars": ("devstack.jars.command", "jars by Maven coordinates: Delta for the `spark` image, what benches compare with"),
+    "jars": (
+        "devstack.jars.command",
+        "jars by Maven coordinates: Delta for the `spark` image, what benches compare with",
+    ),
     "writer": ("devstack.writer.command", "the writable Pulsar cluster inside that Kubernetes"),
 }
 
