@@ -206,13 +206,19 @@ def lac_interval(source: Source, broker: str, access: Access = ANONYMOUS) -> int
         raise FetchError(f"its runtime configuration has no {LAC_SETTING}") from None
 
 
-def health(source: Source, broker: str, access: Access = ANONYMOUS) -> None:
+def health(source: Source, broker: str, access: Access = ANONYMOUS, query: str = "") -> None:
     """Let a broker (HOST:PORT) check itself: it writes a message and reads it back (BrokersBase.healthCheck).
+
+    Args:
+        source: the writable cluster.
+        broker: which broker.
+        access: what to show.
+        query: of the URL, with its question mark.
 
     Raises:
         FetchError: it is not healthy, or does not answer.
     """
-    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health", HEALTH_SECONDS, access)
+    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health{query}", HEALTH_SECONDS, access)
     if status != 200:
         raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import urllib.error
-from urllib.parse import quote
+import urllib.request
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -24,6 +25,14 @@ def test_bookies_have_the_last_entry_by_itself(pool, pulsar_client, topic: str) 
         wait_for(lambda last=number: asked(pool, topic)["lac"] == last)
         found = asked(pool, topic)
         assert (found["open"], found["lastEntry"], found["explicit"]) == (True, number, True)
+
+
+def test_the_topic_of_a_writable_brokers_health_check_needs_no_binding(pool, admin) -> None:
+    topic = f"persistent://pulsar/{urlsplit(admin.url).netloc}/healthcheck"
+    before = asked(pool, topic)
+    with urllib.request.urlopen(f"{admin.url}/admin/v2/brokers/health?topicVersion=V2", timeout=60) as answer:
+        assert answer.read() == b"ok"
+    wait_for(lambda: asked(pool, topic)["explicit"] and asked(pool, topic) != before)
 
 
 @pytest.mark.parametrize(

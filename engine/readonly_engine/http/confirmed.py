@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
 
 LONGEST_S = 5.0
+_HEALTH = re.compile(r"persistent://pulsar/[^/:]+:[0-9]+/healthcheck")
+"""Topics that writable brokers check themselves with (NamespaceService.getHeartbeatNamespaceV2): of no user, so always told."""
 
 
 class NotAskableError(Exception):
@@ -34,7 +37,7 @@ class NotAskableError(Exception):
 
 
 class LastConfirmed:
-    """Asks bookies for the explicit LAC of a topic, for topics that are bound, one at a time.
+    """Asks bookies for the explicit LAC of a topic, one at a time: of topics that are bound, and of brokers' health checks.
 
     Args:
         broker: knows what is bound.
@@ -62,7 +65,7 @@ class LastConfirmed:
             topic = parse_topic_name(name)
         except TopicNameError as error:
             raise NotAskableError(400, f"topic: {error}") from None
-        if not self._broker.bindings.covers(topic):
+        if not self._broker.bindings.covers(topic) and not _HEALTH.fullmatch(str(topic)):
             raise NotAskableError(404, f"no binding names {topic}")
         try:
             async with asyncio.timeout(LONGEST_S), self._one:

@@ -9,7 +9,7 @@ from readonly_operator.status import Condition, Truth, listed
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import ExplicitLac
-    from readonly_operator.explicit_lac.probe import Tried
+    from readonly_operator.explicit_lac.trial import Tried
     from readonly_operator.kinds import Manifest
     from readonly_operator.source import SourceReport
 

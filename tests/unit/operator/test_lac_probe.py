@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.explicit_lac.probe import Tail
+from readonly_operator.explicit_lac.trial import Tail
 from readonly_operator.fetch import FetchError
 
 TOPIC = "persistent://t/n/probe"

@@ -8,7 +8,7 @@ import pytest
 from readonly_operator.api.pool import ExplicitLac
 from readonly_operator.brokers import BrokerReport, Figures, Lag, is_ready, waiting_reason
 from readonly_operator.desired.lookup import LookupConfig
-from readonly_operator.explicit_lac.probe import Tried
+from readonly_operator.explicit_lac.trial import Tried
 from readonly_operator.reconcile import binding as binding_status
 from readonly_operator.reconcile.lookup import LookupState
 from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable

@@ -114,7 +114,7 @@ class ExplicitLac:
         management: Verify or Manage.
         interval_ms: longest interval in milliseconds that is accepted; None for any.
         target: what Manage changes; None for nothing.
-        probe_topic: full name of the topic on which explicit LAC is tried; empty for none.
+        probe_topic: full name of the topic on which explicit LAC is tried; empty for the topics of brokers' health checks.
         on_deletion: Keep or Restore.
     """
 
@@ -166,7 +166,8 @@ class ExplicitLac:
             "A topic on which explicit LAC is tried for real: the operator publishes a small message to it (after each change "
             "of the writable brokers, and every hour), and a broker of the pool asks the bookies for the explicit LAC that "
             "must follow. A binding of this pool must name it; it is made where it is not there, and must have no partitions. "
-            "Best is a topic of its own. Without it, nothing is tried.",
+            "Best is a topic of its own. Without it, the writable brokers are asked for their health check instead, which writes "
+            "a small message to a topic of the broker's own; where authorization is on, that takes a super-user.",
         ),
     )
     on_deletion: str = field(

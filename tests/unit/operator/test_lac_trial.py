@@ -1,0 +1,235 @@
+"""Trying explicit LAC on a topic that a pool names, and by the health checks of writable brokers, against HTTP servers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from readonly_operator.api.pool import Pool
+from readonly_operator.explicit_lac import trial
+from readonly_operator.explicit_lac.probe import ProbeDesk
+from readonly_operator.explicit_lac.trial import MOST_BROKERS, Trial
+from readonly_operator.fetch import ANONYMOUS, FetchError
+from readonly_operator.kinds import POD, POOL
+from readonly_operator.names import LABEL_POOL, PoolKey
+from readonly_operator.source import SourceReport
+from readonly_operator.store import Store
+
+TOPIC = "persistent://public/default/probe"
+
+
+class Cluster(BaseHTTPRequestHandler):
+    """Writable brokers, and the broker of a pool that is asked what bookies have."""
+
+    def do_GET(self):
+        url, world = urlsplit(self.path), self.server
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        if url.path == "/explicit-lac":
+            last = world.entries.get(query["topic"], -1)
+            lac = last if world.explicit else last - 1
+            ledger = None if last < 0 else 7
+            self._answer(
+                200,
+                {"topic": query["topic"], "ledger": ledger, "lastEntry": last, "lac": lac, "explicit": world.explicit},
+            )
+            return
+        assert (url.path, query) == ("/admin/v2/brokers/health", {"topicVersion": "V2"})
+        world.checks += 1
+        if world.status == 200 and not world.older:
+            self._add(f"persistent://pulsar/{self.headers['Host']}/healthcheck")
+        self._answer(world.status, "ok")
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        self._answer(204, None)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        assert self.path == "/topics/persistent/public/default/probe"
+        self._add(TOPIC)
+        self._answer(200, {})
+
+    def _add(self, topic):
+        self.server.entries[topic] = self.server.entries.get(topic, -1) + 1
+
+    def _answer(self, status, value):
+        body = b"" if value is None else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    monkeypatch.setattr(trial, "GRACE_SECONDS", 0.3)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Cluster)
+    server.entries, server.explicit, server.status, server.older, server.checks = {}, True, 200, False, 0
+    server.broker = f"127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(trial, "PORT_HTTP", server.server_port)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def body(cluster, pool_body):
+    def make(name="demo", **lac):
+        made = pool_body(name, explicitLac=lac)
+        made["spec"]["source"]["adminUrl"] = f"http://{cluster.broker}"
+        return made
+
+    return make
+
+
+@pytest.fixture
+def run(cluster, body):
+    def do(topic="", interval=10):
+        made = Trial(topic, Pool.load(body()).source, ((cluster.broker, interval),))
+        return made.run("127.0.0.1", ANONYMOUS, threading.Event())
+
+    return do
+
+
+@pytest.mark.parametrize(("topic", "where"), [(TOPIC, TOPIC), ("", "the health check of 1 writable broker")])
+def test_what_bookies_are_told_is_seen(run, topic, where):
+    for _ in range(2):
+        tried = run(topic)
+        assert (tried.seen, tried.text) == (True, f"tried on {where}: bookies had it")
+
+
+@pytest.mark.parametrize("topic", [TOPIC, ""])
+def test_what_they_are_not_told_is_missed(cluster, run, topic):
+    cluster.explicit = False
+    tried = run(topic)
+    assert tried.seen is False
+    assert "no bookie had an explicit LAC for it" in tried.text
+    name = topic or f"persistent://pulsar/{cluster.broker}/healthcheck"
+    assert f"{name}: ledger 7, last entry 0, LAC -1" in tried.text
+
+
+def test_a_broker_that_is_not_asked_for_its_health_cannot_be_judged(cluster, run):
+    cluster.status = 403
+    assert run().seen is None
+    assert "it could not be tried on the health check of 1 writable broker: HTTP 403" in run().text
+
+
+def test_a_broker_that_writes_elsewhere_cannot_be_judged(cluster, run):
+    cluster.older = True
+    tried = run()
+    assert tried.seen is None
+    assert tried.text.endswith(f"there is no topic persistent://pulsar/{cluster.broker}/healthcheck")
+
+
+def test_explicit_lacs_that_are_far_apart_are_not_waited_for(run):
+    assert run(interval=60_000).seen is None
+
+
+def test_not_all_of_many_brokers_are_asked(body):
+    source = Pool.load(body()).source
+    many = Trial("", source, tuple((f"b{number}:8080", 100) for number in range(MOST_BROKERS + 5)))
+    assert (len(many.brokers), many.where) == (MOST_BROKERS, "the health check of 20 of 25 writable brokers")
+
+
+class Sources:
+    """What the writable brokers say they run with."""
+
+    def __init__(self, broker):
+        self.intervals = ((broker, 10),)
+
+    def report(self, _):
+        return SourceReport((), self.intervals)
+
+
+@pytest.fixture
+def sources(cluster):
+    return Sources(cluster.broker)
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+@pytest.fixture
+def desk(store, sources):
+    told = []
+    made = ProbeDesk(store, sources, told.append, lambda _: ANONYMOUS, threading.Event())
+    made.told = told
+    return made
+
+
+def broker_of(store, name):
+    metadata = {
+        "name": f"{name}-0",
+        "namespace": "team",
+        "uid": name,
+        "labels": {LABEL_POOL: name},
+        "resourceVersion": "1",
+    }
+    status = {"podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
+    store.put(POD, {"metadata": metadata, "status": status})
+
+
+def test_pools_of_one_writable_cluster_that_name_no_topic_are_tried_for_together(cluster, store, body, desk):
+    for name in ("a", "b"):
+        store.put(POOL, body(name))
+    desk.look()
+    assert cluster.checks == 0, "no broker runs that could ask bookies"
+    broker_of(store, "b")
+    desk.look()
+    reports = [desk.report(PoolKey("team", name)) for name in ("a", "b")]
+    assert [one and one.seen for one in reports] == [True, True]
+    assert (cluster.checks, sorted(desk.told)) == (1, [PoolKey("team", "a"), PoolKey("team", "b")])
+    store.put(POOL, body("c"))
+    desk.look()
+    assert desk.report(PoolKey("team", "c")) == reports[0]
+    assert cluster.checks == 1
+
+
+def test_a_pool_that_names_a_topic_is_tried_for_on_that(cluster, store, body, desk):
+    store.put(POOL, body(probeTopic=TOPIC))
+    broker_of(store, "demo")
+    desk.look()
+    tried = desk.report(PoolKey("team", "demo"))
+    assert tried is not None
+    assert tried.text == f"tried on {TOPIC}: bookies had it"
+    assert cluster.checks == 0
+
+
+def test_nothing_is_tried_where_explicit_lac_is_off(cluster, sources, store, body, desk):
+    sources.intervals = ((cluster.broker, 0),)
+    store.put(POOL, body())
+    broker_of(store, "demo")
+    desk.look()
+    assert desk.report(PoolKey("team", "demo")) is None
+    assert cluster.checks == 0
+
+
+def test_after_a_change_of_the_writable_brokers_it_is_tried_again(cluster, sources, store, body, desk):
+    store.put(POOL, body())
+    broker_of(store, "demo")
+    for interval, checks in ((10, 1), (10, 1), (20, 2)):
+        sources.intervals = ((cluster.broker, interval),)
+        desk.look()
+        assert cluster.checks == checks
+
+
+def test_a_pool_without_credentials_says_so(store, sources, body):
+    def refuse(_):
+        raise FetchError("Secret admin has no key token")
+
+    desk = ProbeDesk(store, sources, lambda _: None, refuse, threading.Event())
+    store.put(POOL, body())
+    broker_of(store, "demo")
+    desk.look()
+    tried = desk.report(PoolKey("team", "demo"))
+    assert tried is not None
+    assert (tried.seen, tried.text.endswith("Secret admin has no key token")) == (None, True)
