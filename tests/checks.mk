@@ -27,3 +27,7 @@ owner-kill: $(STAMP) ## kill -9 of an owner under 100 consumers, through a pool 
 .PHONY: scale
 scale: $(STAMP) ## 200 pools and 2,000 bindings on an API server of their own: docs/scale.md (SCALE_OPTIONS=--write)
 	@$(PY) -m tests.scale $(SCALE_OPTIONS)
+
+.PHONY: test-spark
+test-spark: $(STAMP) ## the data source, long: random workloads against a stock reader, and drivers and workers killed in mid-batch
+	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/integration/test_spark.py tests/integration/test_spark_changes.py tests/integration/test_spark_streams.py tests/integration/test_spark_values.py

@@ -34,6 +34,7 @@ OTHER_STACKS: Final = tuple(
         "spark_cluster",
         "spark_export",
         "spark_streams",
+        "spark_values",
         "tiered",
         "tls",
         "transactions",

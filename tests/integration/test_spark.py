@@ -15,15 +15,13 @@ from readonly_spark.errors import SourceError
 
 from tests.integration.java_client import JavaClient
 from tests.integration.spark_driver import Driver, numbers, publish, read, read_rows
-from tests.integration.spark_session import batch
+from tests.integration.spark_session import batch, stream
 from tests.oracle.publish import Publisher, make_keys
 from tests.oracle.workload import plan_rounds, plan_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
     from devstack.pulsar.cluster import PulsarCluster
 
@@ -94,74 +92,102 @@ def text(found: bytes | None) -> str | None:
     return None if found is None else bytes(found).decode()
 
 
-def compare_with_stock(
-    spark: SparkSession, stack: PulsarCluster, client: pulsar_lib.Client, plan: Any, keys: Any, **options: Any
-) -> tuple[int, int]:
-    """All rows of a planned topic against all messages of a stock reader; returns how many, and how many encrypted entries."""
-    expected = {}
-    for log in plan.logs:
-        expected.update({(log, key): value for key, value in read_stock(client, log, keys).items()})
-    rows, sealed = {}, set()
-
-    def take() -> bool:
-        rows.clear()
-        sealed.clear()
-        for row in batch(spark, stack, plan.name, **options).collect():
-            log = row["topic"] if row["partition"] is None else f"{row['topic']}-partition-{row['partition']}"
-            if row["encryption"] is not None:
-                sealed.add((log, row["messageId"]))
-                continue
-            assert (log, row["messageId"]) not in rows, "each message once"
-            rows[log, row["messageId"]] = (
-                bytes(row["value"]),
-                row["properties"],
-                text(row["key"]) or None,
-                text(row["orderingKey"]) or None,
-                ms(row["eventTime"]),
-                ms(row["publishTime"]),
-            )
-        there = entries_of(rows, sealed)
-        return all(entry_of(key) in there for key in expected)
-
-    eventually(take)
-    entries = {entry_of(key) for key in sealed}
-    plain = {key: value for key, value in expected.items() if entry_of(key) not in entries}
-    assert plain.keys() <= rows.keys()
-    # The C++ client throws an empty message away that was compressed by ZLIB.
-    assert {rows[key][0] for key in rows.keys() - plain.keys()} <= {b""}
-    assert [key for key in plain if rows[key] != plain[key]] == []
-    assert entries <= {entry_of(key) for key in expected}
-    return len(rows), len(sealed)
-
-
 def entry_of(key: tuple[str, str]) -> tuple[str, ...]:
     return (key[0], *key[1].split(":")[:2])
 
 
-def entries_of(*found: Any) -> set[tuple[str, ...]]:
-    return {entry_of(key) for keys in found for key in keys}
+def compare(expected: dict[tuple[str, str], Any], found: list[Any]) -> tuple[int, int]:
+    """Rows against the messages of a stock reader; returns how many there are, and how many encrypted entries."""
+    rows: dict[tuple[str, str], Any] = {}
+    sealed = set()
+    for row in found:
+        log = row["topic"] if row["partition"] is None else f"{row['topic']}-partition-{row['partition']}"
+        key = (log, row["messageId"])
+        assert key not in rows, "each message once"
+        if row["encryption"] is not None:
+            sealed.add(entry_of(key))
+            continue
+        rows[key] = (
+            bytes(row["value"]),
+            dict(row["properties"]),
+            text(row["key"]) or None,
+            text(row["orderingKey"]) or None,
+            ms(row["eventTime"]),
+            ms(row["publishTime"]),
+        )
+    plain = {key: value for key, value in expected.items() if entry_of(key) not in sealed}
+    assert plain.keys() <= rows.keys()
+    # The C++ client throws an empty message away that was compressed by ZLIB.
+    assert {rows[key][0] for key in rows.keys() - plain.keys()} <= {b""}
+    assert [key for key in plain if rows[key] != plain[key]] == []
+    assert sealed <= {entry_of(key) for key in expected}
+    return len(rows), len(sealed)
 
 
-def test_rows_equal_what_a_stock_reader_gets(spark, spark_stack: PulsarCluster, client, tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(1 << 31)
+def write_workload(stack: PulsarCluster, folder: Path, seed: int, topics: int, entries: int) -> tuple[list[Any], Any]:
+    """Random topics, and the keys of what is encrypted in them."""
     rng = random.Random(seed)
     namespace = f"public/spark-{seed}"
-    spark_stack.admin().create_namespace(namespace)
-    topics = [replace(topic, transactional=False, compacted=False) for topic in plan_topics(rng, namespace, 4)[:3]]
-    for topic in topics:
-        if topic.partitions:
-            spark_stack.admin().create_partitioned_topic(topic.name, topic.partitions)
-    keys = make_keys(tmp_path)
-    publisher = Publisher(spark_stack.endpoints.writer_url, keys, tmp_path / "client.log")
+    stack.admin().create_namespace(namespace)
+    planned = [replace(one, transactional=False, compacted=False) for one in plan_topics(rng, namespace, topics)]
+    for one in planned:
+        if one.partitions:
+            stack.admin().create_partitioned_topic(one.name, one.partitions)
+    keys = make_keys(folder)
+    publisher = Publisher(stack.endpoints.writer_url, keys, folder / "client.log")
     try:
-        for rounds in plan_rounds(rng, topics, 300):
+        for rounds in plan_rounds(rng, planned, entries):
             publisher.publish(rounds, lambda _: None)
     finally:
         publisher.close()
-    options = {"maxBytesPerPartition": "300k", "batchBytes": "256k"}
+    return planned, keys
+
+
+def stock_messages(client: pulsar_lib.Client, plan: Any, keys: Any) -> dict[tuple[str, str], Any]:
+    return {(log, key): value for log in plan.logs for key, value in read_stock(client, log, keys).items()}
+
+
+def all_there(driver: Driver, expected: dict[tuple[str, str], Any]) -> None:
+    """Wait until every entry that the stock reader got can be read: the owner tells the bookies a moment later."""
+    wanted: dict[str, tuple[int, int]] = {}
+    for log, key in expected:
+        ledger, entry = map(int, key.split(":")[:2])
+        wanted[log] = max(wanted.get(log, (-1, -1)), (ledger, entry))
+    eventually(lambda: all(state.latest > wanted.get(name, (-1, -1)) for name, state in driver.states().items()))
+
+
+def test_rows_equal_what_a_stock_reader_gets(spark_stack: PulsarCluster, client, driver, tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 31)
+    topics, keys = write_workload(spark_stack, tmp_path, seed, 3, 300)
     for topic in topics:
-        rows, sealed = compare_with_stock(spark, spark_stack, client, topic, keys, **options)
+        expected = stock_messages(client, topic, keys)
+        reading = driver(topic.name, maxBytesPerPartition="300k", batchBytes="256k")
+        all_there(reading, expected)
+        rows, sealed = compare(expected, read_rows(reading.work()))
         assert rows + sealed > 20, f"seed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("streaming", [False, True])
+def test_rows_equal_what_a_stock_reader_gets_in_spark(
+    spark, spark_stack: PulsarCluster, client, driver, tmp_path: Path, streaming
+) -> None:
+    """The long form: ten random topics, as a batch, and as a stream into a table."""
+    seed = random.SystemRandom().randrange(1 << 31)
+    topics, keys = write_workload(spark_stack, tmp_path, seed, 10, 3000)
+    for topic in topics:
+        expected = stock_messages(client, topic, keys)
+        all_there(driver(topic.name), expected)
+        if streaming:
+            folder = tmp_path / uuid.uuid4().hex
+            frame = stream(spark, spark_stack, topic.name, maxBytesPerTrigger="4m")
+            writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+            query = writer.trigger(availableNow=True).start(str(folder / "table"))
+            assert query.awaitTermination(10 * DEADLINE_S)
+            rows = spark.read.schema(frame.schema).parquet(str(folder / "table")).collect()
+        else:
+            rows = batch(spark, spark_stack, topic.name, maxBytesPerPartition="1m").collect()
+        assert sum(compare(expected, rows)) > 20, f"seed {seed}"
 
 
 # What is read
@@ -186,14 +212,22 @@ def test_ranges_by_message_id_and_by_time(spark_stack, client, driver, topic) ->
     assert driver(topic, endingTimestamp=since).values() == numbers(0, 98)
 
 
-def test_offsets_must_name_what_is_read(client, driver, topic) -> None:
-    publish(client, topic, 0, 0)
-    for offsets, told in (
-        ({"x": "earliest"}, "startingOffsets names persistent://public/default/x"),
-        ({topic: "earliest", "x": "1:1"}, ""),
-    ):
-        with pytest.raises(SourceError, match=told):
-            driver(topic, startingOffsets=json.dumps(offsets)).work()
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [
+        ({"x": "earliest"}, "startingOffsets names persistent://public/default/x, which is not read"),
+        (
+            {"{topic}-partition-0": "earliest"},
+            "startingOffsets does not name .*-partition-1; it would name every topic",
+        ),
+    ],
+)
+def test_offsets_must_name_what_is_read(spark_stack, client, driver, topic, offsets, told) -> None:
+    spark_stack.admin().create_partitioned_topic(topic, 2)
+    publish(client, topic, 0, 9, message_routing_mode=pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution)
+    named = json.dumps({name.format(topic=topic): where for name, where in offsets.items()})
+    with pytest.raises(SourceError, match=told):
+        driver(topic, startingOffsets=named).work()
 
 
 @pytest.mark.parametrize(

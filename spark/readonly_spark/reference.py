@@ -1,0 +1,48 @@
+"""The tables of docs/spark.md, from the code: `python -m readonly_spark.reference docs/spark.md` writes them anew."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from readonly_spark.columns import COLUMNS
+from readonly_spark.options import OPTIONS
+
+
+def options_table() -> str:
+    """Every option."""
+    rows = ["| option | default | meaning |", "|---|---|---|"]
+    for option in OPTIONS:
+        default = option.default if not option.default or "`" in option.default else f"`{option.default}`"
+        use = "" if option.use == "both" else f" *({option.use})*"
+        rows.append(f"| `{option.name}` | {default} | {_cell(option.meaning)}{use} |")
+    return "\n".join(rows)
+
+
+def columns_table() -> str:
+    """Every column."""
+    rows = ["| column | type | what it is |", "|---|---|---|"]
+    rows += [f"| `{column.name}` | `{column.spark}` | {_cell(column.meaning)} |" for column in COLUMNS]
+    return "\n".join(rows)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def rewritten(text: str) -> str:
+    """A document with its tables made anew, each between `<!-- NAME -->` and `<!-- end -->`."""
+    for name, table in (("options", options_table()), ("columns", columns_table())):
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(\n<!-- end -->)",
+            lambda match, table=table: f"{match[1]}{table}{match[2]}",  # type: ignore[misc]
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import fastavro
+import pyarrow as pa
+import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from readonly_spark.protobuf_values import message_class
+from readonly_spark.type_names import TypeNameError, arrow_type, spark_name
+from readonly_spark.value_schema import (
+    Definition,
+    SchemaError,
+    ValueDecoder,
+    ValueSchema,
+    parse_definition,
+    value_type,
+)
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"], "default": None},
+        {"name": "prices", "type": {"type": "array", "items": "double"}},
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "raw", "type": "bytes"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "inner", "type": ["null", {"type": "record", "name": "Inner", "fields": [{"name": "ok", "type": "boolean"}]}]},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "clock", "type": {"type": "int", "logicalType": "time-millis"}},
+    ],
+}  # fmt: skip
+
+IN_SPARK = (
+    "struct<id:bigint,name:string,prices:array<double>,tags:map<string,int>,at:timestamp,day:date,raw:binary,kind:string,"
+    "inner:struct<ok:boolean>,price:decimal(9,2),clock:int>"
+)
+
+
+def avro(definition):
+    return Definition("AVRO", json.dumps(definition).encode())
+
+
+def written(definition, value):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(definition), value)
+    return out.getvalue()
+
+
+def decode(schema, values, versions=None, target=None):
+    decoder = ValueDecoder(schema, target or value_type(schema.newest))
+    return decoder.column(values, versions or [None] * len(values)).to_pylist()
+
+
+def version(number):
+    return number.to_bytes(8, "big")
+
+
+def record(*names, **more):
+    fields = [{"name": name, "type": "string"} for name in names]
+    fields += [{"name": name, **rest} for name, rest in more.items()]
+    return {"type": "record", "name": "R", "fields": fields}
+
+
+def test_avro():
+    assert spark_name(value_type(avro(ORDER))) == IN_SPARK
+    moment = datetime(2026, 11, 21, 12, 0, 0, 123_000, UTC)
+    value = {
+        "id": 1 << 60, "name": None, "prices": [1.5], "tags": {"a": 1}, "at": moment, "day": date(2026, 11, 21), "raw": b"\xff",
+        "kind": "B", "inner": {"ok": True}, "price": Decimal("12.34"), "clock": 1000,
+    }  # fmt: skip
+    plain = {**ORDER, "fields": [{**one, "type": "int"} if one["name"] == "clock" else one for one in ORDER["fields"]]}
+    (found,) = decode(ValueSchema(avro(ORDER)), [written(plain, value)])
+    assert found == {**value, "tags": [("a", 1)]}
+
+
+def test_json_as_java_writes_it():
+    definition = {**ORDER, "fields": [field for field in ORDER["fields"] if field["name"] != "price"]}
+    value = {"id": 7, "prices": [1], "tags": {"a": 1}, "at": 1000, "day": 1, "raw": "/w==", "kind": "A", "clock": 5}
+    schema = ValueSchema(Definition("JSON", json.dumps(definition).encode()))
+    (found,) = decode(schema, [json.dumps({**value, "unknown": 1}).encode()])
+    assert found == {
+        **value, "name": None, "prices": [1.0], "tags": [("a", 1)], "at": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+        "day": date(1970, 1, 2), "raw": b"\xff", "inner": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "name", "expected"),
+    [
+        ("STRING", b"h\xc3\xa9", "string", "hé"),
+        ("BYTES", b"\xff", "binary", b"\xff"),
+        ("BOOLEAN", b"\x01", "boolean", True),
+        ("INT8", b"\xff", "tinyint", -1),
+        ("INT16", b"\0\x02", "smallint", 2),
+        ("INT32", struct.pack(">i", -3), "int", -3),
+        ("INT64", struct.pack(">q", 1 << 40), "bigint", 1 << 40),
+        ("FLOAT", struct.pack(">f", 0.5), "float", 0.5),
+        ("DOUBLE", struct.pack(">d", 0.1), "double", 0.1),
+        ("TIMESTAMP", struct.pack(">q", 1500), "timestamp", datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)),
+    ],
+)
+def test_primitives(kind, value, name, expected):
+    schema = ValueSchema(Definition(kind))
+    assert spark_name(value_type(schema.newest)) == name
+    assert decode(schema, [value, None]) == [expected, None]
+
+
+def test_evolution_each_value_by_the_version_that_wrote_it():
+    old, new = (
+        record("a", n={"type": "int"}),
+        record("a", n={"type": "long"}, more={"type": "string", "default": "none"}),
+    )
+    schema = ValueSchema(avro(new), {0: avro(old), 1: avro(new)})
+    values = [written(old, {"a": "x", "n": 1}), written(new, {"a": "y", "n": 2, "more": "z"})]
+    assert decode(schema, values, [version(0), version(1)]) == [
+        {"a": "x", "n": 1, "more": "none"},
+        {"a": "y", "n": 2, "more": "z"},
+    ]
+
+
+def test_a_query_keeps_the_type_with_which_it_was_planned():
+    old, new = record("a", "gone"), record("a", more={"type": "string", "default": "none"})
+    schema = ValueSchema(avro(new), {0: avro(old), 1: avro(new)})
+    planned = value_type(avro(old))
+    assert decode(schema, [written(new, {"a": "y", "more": "z"})], [version(1)], planned) == [{"a": "y", "gone": None}]
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff" * 3])
+def test_values_that_are_none(damaged):
+    good = written(record("a"), {"a": "x"})
+    with pytest.raises(SchemaError, match=r"is none of its AVRO schema: .*; decodeErrors=null makes null of it"):
+        decode(ValueSchema(avro(record("a"))), [good, damaged])
+    assert decode(ValueSchema(avro(record("a")), nulls=True), [good, damaged]) == [{"a": "x"}, None]
+
+
+def test_a_json_value_of_another_type_is_none():
+    schema = Definition("JSON", json.dumps(record(n={"type": "int"})).encode())
+    values = [b'{"n": 1}', b'{"n": "many"}', b"[", b'{"n": 99999999999}']
+    with pytest.raises(SchemaError):
+        decode(ValueSchema(schema), values)
+    assert decode(ValueSchema(schema, nulls=True), values) == [{"n": 1}, None, None, None]
+
+
+def test_protobuf():
+    number, text, message = (
+        FieldDescriptorProto.TYPE_INT64,
+        FieldDescriptorProto.TYPE_STRING,
+        FieldDescriptorProto.TYPE_MESSAGE,
+    )
+    file = FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    inner = file.message_type.add(name="Line")
+    inner.field.add(name="what", number=1, type=text, label=1)
+    order = file.message_type.add(name="Order")
+    order.field.add(name="id", number=1, type=number, label=1)
+    order.field.add(name="lines", number=2, type=message, type_name=".shop.Line", label=3)
+    order.field.add(name="main", number=3, type=message, type_name=".shop.Line", label=1)
+    order.field.add(name="count", number=4, type=FieldDescriptorProto.TYPE_UINT64, label=1)
+    files = base64.b64encode(FileDescriptorSet(file=[file]).SerializeToString()).decode()
+    text_of = json.dumps({"fileDescriptorSet": files, "rootMessageTypeName": "shop.Order"})
+    definition = Definition("PROTOBUF_NATIVE", text_of.encode())
+    assert spark_name(value_type(definition)) == (
+        "struct<id:bigint,lines:array<struct<what:string>>,main:struct<what:string>,count:decimal(20,0)>"
+    )
+    made = message_class(definition.text)
+    value = made(id=5, lines=[{"what": "a"}, {"what": "b"}], count=1 << 63)
+    assert decode(ValueSchema(definition), [value.SerializeToString()]) == [
+        {"id": 5, "lines": [{"what": "a"}, {"what": "b"}], "main": None, "count": Decimal(1 << 63)}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("definition", "told"),
+    [
+        (avro(["int", "string"]), "a union of 2 types"),
+        (avro(record(n={"type": ["null", "R"]})), "type R contains itself"),
+        (avro(record(n={"type": "Nowhere"})), "type 'Nowhere' is not defined"),
+        (avro(record()), "has no fields"),
+        (Definition("AVRO", b"{"), "a schema of kind AVRO cannot be used"),
+        (Definition("KEYVALUE"), "values of a schema of kind KEYVALUE cannot be decoded; valueSchema=raw reads bytes"),
+        (Definition("PROTOBUF_NATIVE", b"{}"), "a schema of kind PROTOBUF_NATIVE cannot be used"),
+    ],
+)
+def test_schemas_that_cannot_be_used_say_why(definition, told):
+    with pytest.raises(SchemaError) as caught:
+        value_type(definition)
+    assert told in str(caught.value)
+
+
+def test_a_definition_in_an_option():
+    assert parse_definition('{"type": "avro", "schema": "x"}') == Definition("AVRO", b"x")
+    assert parse_definition('{"type": "PROTOBUFNATIVE", "schema": {"a": 1}}') == Definition(
+        "PROTOBUF_NATIVE", b'{"a": 1}'
+    )
+    assert parse_definition('{"type": "STRING"}') == Definition("STRING")
+    with pytest.raises(SchemaError, match="type 'XML' would be one of AVRO, JSON"):
+        parse_definition('{"type": "XML"}')
+
+
+def test_types_as_spark_tells_them():
+    types = pytest.importorskip("pyspark.sql.pandas.types")
+    kind = value_type(avro(ORDER))
+    told = types.from_arrow_type(kind).jsonValue()
+    assert spark_name(arrow_type(told)) == IN_SPARK
+    assert arrow_type({"type": "array", "elementType": "integer", "containsNull": True}) == pa.list_(pa.int32())
+    with pytest.raises(TypeNameError, match="interval"):
+        arrow_type("interval")
+    assert spark_name(pa.struct([("a b", pa.int32())])) == "struct<`a b`:int>"
