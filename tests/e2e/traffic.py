@@ -267,7 +267,7 @@ class Traffic:
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": program},
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec},
         )
-        ready = kubernetes.run("wait", f"pod/{POD}", "-n", namespace, "--for=condition=Ready", "--timeout=90s")
+        ready = kubernetes.run("wait", f"pod/{POD}", "-n", namespace, "--for=condition=Ready", "--timeout=110s")
         assert ready.returncode == 0, self._log()[-3000:]
 
     def wait_for_more(self, eventually: Callable[..., Any], count: int = 20) -> None:

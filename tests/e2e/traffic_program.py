@@ -25,6 +25,10 @@ from typing import Any
 KEYS = 10
 PORT = 8080
 RECEIVE_MS = 200
+TRY_S = 10
+PATIENCE_S = 80.0
+"""How long to try to subscribe: the C++ client does not always try again after an error that passes."""
+
 ARRIVAL_S = 60.0
 QUIET_S = 2.0
 """How long to look for duplicates after everything has arrived."""
@@ -102,27 +106,38 @@ class Receiver:
     def __init__(self, pulsar: Any, url: str, one: dict[str, str]) -> None:
         self.one = one
         self.got: list[tuple[int, int, int]] = []
-        self._client = pulsar.Client(url)
+        self._client = pulsar.Client(url, operation_timeout_seconds=TRY_S)
         self._timeout = pulsar.Timeout
         self._stop = threading.Event()
         self._source: Any
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self._open(pulsar)
+                break
+            except pulsar.PulsarException:
+                if time.monotonic() > deadline:
+                    raise
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _open(self, pulsar: Any) -> None:
+        one = self.one
         if one["type"] == "Reader":
             self._source = self._client.create_reader(
                 one["topic"], pulsar.MessageId.earliest, reader_name=one["name"], receiver_queue_size=50
             )
             self._receive, self._ack = self._source.read_next, None
-        else:
-            self._source = self._client.subscribe(
-                one["topic"],
-                one["subscription"],
-                consumer_type=getattr(pulsar.ConsumerType, one["type"].replace("_", "")),
-                consumer_name=one["name"],
-                initial_position=pulsar.InitialPosition.Earliest,
-                receiver_queue_size=50,
-            )
-            self._receive, self._ack = self._source.receive, self._source.acknowledge
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+            return
+        self._source = self._client.subscribe(
+            one["topic"],
+            one["subscription"],
+            consumer_type=getattr(pulsar.ConsumerType, one["type"].replace("_", "")),
+            consumer_name=one["name"],
+            initial_position=pulsar.InitialPosition.Earliest,
+            receiver_queue_size=50,
+        )
+        self._receive, self._ack = self._source.receive, self._source.acknowledge
 
     def _run(self) -> None:
         while not self._stop.is_set():
