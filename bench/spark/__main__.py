@@ -122,9 +122,12 @@ class Bench:
         admin.create_topic(topic)
         say(f"{case.name}: writing {messages:,} messages to Pulsar and to Kafka")
         sums = {
-            load_pulsar(endpoints.writer_url, topic, messages, case.size, case.ledgers, lambda: admin.unload(topic)),
+            load_pulsar(
+                endpoints.writer_url, topic, messages, case.size, case.ledgers, lambda: admin.unload(topic),
+                self._folder / "load.log",
+            ),
             load_kafka(self._kafka.server, name, messages, case.size),
-        }
+        }  # fmt: skip
         store, web = endpoints.metadata_store, endpoints.admin_url
         readings = {
             ENGINE: Reading("pulsar-readonly", {"metadataUrl": store, "topic": topic, "minPartitions": "2"}),

@@ -121,7 +121,9 @@ def load_kafka(server: str, topic: str, count: int, size: int) -> int:
     return int(ran.stdout.split()[-1])
 
 
-def load_pulsar(server: str, topic: str, count: int, size: int, parts: int, between: Callable[[], None]) -> int:
+def load_pulsar(
+    server: str, topic: str, count: int, size: int, parts: int, between: Callable[[], None], log: Path
+) -> int:
     """Fill a topic; the checksum of what it holds.
 
     Args:
@@ -131,23 +133,30 @@ def load_pulsar(server: str, topic: str, count: int, size: int, parts: int, betw
         size: bytes of each.
         parts: how often a producer is made anew.
         between: called after each part but the last.
+        log: where its standard error goes.
     """
     home = ensure_distribution(DEFAULT_VERSION)
     classes = compiled(f"pulsar-load-{DEFAULT_VERSION}", home / "lib", JAVA / "Payloads.java", JAVA / "PulsarLoad.java")
     words = ["java", "-cp", f"{classes}:{home}/lib/*", "PulsarLoad", server, topic, str(count), str(size), str(parts)]
     checksum = 0
-    with subprocess.Popen(  # noqa: S603
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as running:
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(  # noqa: S603
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as running,
+    ):
         assert running.stdin is not None
         assert running.stdout is not None
         watchdog = threading.Timer(ANSWER_TIMEOUT_S, running.kill)
         watchdog.start()
         try:
             for part in range(parts):
-                line = running.stdout.readline()
-                if not line.strip().isdecimal():
-                    raise DevstackError(f"filling {topic} failed in part {part + 1} of {parts}")
+                # Its log goes there too.
+                line = next((text for text in running.stdout if text.strip().isdecimal()), None)
+                if line is None:
+                    raise DevstackError(
+                        f"filling {topic} failed in part {part + 1} of {parts}", "\n  ".join(_tail(log))
+                    )
                 checksum = int(line)
                 if part + 1 < parts:
                     between()

@@ -17,6 +17,7 @@ import pulsar as pulsar_lib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.iceberg import CATALOG_FILE
 from readonly_spark.export.leftovers import remove_leftovers
 from readonly_spark.export.settings import ExportSettings
@@ -177,8 +178,9 @@ def run(spark: SparkSession, settings: ExportSettings) -> Totals:
     from readonly_spark.export.session import start  # noqa: PLC0415 - only who needs Spark waits for it
 
     totals = Totals()
-    query, counted = start(spark, settings)
-    query.awaitTermination()
+    with Checkpoint(settings) as checkpoint:
+        query, counted = start(spark, settings, checkpoint)
+        query.awaitTermination()
     for progress in query.recentProgress:
         totals.add(json.loads(progress.json), counted)
     return totals

@@ -16,6 +16,7 @@ from readonly_spark.export.errors import ExportError
 from readonly_spark.export.settings import local_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 LOCK: Final = "_pulsar-readonly.lock"
 IDENTITY: Final = "_pulsar-readonly.json"
+VALUE_TYPE: Final = "_pulsar-readonly.value-type"
 
 
 class Checkpoint:
@@ -37,6 +39,7 @@ class Checkpoint:
 
     def __init__(self, settings: ExportSettings) -> None:
         self._descriptor: int | None = None
+        self._folder: Path | None = None
         path = local_path(settings.checkpoint)
         if path is None:
             return
@@ -46,6 +49,7 @@ class Checkpoint:
             self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise ExportError(f"--checkpoint {settings.checkpoint}: {error.strerror}") from None
+        self._folder = folder
         try:
             self._take(settings, folder)
         except BaseException:
@@ -81,6 +85,21 @@ class Checkpoint:
                     f"--checkpoint {settings.checkpoint} belongs to an export with another {name}: "
                     f"{found.get(name)!r}, not {wanted.get(name)!r}; a changed export wants a new checkpoint"
                 )
+
+    def remembered(self, make: Callable[[], str]) -> str:
+        """The type of decoded values: that of the first run, so that a table keeps its columns when a topic's schema grows.
+
+        Args:
+            make: finds it out, in the first run.
+        """
+        if self._folder is None:
+            return make()
+        file = self._folder / VALUE_TYPE
+        if not file.exists():
+            draft = file.with_suffix(".new")
+            draft.write_text(make(), encoding="utf-8")
+            draft.rename(file)
+        return file.read_text(encoding="utf-8")
 
     def __enter__(self) -> Self:
         return self

@@ -167,8 +167,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         settings = settings_of(arguments, Path.cwd())
         configuration = pairs("--conf", arguments.conf)
-        with Checkpoint(settings), _signals() as stopped:
-            return _export(settings, configuration, arguments, stopped)
+        with Checkpoint(settings) as checkpoint, _signals() as stopped:
+            return _export(settings, checkpoint, configuration, arguments, stopped)
     except ExportError as error:
         print(f"{NAME}: {error}", file=sys.stderr)  # noqa: T201
     except ModuleNotFoundError as error:
@@ -202,7 +202,11 @@ def _signals() -> Iterator[_Stopped]:
 
 
 def _export(
-    settings: ExportSettings, configuration: dict[str, str], arguments: argparse.Namespace, stopped: _Stopped
+    settings: ExportSettings,
+    checkpoint: Checkpoint,
+    configuration: dict[str, str],
+    arguments: argparse.Namespace,
+    stopped: _Stopped,
 ) -> int:
     # Spark is heavy, and only this command needs it.
     from readonly_spark.errors import SourceError  # noqa: PLC0415
@@ -216,7 +220,7 @@ def _export(
             LagMeter(settings.source) as meter,
             session(settings, arguments.master, arguments.jars, configuration, ship=arguments.ship_code) as spark,
         ):
-            query, counted = start(spark, settings)
+            query, counted = start(spark, settings, checkpoint)
             _watch(query, counted, totals, meter, stopped, began, arguments.progress)
             cause = None if stopped.is_set() else query.exception()
             if cause is not None:

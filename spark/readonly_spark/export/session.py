@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from readonly_spark.export.checkpoint import Checkpoint
     from readonly_spark.export.settings import ExportSettings
 
 PACKAGES: Final = ("readonly_spark", "readonly_engine")
@@ -122,18 +123,27 @@ def _jars(given: str) -> list[str]:
     return found
 
 
-def start(spark: SparkSession, settings: ExportSettings) -> tuple[StreamingQuery, Mapping[int, tuple[int, int]]]:
+def start(
+    spark: SparkSession, settings: ExportSettings, checkpoint: Checkpoint
+) -> tuple[StreamingQuery, Mapping[int, tuple[int, int]]]:
     """Start the query; also what its sink counts, see `Totals.add`.
+
+    Args:
+        spark: from `session`.
+        settings: the export.
+        checkpoint: held by the caller.
 
     Raises:
         ExportError: the Iceberg catalog cannot be used.
     """
-    kinds = {column.name: column.spark for column in COLUMNS}
     reader = spark.readStream.format(FORMAT).options(**settings.source)
+    kinds = {column.name: column.spark for column in COLUMNS}
+    if settings.decodes:
+        kinds["value"] = checkpoint.remembered(lambda: reader.load().schema["value"].dataType.simpleString())  # noqa: PLW0108  what is before the call asks the cluster
     rows = reader.schema(", ".join(f"{name} {kinds[name]}" for name in settings.read)).load()
     rows = rows.select(*(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.wanted))
-    has_value = "value" in settings.wanted
-    size = sf.sum(sf.octet_length("value")) if has_value else sf.lit(0)
+    sized = "value" in settings.wanted and not settings.decodes
+    size = sf.sum(sf.octet_length("value")) if sized else sf.sum(sf.lit(0))
     writer_rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
     counted: Mapping[int, tuple[int, int]] = {}
     if settings.table_format == ICEBERG:

@@ -110,6 +110,12 @@ class ExportSettings:
         derives = any(name in DERIVED for name in self.partition_by)
         return (*columns, "publishTime") if derives and "publishTime" not in columns else columns
 
+    @property
+    def decodes(self) -> bool:
+        """Whether values are decoded by a schema, and the table has the columns of that."""
+        kinds = [value for name, value in self.source.items() if name.lower() == "valueschema"]
+        return "value" in self.wanted and kinds not in ([], ["raw"])
+
     def identity(self) -> dict[str, object]:
         """What must stay the same for as long as a checkpoint is used."""
         chosen = {name: self.source.get(name) for name in ("topic", "topics", "topicsPattern") if name in self.source}
@@ -119,6 +125,7 @@ class ExportSettings:
             "format": self.table_format,
             "columns": list(self.wanted),
             "partitionBy": list(self.partition_by),
+            "valueSchema": next((v for name, v in self.source.items() if name.lower() == "valueschema"), "raw"),
             "table": self.table if self.table_format == ICEBERG else "",
         }
 

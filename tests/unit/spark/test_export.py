@@ -114,6 +114,13 @@ def test_where_it_begins(start, option) -> None:
     assert start_options(start) == {option: start}
 
 
+@pytest.mark.parametrize(("schema", "decodes"), [("auto", True), ("raw", False), (None, False)])
+def test_values_are_decoded_where_a_schema_is_asked_for(tmp_path, schema, decodes) -> None:
+    more = {} if schema is None else {"valueschema": schema}
+    assert settings(tmp_path, source={**SOURCE, **more}).decodes == decodes
+    assert not settings(tmp_path, source={**SOURCE, **more}, columns=("key",)).decodes
+
+
 # The checkpoint
 
 
@@ -166,6 +173,12 @@ def test_a_checkpoint_that_cannot_be_made_or_read(tmp_path) -> None:
     (tmp_path / "d" / "_pulsar-readonly.json").write_text("{")
     with pytest.raises(ExportError, match="is damaged"):
         Checkpoint(settings(tmp_path, checkpoint=f"{tmp_path}/d"))
+
+
+def test_the_type_of_values_stays_that_of_the_first_run(tmp_path) -> None:
+    for newest in ("struct<a:int>", "struct<a:int,b:int>"):
+        with Checkpoint(settings(tmp_path)) as checkpoint:
+            assert checkpoint.remembered(lambda newest=newest: newest) == "struct<a:int>"
 
 
 # Files that do not count
