@@ -107,6 +107,7 @@ def test_the_engine_does_not_import_the_operator():
 
 SPARKS_PURE = [
     "admission.py",
+    "avro_types.py",
     "chunked.py",
     "columns.py",
     "decode.py",
@@ -115,9 +116,12 @@ SPARKS_PURE = [
     "options.py",
     "pace.py",
     "positions.py",
+    "protobuf_values.py",
     "splits.py",
     "task.py",
     "topic_state.py",
+    "type_names.py",
+    "value_schema.py",
 ]
 
 
