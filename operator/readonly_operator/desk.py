@@ -52,7 +52,7 @@ class Desk(ABC, Generic[Item, Subject, Report]):
 
     @property
     def busy_since(self) -> float | None:
-        """Since when (monotonic) it works on the same item; None while it does not."""
+        """Since when (monotonic) it works on the same item, or finds out what there is to do; None while it does not."""
         return self._busy_since
 
     def look(self) -> float:
@@ -61,6 +61,13 @@ class Desk(ABC, Generic[Item, Subject, Report]):
         Returns:
             Seconds until one is due again.
         """
+        self._busy_since = time.monotonic()
+        try:
+            return self._look()
+        finally:
+            self._busy_since = None
+
+    def _look(self) -> float:
         subjects = self._subjects()
         for item, subject in subjects.items():
             if self._stopped is not None and self._stopped.is_set():
@@ -91,12 +98,9 @@ class Desk(ABC, Generic[Item, Subject, Report]):
     def _look_at(self, item: Item, subject: Subject) -> None:
         self._due[item] = subject, time.monotonic() + FAILED_SECONDS
         self._busy_since = time.monotonic()
-        try:
-            with guarded(item):
-                self._made[item], again = self._work(item, subject)
-                self._due[item] = subject, time.monotonic() + again
-        finally:
-            self._busy_since = None
+        with guarded(item):
+            self._made[item], again = self._work(item, subject)
+            self._due[item] = subject, time.monotonic() + again
 
     def _tell(self) -> None:
         reports: dict[PoolKey, Report] = {}

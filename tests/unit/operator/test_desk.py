@@ -32,9 +32,13 @@ class Echo(Desk[PoolKey, str, str]):
         self.worked: list[str] = []
         self.wanted: dict[PoolKey, str | None] = {}
         self.again = again
+        self.broken = False
         super().__init__(self.told.append, "nothing", stopped)
 
     def _subjects(self):
+        assert self.busy_since is not None
+        if self.broken:
+            raise ValueError("nobody knows what there is to do")
         return dict(self.wanted)
 
     def _work(self, item, subject):
@@ -97,6 +101,14 @@ def test_who_wants_nothing_any_more_is_forgotten():
     assert desk.look() == float("inf")
     assert desk.report(A) == "nothing"
     assert desk.told == [A, A]
+
+
+def test_a_look_that_goes_wrong_is_over():
+    desk = Echo()
+    desk.broken = True
+    with pytest.raises(ValueError, match="nobody knows"):
+        desk.look()
+    assert desk.busy_since is None
 
 
 def test_nothing_is_begun_when_the_operator_ends():
