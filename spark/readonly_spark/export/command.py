@@ -164,6 +164,7 @@ def main(argv: list[str] | None = None) -> int:
     made = parser()
     arguments = made.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s", stream=sys.stderr)
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it tells of each attempt; the last error says it all
     try:
         settings = settings_of(arguments, Path.cwd())
         configuration = pairs("--conf", arguments.conf)

@@ -47,7 +47,7 @@ class LagMeter:
             self._loop.call(self._catalog.topics(), TIMEOUT_S)
         except (MetadataError, TimeoutError) as error:
             self._loop.stop()
-            raise SourceError(f"metadataUrl: {error}") from None
+            raise SourceError(f"--metadata-store: {error}") from None
         except BaseException:
             self._loop.stop()
             raise
