@@ -120,6 +120,8 @@ class Planner:
     ) -> list[Work]:
         """The tasks that read from `starts` on and before `ends`; a topic without a start is read from its first entry on.
 
+        The ends are confirmed: an earlier plan, or this one, has seen that they are.
+
         Raises:
             DataLossError: something of it is gone, and that is an error.
             SourceError: it cannot be read.
@@ -134,6 +136,7 @@ class Planner:
             if state is None:
                 self._lost(name, f"the topic is gone; entries from {start} on and before {end} were to be read")
                 continue
+            state = state.confirmed_to(end)
             gap = state.gap(start, end) or state.missing_end(start, end)
             if gap is not None:
                 self._lost(name, f"entries {gap} are gone, or may be: they were trimmed")

@@ -211,6 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connected: _Connection | None = None
         self._cluster = ""
         self._frozen: dict[str, Position] | None = None
+        self._seen: dict[str, Position] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark sends readers to tasks: without their connections."""
@@ -257,15 +258,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         frozen = self._frozen
         states = await planner.states(None if frozen is None else frozen)
         ends = {name: state.latest for name, state in states.items()}
+        self._seen = ends
         if frozen is not None:
             ends = {name: min(end, frozen[name]) for name, end in ends.items()}
         return planner.admit(starts, states, ends, limits)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """Called by Spark 4.2 and later, for the query's progress."""
-        connection = self._connection
-        states = connection.call(connection.planner.states())
-        return Offsets(self._cluster, {name: state.latest for name, state in states.items()}).to_dict()
+        """Called by Spark 4.2 and later, for the query's progress: what was there when it was last looked at."""
+        return Offsets(self._cluster, self._seen).to_dict()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Called by Spark 4.2 and later: what comes from now on, new topics too, is left to the next run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from readonly_engine.topic.position import EARLIEST, Position
@@ -143,6 +143,19 @@ class TopicState:
             last = min(ledger.last, end.entry_id - 1) if ledger.ledger_id == end.ledger_id else ledger.last
             if first <= last:
                 yield Run(ledger, first, last)
+
+    def confirmed_to(self, end: Position) -> TopicState:
+        """The topic with an open ledger that goes on at least to a position which was confirmed once.
+
+        A bookie that crashes can forget how far the writer had told it (an explicit LAC is not in its journal).
+        """
+        ledgers = tuple(
+            replace(ledger, last=end.entry_id - 1, size=int(ledger.entry_bytes * end.entry_id))
+            if ledger.ledger_id == end.ledger_id and not ledger.closed and ledger.last < end.entry_id - 1
+            else ledger
+            for ledger in self.ledgers
+        )
+        return replace(self, ledgers=ledgers)
 
     def gap(self, start: Position, end: Position) -> Gap | None:
         """What is missing at the beginning of a range: ledgers are trimmed from the first one on.

@@ -100,12 +100,17 @@ def compare(expected: dict[tuple[str, str], Any], found: list[Any]) -> tuple[int
     """Rows against the messages of a stock reader; returns how many there are, and how many encrypted entries."""
     rows: dict[tuple[str, str], Any] = {}
     sealed = set()
+    entries = {entry_of(key) for key in expected}
     for row in found:
         log = row["topic"] if row["partition"] is None else f"{row['topic']}-partition-{row['partition']}"
         key = (log, row["messageId"])
         assert key not in rows, "each message once"
         if row["encryption"] is not None:
             sealed.add(entry_of(key))
+            how = row["encryption"]
+            # A stock reader names the last chunk, and throws away what ZLIB made of nothing.
+            if how["uncompressedSize"] and (how["chunks"] is None or how["chunkId"] == how["chunks"] - 1):
+                assert entry_of(key) in entries
             continue
         rows[key] = (
             bytes(row["value"]),
@@ -120,7 +125,6 @@ def compare(expected: dict[tuple[str, str], Any], found: list[Any]) -> tuple[int
     # The C++ client throws an empty message away that was compressed by ZLIB.
     assert {rows[key][0] for key in rows.keys() - plain.keys()} <= {b""}
     assert [key for key in plain if rows[key] != plain[key]] == []
-    assert sealed <= {entry_of(key) for key in expected}
     return len(rows), len(sealed)
 
 

@@ -150,6 +150,17 @@ def test_an_offset_moves_only_when_there_is_something_to_read():
     assert TopicState("t", ()).latest == EARLIEST
 
 
+def test_what_was_confirmed_once_is_read_again_though_the_bookies_forgot_that_it_was() -> None:
+    state = TopicState("t", (LedgerState(5, 3, 40, closed=False),))
+    assert [
+        (run.first, run.last) for run in state.confirmed_to(Position(5, 9)).runs(Position(5, 2), Position(5, 9))
+    ] == [(2, 8)]
+    assert state.confirmed_to(Position(5, 9)).missing_end(Position(5, 2), Position(5, 9)) is None
+    assert state.confirmed_to(Position(5, 2)) == state
+    closed = TopicState("t", (LedgerState(5, 3, 40),))
+    assert closed.confirmed_to(Position(5, 9)) == closed
+
+
 def test_compaction_stands_for_what_it_took_in():
     left = LedgerState(90, 3, 40, compacted=True)
     state = TopicState("t", (LedgerState(5, 9, 100),), compacted=left, horizon=Position(5, 6))
