@@ -101,6 +101,21 @@ class Checkpoint:
             draft.rename(file)
         return file.read_text(encoding="utf-8")
 
+    def ends(self) -> dict[str, str]:
+        """Where earlier runs ended: for each topic the next entry; nothing where that is not known."""
+        if self._folder is None:
+            return {}
+        finished = [int(path.name) for path in self._folder.glob("commits/*") if path.name.isdecimal()]
+        if not finished:
+            return {}
+        # Its lines: a version, Spark's own, and an offset for each source.
+        lines = (self._folder / "offsets" / str(max(finished))).read_text(encoding="utf-8").splitlines()
+        try:
+            found = json.loads(lines[-1])["t"]
+            return {str(name): str(where) for name, where in found.items()}
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return {}  # the query itself tells what is wrong with it
+
     def __enter__(self) -> Self:
         return self
 

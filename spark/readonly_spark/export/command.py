@@ -215,7 +215,7 @@ def _export(
     from readonly_spark.export.session import session, start  # noqa: PLC0415
 
     began = time.monotonic()
-    totals = Totals()
+    totals = Totals(ends=checkpoint.ends())
     try:
         with (
             LagMeter(settings.source) as meter,

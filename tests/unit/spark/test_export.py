@@ -175,6 +175,20 @@ def test_a_checkpoint_that_cannot_be_made_or_read(tmp_path) -> None:
         Checkpoint(settings(tmp_path, checkpoint=f"{tmp_path}/d"))
 
 
+def test_a_run_knows_where_the_last_one_ended(tmp_path) -> None:
+    with Checkpoint(settings(tmp_path)) as checkpoint:
+        assert checkpoint.ends() == {}
+        for name in ("commits", "offsets"):
+            (tmp_path / "c" / name).mkdir()
+        for batch, end in enumerate(("1:0", "1:5", "1:9")):
+            (tmp_path / "c" / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({'t': {TOPIC: end}})}")
+        for batch in range(2):
+            (tmp_path / "c" / "commits" / str(batch)).write_text("v1\n{}")
+        assert checkpoint.ends() == {TOPIC: "1:5"}, "the last batch was begun, and not finished"
+        (tmp_path / "c" / "offsets" / "1").write_text("v1\n")
+        assert checkpoint.ends() == {}
+
+
 def test_the_type_of_values_stays_that_of_the_first_run(tmp_path) -> None:
     for newest in ("struct<a:int>", "struct<a:int,b:int>"):
         with Checkpoint(settings(tmp_path)) as checkpoint:
