@@ -66,7 +66,9 @@ def main_process(container: str) -> int:
 
 def running(kubernetes: Kubernetes) -> tuple[str, int]:
     """The operator's pod, and its process."""
-    (pod,) = [pod for pod in kubernetes.list("pods", SYSTEM, OPERATORS) if "deletionTimestamp" not in pod["metadata"]]
+    pods = [pod for pod in kubernetes.list("pods", SYSTEM, OPERATORS) if "deletionTimestamp" not in pod["metadata"]]
+    assert len(pods) == 1, pods
+    pod = pods[0]
     (status,) = pod["status"].get("containerStatuses") or [{}]
     assert "running" in status.get("state", {}), status
     return pod["metadata"]["name"], main_process(status["containerID"].rpartition("/")[2])
