@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.cluster import PulsarCluster
 
-DEADLINE_S: Final = 120
+DEADLINE_S: Final = 300
 ROUND_ROBIN: Final = pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution
 ROOT: Final = Path(__file__).parents[2]
 
