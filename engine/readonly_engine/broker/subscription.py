@@ -16,6 +16,7 @@ from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.owner_cursor import OwnerCursor
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
+from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.pending_ack_pb2 import Operation
 from readonly_engine.wire.pulsar_pb2 import CommandAck
@@ -324,7 +325,8 @@ class Subscription:
 
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
-        if self._single is not None and self._take_newest(self._single):
+        newest = self._log.newest
+        if newest is not None and self._take(newest) and newest.whole:
             return
         while self._reading is None and not self._closed and not self._paused and not self._moving:
             if self._rates and (delay := self._held_back()):
@@ -342,6 +344,8 @@ class Subscription:
                 count = rate.allowance(count)
             entries = self._log.cached(position, count)
             if entries:
+                if self._single is not None and self._take(Burst(entries, self._log.chain.after(entries[-1].position))):
+                    continue
                 entries = self._decided(entries)
                 if not entries:
                     return
@@ -355,15 +359,11 @@ class Subscription:
                 self._tell_end()
                 return
 
-    def _take_newest(self, dispatcher: SingleActiveDispatcher) -> bool:
-        """The short way, of a consumer that stands at the tail: all that is new at once, in bytes that others get too.
-
-        Returns:
-            Whether there is nothing more to do.
-        """
-        burst = self._log.newest
+    def _take(self, burst: Burst) -> bool:
+        """The short way, where nothing speaks against it: all of a burst at once, at the tail in bytes that others get too."""
+        dispatcher = self._single
         if (
-            burst is None
+            dispatcher is None
             or not burst.plain
             or self._txn_start is not None
             or self._reading is not None
@@ -383,7 +383,7 @@ class Subscription:
         counters.entries += len(burst)
         counters.messages += burst.messages
         counters.bytes += len(chunk)
-        return burst.whole
+        return True
 
     def _tell_end(self) -> None:
         """The owner says so when an ack is the last one; here to consumers that come later and ask for messages."""

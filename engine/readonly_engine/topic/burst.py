@@ -16,7 +16,8 @@ KEPT_BYTES: Final = 4 << 20
 LISTENER_S: Final = 60e-6
 """About ten times what it costs to tell one listener: while news flows, so much of the time is left for other work."""
 
-MOST_PAUSE_S: Final = 3e-3
+PAUSE_S: Final = (1e-3, 3e-3)
+"""At least, because a long poll and a read cost much the same for one entry as for some; and at most."""
 
 
 class Burst:
@@ -36,7 +37,7 @@ class Burst:
 
     __slots__ = ("_chunks", "_entries", "_room", "first", "following", "last", "messages", "plain", "whole")
 
-    def __init__(self, entries: Sequence[TopicEntry], following: Position, *, whole: bool) -> None:
+    def __init__(self, entries: Sequence[TopicEntry], following: Position, *, whole: bool = False) -> None:
         self._entries = entries
         self._chunks: dict[tuple[int, int, int], bytes] = {}
         self._room = KEPT_BYTES
@@ -44,8 +45,8 @@ class Burst:
         self.last = entries[-1].position
         self.following = following
         self.whole = whole
-        self.messages = sum(entry.messages for entry in entries)
-        self.plain = all(entry.txn is None and not entry.marker for entry in entries)
+        self.messages = sum([entry.messages for entry in entries])
+        self.plain = not any(entry.marker or entry.txn for entry in entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -80,7 +81,7 @@ class Pace:
 
     def told(self, listeners: int, now: float) -> None:
         """So many were told."""
-        self._next = now + min(listeners * LISTENER_S, MOST_PAUSE_S)
+        self._next = now + min(max(listeners * LISTENER_S, PAUSE_S[0]), PAUSE_S[1])
 
     def pause(self, now: float) -> float:
         """For how long nobody needs to know anything new."""

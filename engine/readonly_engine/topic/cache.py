@@ -36,9 +36,8 @@ class EntryCache:
 
     def put(self, entry: TopicEntry) -> None:
         """Keep an entry; the ones used longest ago make room."""
-        if entry.position in self._entries:
+        if self._entries.setdefault(entry.position, entry) is not entry:
             return
-        self._entries[entry.position] = entry
         self.size += entry.size
         while self.size > self._max and len(self._entries) > 1:
             _, oldest = self._entries.popitem(last=False)

@@ -28,6 +28,7 @@ class TopicEntry:
         position: where it stands.
         payload: the bytes for a MESSAGE frame.
         prefix: what the owner wrote before them for itself; mostly nothing.
+        size: bytes, as the cache counts them.
         messages: how many messages it holds, which is what it costs in permits.
         marker: whether no consumer may see it: a marker, or no message at all.
         deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
@@ -47,6 +48,7 @@ class TopicEntry:
         "payload",
         "position",
         "prefix",
+        "size",
         "txn",
     )
 
@@ -57,14 +59,10 @@ class TopicEntry:
             # Not written by a Pulsar producer: the owner's dispatcher leaves it out, too (AbstractBaseDispatcher).
             stored = StoredMessage(entry.payload, 1, marker=True)
         self.position = Position(entry.ledger_id, entry.entry_id)
-        self.payload = stored.payload
-        self.prefix = entry.payload[: len(entry.payload) - len(stored.payload)]
-        self.messages = stored.messages
-        self.marker = stored.marker
-        self.deliver_at = stored.deliver_at
-        self.txn = stored.txn
-        self.aborts = stored.aborts
-        self.chunk = stored.chunk
+        payload, self.messages, self.marker, self.deliver_at, self.txn, self.aborts, self.chunk = stored
+        self.payload = payload
+        self.prefix = entry.payload[: len(entry.payload) - len(payload)]
+        self.size = len(entry.payload)
         self._sticky_hash = _NO_HASH
         self._frames: dict[tuple[int, int], bytes] = {}
 
@@ -83,11 +81,6 @@ class TopicEntry:
                 key = NO_KEY
             self._sticky_hash = key_hash(key)
         return self._sticky_hash
-
-    @property
-    def size(self) -> int:
-        """Bytes, as the cache counts them."""
-        return len(self.payload) + len(self.prefix)
 
     @property
     def stored(self) -> bytes:

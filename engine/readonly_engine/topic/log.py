@@ -40,6 +40,11 @@ PREFETCH_ENTRIES = 100
 
 OPEN_TIMEOUT_S = 10.0
 
+BULK_ENTRIES = 50
+READ_AHEAD_ENTRIES = 1000
+READ_AHEAD_BYTES = 1 << 20
+"""Who asks for so many entries at once is given what is asked for, and finds what follows in the cache: up to so much."""
+
 MOST_CACHED_BYTES = 1 << 20
 """Entries handed out together are sent together: a client whose connection is full must not get many large ones at once."""
 
@@ -85,6 +90,8 @@ class TopicLog:
         self._moved = asyncio.Event()
         self._told: Position | None = None
         self._awaited = False
+        self._ledgers_changed = False
+        self._entry_bytes = READ_AHEAD_BYTES
         self._pace = Pace()
         self.newest: Burst | None = None
         self._announcer = keep_going(self._announce, f"telling the readers of {topic}")
@@ -180,6 +187,7 @@ class TopicLog:
                 )
         if not self._opened.done() and not self.chain.open_ledgers:
             self._opened.set_result(None)
+        self._ledgers_changed = True
         self._moved.set()
 
     def _ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
@@ -202,6 +210,7 @@ class TopicLog:
             )
         if not self._opened.done():
             self._opened.set_result(None)
+        self._ledgers_changed = True
         self._moved.set()
 
     def _lac_advanced(self, ledger_id: int, lac: int, entry: Entry | None) -> None:
@@ -228,8 +237,9 @@ class TopicLog:
         self._moved.set()  # what an error has kept from being told
         while True:
             await self._moved.wait()
-            if pause := self._pause():
+            if not self._ledgers_changed and (pause := self._pause()):
                 await asyncio.sleep(pause)
+            self._ledgers_changed = False
             self._moved.clear()
             limit = self.chain.limit
             burst = None
@@ -237,7 +247,8 @@ class TopicLog:
                 burst = await self._gather(self.chain.after(self._told), limit)
             self.newest, self._awaited = burst, False
             self._told = limit if burst is None or burst.whole else burst.last
-            self._pace.told(len(self._listeners), self._loop.time())
+            if burst is not None:
+                self._pace.told(len(self._listeners), self._loop.time())
             for listener in list(self._listeners):
                 listener()
             if self._told != limit:
@@ -308,7 +319,7 @@ class TopicLog:
             return found
         read = self._reads.get(first)
         if read is None:
-            run = self.chain.run(first, count)
+            run = self.chain.run(first, self._ahead(count))
             if run is None:
                 return []
             read = self._start_read(first.ledger_id, *run)
@@ -336,8 +347,16 @@ class TopicLog:
         task.add_done_callback(forget)
         return task
 
+    def _ahead(self, count: int) -> int:
+        """How many entries to read for somebody who asks for so many: more for whoever reads in bulk, and so goes on."""
+        if count < BULK_ENTRIES:
+            return count
+        return max(count, min(READ_AHEAD_BYTES // self._entry_bytes, READ_AHEAD_ENTRIES))
+
     async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
-        return [self._keep(entry) for entry in await self._sources.read(ledger_id, first, last)]
+        entries = [self._keep(entry) for entry in await self._sources.read(ledger_id, first, last)]
+        self._entry_bytes = max(sum(entry.size for entry in entries) // len(entries), 1)
+        return entries
 
     async def _read_bookies(self, ledger_id: int, first: int, last: int) -> list[Entry]:
         reader = self._readers.get(ledger_id)

@@ -7,6 +7,8 @@ The length prefix `total` is framing's; what is read here starts at the command 
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
@@ -25,6 +27,8 @@ NEWEST_PROTOCOL_VERSION = 21
 NO_EPOCH = -1
 
 _NO_PARTITION = encode_varint(-1)
+_SIZES = struct.Struct(">II")
+_TOPICS_READ = 4096
 
 
 def encode_command(command: BaseCommand, payload: bytes = b"") -> bytes:
@@ -109,17 +113,27 @@ def encode_message_frame(
         consumer_epoch: sent only where it is not NO_EPOCH (Commands.newMessage).
         ack_set: of a batch that is acked in part, the messages that are not: words of 64 bits, signed.
     """
+    consumer, ledger, where = _fixed_parts(consumer_id, ledger_id, partition)
+    entry = encode_varint(entry_id)
+    id_size = len(ledger) + len(entry) + len(where)
+    rest = b""
+    if redelivery_count:
+        rest += b"\x18" + encode_varint(redelivery_count)
+    for word in ack_set:
+        rest += b"\x20" + encode_varint(word)
+    if consumer_epoch > NO_EPOCH:
+        rest += b"\x28" + encode_varint(consumer_epoch)
+    body_size = len(consumer) + 1 + id_size + len(rest)
+    head = b"\x08\x09\x4a" + encode_varint(body_size) + consumer
+    size = len(head) + body_size - len(consumer)
+    sizes = _SIZES.pack(LENGTH_BYTES + size + len(payload), size)
+    return b"".join((sizes, head, encode_varint(id_size), ledger, entry, where, rest, payload))
+
+
+@lru_cache(_TOPICS_READ)
+def _fixed_parts(consumer_id: int, ledger_id: int, partition: int) -> tuple[bytes, bytes, bytes]:
+    """What is the same in all MESSAGE frames of a ledger for a consumer: around the size of the message id, and its entry id."""
     # The owner writes the partition always, -1 too: the same bytes as its own (measured).
     where = _NO_PARTITION if partition < 0 else encode_varint(partition)
-    message_id = b"".join((b"\x08", encode_varint(ledger_id), b"\x10", encode_varint(entry_id), b"\x18", where))
-    body = b"\x08" + encode_varint(consumer_id) + b"\x12" + encode_varint(len(message_id)) + message_id
-    if redelivery_count:
-        body += b"\x18" + encode_varint(redelivery_count)
-    for word in ack_set:
-        body += b"\x20" + encode_varint(word)
-    if consumer_epoch > NO_EPOCH:
-        body += b"\x28" + encode_varint(consumer_epoch)
-    command = b"\x08\x09\x4a" + encode_varint(len(body)) + body
-    size = len(command)
-    total = LENGTH_BYTES + size + len(payload)
-    return b"".join((total.to_bytes(LENGTH_BYTES, "big"), size.to_bytes(LENGTH_BYTES, "big"), command, payload))
+    consumer = b"\x08" + encode_varint(consumer_id) + b"\x12"
+    return consumer, b"\x08" + encode_varint(ledger_id) + b"\x10", b"\x18" + where

@@ -78,27 +78,29 @@ def decode_stored(payload: bytes) -> StoredMessage:
         size = int.from_bytes(payload[len(_BROKER_METADATA_MAGIC) : skip], "big")
         payload = payload[skip + size :]
     metadata = decode_metadata(payload)
-    if not all(map(metadata.HasField, _REQUIRED)):
+    # What is not zero is there; only the first sequence id of a producer is zero.
+    there = metadata.publish_time and metadata.producer_name and metadata.HasField("sequence_id")
+    if not there and not all(map(metadata.HasField, _REQUIRED)):
         raise MalformedFrameError("message metadata without what every producer writes")
     marker = metadata.HasField("marker_type")
     return StoredMessage(
         payload,
         metadata.num_messages_in_batch,
         marker,
-        deliver_at=metadata.deliver_at_time,
-        txn=_txn(metadata),
-        aborts=marker and metadata.marker_type == MarkerType.TXN_ABORT,
-        chunk=_chunk(metadata),
+        metadata.deliver_at_time,
+        _txn(metadata) if metadata.HasField("txnid_most_bits") else None,
+        marker and metadata.marker_type == MarkerType.TXN_ABORT,
+        _chunk(metadata) if metadata.HasField("uuid") else None,
     )
 
 
 def _txn(metadata: MessageMetadata) -> tuple[int, int] | None:
-    if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
+    if metadata.HasField("txnid_least_bits"):
         return metadata.txnid_most_bits, metadata.txnid_least_bits
     return None
 
 
 def _chunk(metadata: MessageMetadata) -> tuple[str, int, int] | None:
-    if metadata.HasField("uuid") and metadata.HasField("chunk_id") and metadata.HasField("num_chunks_from_msg"):
+    if metadata.HasField("chunk_id") and metadata.HasField("num_chunks_from_msg"):
         return str(metadata.uuid), metadata.chunk_id, metadata.num_chunks_from_msg
     return None

@@ -7,9 +7,17 @@ from readonly_engine.wire.errors import MalformedFrameError
 _MASK_64 = (1 << 64) - 1
 _MAX_SHIFT = 63
 
+_ONE_BYTE = [bytes((number,)) for number in range(0x80)]
+
 
 def encode_varint(number: int) -> bytes:
     """A number as protobuf's int64 and uint64 put it on the wire; a negative one takes ten bytes."""
+    if 0 <= number <= 0x7F:
+        return _ONE_BYTE[number]
+    if 0 <= number <= 0x1FFFFF:  # ids of entries, mostly; written out, because one is encoded for each entry
+        if number <= 0x3FFF:
+            return bytes((number & 0x7F | 0x80, number >> 7))
+        return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
     number &= _MASK_64
     out = bytearray()
     while number > 0x7F:

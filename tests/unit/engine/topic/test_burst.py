@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.topic.burst import KEPT_BYTES, LISTENER_S, MOST_PAUSE_S, Burst, Pace
+from readonly_engine.topic.burst import KEPT_BYTES, LISTENER_S, PAUSE_S, Burst, Pace
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
@@ -49,8 +49,10 @@ def test_chunks_beyond_the_limit_are_made_but_not_kept():
 def test_the_more_listen_the_longer_they_are_left_alone():
     pace = Pace()
     assert pace.pause(100.0) == 0
-    pace.told(10, 100.0)
-    assert pace.pause(100.0) == pytest.approx(10 * LISTENER_S)
+    pace.told(1, 100.0)
+    assert pace.pause(100.0) == pytest.approx(PAUSE_S[0])
     assert pace.pause(101.0) == 0
-    pace.told(100_000, 101.0)
-    assert pace.pause(101.0) == pytest.approx(MOST_PAUSE_S)
+    pace.told(30, 101.0)
+    assert pace.pause(101.0) == pytest.approx(30 * LISTENER_S)
+    pace.told(100_000, 102.0)
+    assert pace.pause(102.0) == pytest.approx(PAUSE_S[1])
