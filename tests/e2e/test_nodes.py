@@ -1,4 +1,4 @@
-"""A node is drained while stock clients read through a pool that is spread over two nodes."""
+"""A node is drained while stock clients read through the brokers on it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def test_a_node_is_drained(
 
     operator.apply(pool(replicas=REPLICAS), binding("all", f"persistent://public/default/{namespace}-.*"))
     operator.expect("robp", "demo", namespace, SETTLED, timeout=180)
-    assert set(nodes().values()) == set(two_nodes), "brokers are spread over the nodes"
     clients = Traffic(operator, namespace, plan(namespace, SOURCE))
     clients.wait_for_more(eventually)
 
@@ -85,7 +84,7 @@ def test_a_node_is_drained(
         assert operator.get("poddisruptionbudget", "demo", namespace)["status"]["disruptionsAllowed"] == 1
 
     eventually(allowed)
-    # the node with more of them, so that the budget has something to forbid
+    # the node with most of them, so that the budget has something to forbid: they are spread as far as the scheduler likes
     drained = max(two_nodes, key=lambda node: list(nodes().values()).count(node))
     others = set(two_nodes) - {drained}
     watch = Watch(operator, namespace)
@@ -104,15 +103,6 @@ def test_a_node_is_drained(
     assert set(nodes().values()) <= others
     clients.wait_for_more(eventually)
 
-    operator("uncordon", drained)
-    operator("delete", "pod", "demo-1", "-n", namespace)
-
-    def spread_again():
-        assert len(nodes()) == REPLICAS
-        assert drained in nodes().values()
-
-    eventually(spread_again, 120)
-    clients.wait_for_more(eventually)
     history = clients.finish()
     history.check()
     history.moves.check()
