@@ -13,7 +13,16 @@ import org.apache.spark.sql.functions;
  * between them. COMMAND is noop, parquet or check, COLUMNS a list of expressions. Answers with one line of JSON.
  */
 final class SparkSide {
-    public static void main(String[] words) throws Exception {
+    public static void main(String[] words) {
+        try {
+            answer(words);
+        } catch (Exception | Error error) {
+            error.printStackTrace();
+            System.exit(1); // else Spark's threads would keep a JVM that answers no more
+        }
+    }
+
+    private static void answer(String[] words) throws Exception {
         SparkSession spark = SparkSession.builder().master(words[0]).appName("bench").config("spark.ui.enabled", "false")
             .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2").getOrCreate();

@@ -147,6 +147,8 @@ def start(
     writer_rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
     counted: Mapping[int, tuple[int, int]] = {}
     if settings.table_format == ICEBERG:
+        # Iceberg has no times of 96 bits, which is what a Spark writes that was not made by `session`.
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         table = IcebergTable(settings)
         counted = table.counted
         writer = rows.writeStream.foreachBatch(lambda batch, number: _commit(table, settings, batch, number))
