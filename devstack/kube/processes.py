@@ -40,6 +40,18 @@ def only_child(pid: int) -> int | None:
     return int(children[0]) if children else None
 
 
+def resume(pid: int) -> None:
+    """Let a stopped process go on, and the wrapper before it: `nsenter` stops itself as its child is stopped.
+
+    A wrapper that stands still would not reap its child, and the child's namespaces would never end.
+    """
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        wrapper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        for one in (pid, wrapper):
+            if one > 1:
+                os.kill(one, signal.SIGCONT)
+
+
 class Processes:
     """The processes of one cluster, by name.
 
@@ -133,6 +145,7 @@ class Processes:
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, sig)
+                resume(pid)
                 if not self._gone(name, patience):
                     os.kill(pid, signal.SIGKILL)
             if not self._gone(name, 20):

@@ -19,7 +19,7 @@ import pytest
 from devstack.kube.choice import choose
 from devstack.kube.layout import default_layout
 from devstack.kube.local import LocalCluster
-from devstack.kube.processes import Processes
+from devstack.kube.processes import Processes, resume
 from tests.e2e.conftest import SOURCE, SYSTEM, devstack
 
 pytestmark = pytest.mark.slow
@@ -139,7 +139,7 @@ def test_messages_flow_without_an_api_server(
     try:
         threading.Event().wait(API_AWAY_SECONDS)
     finally:
-        os.kill(api_server, signal.SIGCONT)
+        resume(api_server)
     back = time.time()
 
     def answers():

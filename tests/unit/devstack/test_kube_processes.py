@@ -67,6 +67,22 @@ def test_stop_kills_a_process_that_ignores_the_signal(processes: Processes, tmp_
     assert start_time(pid) is None
 
 
+def test_the_wrapper_of_a_stopped_process_goes_on_with_it(processes: Processes) -> None:
+    # As nsenter does: it stops itself as its child is stopped, and would not reap it then.
+    wrapper = ["sh", "-c", 'trap "" CHLD; "$@" & kill -STOP $$; wait; :', "sh"]
+    processes.ensure("still", ["sleep", "300"], wrapper=wrapper, env=os.environ)
+    pid = processes.pid("still")
+    assert pid is not None
+    outer = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    wait_until(lambda: state(outer) == "T", 10, "the wrapper stands still")
+    processes.stop("still", signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10, "the process is reaped")
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_the_end_of_a_process_is_reported_with_its_last_words(processes: Processes) -> None:
     processes.ensure("brief", ["sh", "-c", "sleep 0.2; echo its last words"], wrapper=WRAPPER, env=os.environ)
     wait_until(lambda: processes.pid("brief") is None, 10, "brief has ended")
