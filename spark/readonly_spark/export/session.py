@@ -88,10 +88,14 @@ def session(
     for name, value in {**_CONFIGURATION, **configuration}.items():
         builder = builder.config(name, value)
     with tempfile.TemporaryDirectory(prefix="pulsar-readonly-export-") as folder:
+        archive = str(packed(Path(folder))) if ship else ""
+        if ship:
+            # The driver's own planner looks there; only tasks look at what was added.
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [archive, os.environ.get("PYTHONPATH", "")]))
         spark = builder.getOrCreate()
         try:
             if ship:
-                spark.sparkContext.addPyFile(str(packed(Path(folder))))
+                spark.sparkContext.addPyFile(archive)
             spark.dataSource.register(PulsarReadOnly)
             yield spark
         finally:
