@@ -29,5 +29,5 @@ scale: $(STAMP) ## 200 pools and 2,000 bindings on an API server of their own: d
 	@$(PY) -m tests.scale $(SCALE_OPTIONS)
 
 .PHONY: test-spark
-test-spark: $(STAMP) ## the data source, long: random workloads against a stock reader, and drivers and workers killed in mid-batch
-	@$(PY) -m pytest $(PYTEST_OPTIONS) tests/integration/test_spark.py tests/integration/test_spark_changes.py tests/integration/test_spark_streams.py tests/integration/test_spark_values.py
+test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, drivers and workers killed in mid-batch
+	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py
