@@ -17,7 +17,9 @@ def test_select_one_all_or_none() -> None:
     assert [target.name for target in targets.select("engine")] == ["engine"]
     assert [target.name for target in targets.select("all")] == ["engine", "operator", "client", "pulsar"]
     assert [target.name for target in targets.select("spark")] == ["spark"]  # big, and only on request
-    with pytest.raises(DevstackError, match="TARGET must be all or one of engine, operator, spark, client, pulsar, not x"):
+    with pytest.raises(
+        DevstackError, match="TARGET must be all or one of engine, operator, spark, client, pulsar, not x"
+    ):
         targets.select("x")
 
 
