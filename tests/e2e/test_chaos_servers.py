@@ -204,8 +204,8 @@ def zookeeper(kubernetes, writer):
 
     yield away, back
     back()
-    # Bookies whose sessions ended meanwhile find their old registration there and keep it (ResourceLockImpl). They are without one as
-    # soon as ZooKeeper takes the old session for dead, and nobody could make a ledger then.
+    # Bookies whose sessions ended meanwhile find their old registration there and keep it (ResourceLockImpl). They are
+    # without one as soon as ZooKeeper takes the old session for dead, and nobody could make a ledger then.
     kubernetes("rollout", "restart", "statefulset/pulsar-bookie", "-n", writer)
     for part in ("bookie", "broker"):
         kubernetes("rollout", "status", f"statefulset/pulsar-{part}", "-n", writer, "--timeout=180s", timeout=190)
