@@ -29,6 +29,9 @@ ZOOKEEPER_AWAY_SECONDS = 45.0
 CLIENTS = pathlib.Path(__file__).parent / "chaos_clients.py"
 READY = {"Ready": ("True", "BrokersReady")}
 BROKERS = "pulsar-readonly.io/pool=demo"
+BOOKIES = "component=bookie"
+SESSION_SECONDS = 45.0
+"""After so long ZooKeeper knows which sessions did not survive its absence (zkTimeout of the bookies is 30 s)."""
 OPERATORS = "app.kubernetes.io/name=pulsar-readonly-operator"
 
 
@@ -202,11 +205,20 @@ def zookeeper(kubernetes, writer):
         kubernetes("scale", *name, "--replicas=1")
         kubernetes("rollout", "status", *name, "--timeout=120s", timeout=130)
 
+    def registered() -> int:
+        shell = ("bin/pulsar", "zookeeper-shell", "-server", "localhost:2181", "ls", "/ledgers/available")
+        return kubernetes("exec", "pulsar-zookeeper-0", "-n", writer, "--", *shell).count("pulsar-bookie-")
+
     yield away, back
     back()
     # Bookies whose sessions ended meanwhile find their old registration there and keep it (ResourceLockImpl). They are
-    # without one as soon as ZooKeeper takes the old session for dead, and nobody could make a ledger then.
-    kubernetes("rollout", "restart", "statefulset/pulsar-bookie", "-n", writer)
+    # without one as soon as ZooKeeper takes the old sessions for dead, and nobody could make a ledger then.
+    bookies = len(kubernetes.list("pods", writer, BOOKIES))
+    judged = time.monotonic() + SESSION_SECONDS
+    while registered() == bookies and time.monotonic() < judged:
+        continue
+    if registered() < bookies:
+        kubernetes("delete", "pods", "-l", BOOKIES, "-n", writer)
     for part in ("bookie", "broker"):
         kubernetes("rollout", "status", f"statefulset/pulsar-{part}", "-n", writer, "--timeout=180s", timeout=190)
 
