@@ -219,7 +219,11 @@ class Traffic:
         found: dict[str, int] = {}
         for topic, partitions in self._plan["topics"].items():
             path = f"{self._plan['admin']}/admin/v2/{topic.replace('://', '/')}"
-            stats = admin("GET", f"{path}/{'partitioned-stats' if partitions else 'stats'}?getPreciseBacklog=true")
+            try:
+                stats = admin("GET", f"{path}/{'partitioned-stats' if partitions else 'stats'}?getPreciseBacklog=true")
+            except OSError as error:
+                found[f"{topic}: {error}"] = 1  # its owner may just have changed: asked again
+                continue
             wanted = {
                 one["subscription"]
                 for one in self._plan["consumers"]
