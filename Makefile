@@ -51,8 +51,8 @@ test-unit: $(STAMP) ## the fast ones
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/unit
 test-integration: $(STAMP) ## on a real Pulsar
 	@$(PY) -m pytest -m "not slow" $(PYTEST_OPTIONS) tests/integration
-test-slow: $(STAMP) ## tests that wait long, and are left out of the others
-	@$(PY) -m pytest -m slow $(PYTEST_OPTIONS) tests/unit tests/integration
+test-slow: $(STAMP) ## tests that wait long, and are left out of the others (those of Spark: make test-spark)
+	@$(PY) -m pytest -m slow --ignore-glob='*/test_spark*.py' $(PYTEST_OPTIONS) tests/unit tests/integration
 test-e2e: $(STAMP) ## on a real Kubernetes of two nodes (INSTALL=helm: the operator by the chart instead of kustomize)
 	@$(PY) -m devstack kube build $(if $(filter helm,$(INSTALL)),--with helm)
 	@$(PY) -m devstack kube up --fresh --nodes $(NODES)
