@@ -45,7 +45,7 @@ class BenchCluster:
     The JVMs run as stock ones do (both compilers, G1), with fsync. Explicit LAC is on, 100 ms.
 
     Args:
-        base_port: first of its ports.
+        base_port: first of its ports; one of another base port has another name too, and may run at the same time.
         keep: whether to leave it running at the end.
     """
 
@@ -53,7 +53,7 @@ class BenchCluster:
         self._keep = keep
         self._cluster = PulsarCluster(
             PulsarSpec(
-                name=NAME,
+                name=NAME if base_port == BASE_PORT else f"{NAME}-{base_port}",
                 base_port=base_port,
                 bookies=2,
                 brokers=1,
