@@ -32,6 +32,9 @@ BASE_PORT: Final = 26650
 LEDGER_ENTRIES: Final = 100
 """A topic's ledger is full after so many entries: a few hundred messages make a topic of several ledgers."""
 
+OPERATION_S: Final = 90
+"""A stock client's operations may take so long: three times its default, on machines where much else runs."""
+
 
 def _kept() -> bool:
     """Whether the stack is left running: never in CI, else unless KEEP_PULSAR is 0."""
@@ -100,7 +103,11 @@ def topic() -> str:
 @pytest.fixture
 def pulsar_client(pulsar: Endpoints) -> Iterator[pulsar_lib.Client]:
     """The stock Python client, connected to the writable cluster."""
-    client = pulsar_lib.Client(pulsar.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error))
+    client = pulsar_lib.Client(
+        pulsar.writer_url,
+        operation_timeout_seconds=OPERATION_S,
+        logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error),
+    )
     yield client
     client.close()
 

@@ -194,9 +194,10 @@ def test_data_of_another_shape_is_refused(pulsar_stack: PulsarCluster) -> None:
 
 
 def test_a_stack_that_is_renewed_loses_its_data_only_where_nothing_runs(
-    pulsar_stack: PulsarCluster, topic: str, pulsar_client, tmp_path: Path
+    pulsar_stack: PulsarCluster, topic: str, tmp_path: Path
 ) -> None:
-    pulsar_client.subscribe(topic, "s").close()
+    pulsar_stack.admin().create_topic(topic)
+    pulsar_stack.admin().create_subscription(topic, "s")
     assert pulsar_stack.up(renew=True) == pulsar_stack.endpoints
     assert "s" in pulsar_stack.admin().stats(topic)["subscriptions"]
     twin = PulsarCluster(PulsarSpec(name="twin", base_port=pulsar_stack.spec.base_port), tmp_path / "twin")

@@ -37,3 +37,34 @@ def test_a_file_is_in_the_group_of_its_servers(path):
     if fixtures & OTHERS:
         assert apart, f"{path.name} uses {fixtures & OTHERS}: list it in OTHER_STACKS"
     assert not (apart and fixtures & SHARED), f"{path.name} uses {fixtures & SHARED}: it must not be in OTHER_STACKS"
+
+
+REPORT = """<testsuites><testsuite tests="4">
+<testcase classname="tests.integration.test_tail" name="test_one"/>
+<testcase classname="tests.integration.test_tail" name="test_two[a-1]"><failure message="no"/></testcase>
+<testcase classname="tests.e2e.test_pool" name="test_three"><error message="no server"/></testcase>
+<testcase classname="tests.e2e.test_pool" name="test_four"><skipped/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_what_failed_is_named_as_pytest_takes_it(tmp_path):
+    report = tmp_path / "report.xml"
+    assert suites.failed_tests(report) == []
+    report.write_text(REPORT)
+    assert suites.failed_tests(report) == [
+        "tests/integration/test_tail.py::test_two[a-1]",
+        "tests/e2e/test_pool.py::test_three",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failed", "again"),
+    [
+        ([], False),
+        (["tests/integration/test_tail.py::test_two"], True),
+        (["tests/integration/test_tail.py::test_two"] * (suites.SECOND_TRIES + 1), False),
+        (["tests/integration/test_tail.py::test_two", "tests/unit/test_suites.py::test_one"], False),
+    ],
+)
+def test_few_failures_on_servers_get_a_second_try(failed, again):
+    assert suites.may_try_again(failed) is again
