@@ -10,6 +10,10 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=igno
 COPY requirements/build.txt /src/requirements/
 RUN python3 -m venv --without-pip /build && \
     python3 -m pip --python /build/bin/python install --quiet --require-hashes -r /src/requirements/build.txt
+# For the modules in C, in this stage alone. Without them the image works, slower.
+RUN headers=$(python3 -c 'import os, sysconfig; at = sysconfig.get_path("include"); print("" if os.path.exists(at + "/Python.h") else "python3-dev")') && \
+    { apt-get update -qq && apt-get install -qq -y --no-install-recommends gcc libc6-dev $headers >/dev/null; } || \
+    echo "there is no C compiler to be had: the wheel is made without modules in C"
 COPY pyproject.toml LICENSE /src/
 COPY engine /src/engine
 COPY operator /src/operator

@@ -3,8 +3,9 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
+NATIVE := $(sort $(wildcard engine/readonly_engine/*/*.[ch] spark/readonly_spark/*.[ch]))
 # Made again when what it depends on changes, and when the folder was moved.
-STAMP := $(VENV)/.stamp-$(shell { cat requirements/dev.txt pyproject.toml; pwd; } | sha256sum | cut -c1-16)
+STAMP := $(VENV)/.stamp-$(shell { cat requirements/dev.txt pyproject.toml $(NATIVE); pwd; } | sha256sum | cut -c1-16)
 KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; print(default_layout().bin)')
 
 .PHONY: help
@@ -22,13 +23,14 @@ setup: $(STAMP) ## everything else that demo and tests need: Python packages, th
 	@$(PY) -m devstack kube build --with helm --with promtool
 	@$(PY) -m devstack image build all
 	@$(PY) -m devstack objectstore build
-venv: $(STAMP) ## the locked Python packages, in .venv
+venv: $(STAMP) ## the locked Python packages, in .venv, and the project with its modules in C
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing the locked Python packages into $(VENV)"
 	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(if $(CI),CFLAGS=-Werror) $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m readonly_engine.native
 	@rm -f $(VENV)/.stamp-* && touch $@
 lock: $(STAMP) ## resolve and lock the Python packages again (needs uv)
 	@requirements/lock

@@ -64,7 +64,9 @@ class Target:
 def source_files(folder: Path) -> list[Path]:
     """The files of a folder that an image is made of: not what running or installing the sources leaves there."""
     return sorted(
-        path for path in folder.rglob("*") if path.is_file() and not any(mark in str(path) for mark in _NOT_SOURCE)
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".so" and not any(mark in str(path) for mark in _NOT_SOURCE)
     )
 
 
@@ -108,8 +110,9 @@ def _spark_context() -> Iterator[Path]:
         context = Path(folder)
         for name in ("pyproject.toml", "LICENSE", ".dockerignore"):
             shutil.copy2(PROJECT / name, context)
+        built = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
         for name in ("engine", "operator", "spark", "requirements"):
-            shutil.copytree(PROJECT / name, context / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(PROJECT / name, context / name, ignore=built)
         shutil.copytree(jars, context / "jars")
         yield context
 
