@@ -155,7 +155,7 @@ class RelayedConsumer:
         subscribe.CopyFrom(self._subscribe)
         subscribe.consumer_id = consumer_id
         try:
-            answer = await connection.request(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
+            answer = await connection.subscribe(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
         except BaseException:
             # Whatever ended the wait, also the client's own close: nothing may be left at the owner.
             connection.remove_consumer(consumer_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from readonly_engine.relay.connection import OwnerConnection
+from readonly_engine.relay.connection import SUBSCRIBES_AT_ONCE, OwnerConnection
 from readonly_engine.relay.consumer import BACKOFF_S, OwnerState, RelayedConsumer
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.identity import Identity
@@ -503,3 +503,31 @@ def test_a_late_answer_reaches_nobody(golden):
         assert events.said == []
 
     play(golden, scene)
+
+
+def test_a_crowd_of_consumers_comes_to_the_owner_some_at_a_time(golden):
+    async def scene():
+        owners = Owners(owner_url(golden))
+        owner = Owner(owners, golden)
+        asked = [
+            asyncio.ensure_future(
+                owner.connection.subscribe(
+                    BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=CommandSubscribe(topic="t"))
+                )
+            )
+            for _ in range(SUBSCRIBES_AT_ONCE + 2)
+        ]
+        await settle()
+        first = [body.request_id for kind, body in owner.next() if kind == "SUBSCRIBE"]
+        assert len(first) == SUBSCRIBES_AT_ONCE
+        owner.answer("broker_success", first[0])
+        await settle()
+        assert [kind for kind, _ in owner.next()] == ["SUBSCRIBE"]
+        asked[1].cancel()
+        await settle()
+        assert [kind for kind, _ in owner.next()] == ["SUBSCRIBE"]
+        owner.lose()
+        ended = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(one) for one in ended[:3]] == [BaseCommand, asyncio.CancelledError, OwnerUnavailableError]
+
+    asyncio.run(scene())
