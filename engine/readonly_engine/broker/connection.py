@@ -13,11 +13,13 @@ from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
+from readonly_engine.broker.sending import send_one
 from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.relay.identity import NOBODY
+from readonly_engine.wire.acks import decode_plain_ack
 from readonly_engine.wire.commands import (
     body_of,
     command_name,
@@ -55,6 +57,8 @@ AT_ONCE_BYTES = 256 << 10
 NARROW_BUFFER_BYTES = 64 << 10
 """The same while so many clients are slow that their buffers together would be too much."""
 
+_NONE = -1
+
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
@@ -66,6 +70,10 @@ class ClientConnection(asyncio.Protocol):
     Args:
         broker: where it has come to.
         listener: the named listener at whose port it came in.
+
+    Attributes:
+        descriptor: of the socket, while bytes may go into it past the transport: without TLS, and with nothing in the transport's
+            buffer; else -1.
     """
 
     def __init__(self, broker: Broker, listener: str = DEFAULT) -> None:
@@ -86,6 +94,8 @@ class ClientConnection(asyncio.Protocol):
         self._pinged = False
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._socket = _NONE
+        self.descriptor = _NONE
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._producers: dict[int, RelayedProducer] = {}
@@ -137,10 +147,34 @@ class ClientConnection(asyncio.Protocol):
         if not frames:
             return
         if self._transport is not None and not self._closed:
-            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
-            if self.broker.pressed and not self._narrow and self.buffered > NARROW_BUFFER_BYTES:
-                self._narrow = True
-                self._transport.set_write_buffer_limits(high=NARROW_BUFFER_BYTES)
+            self._write(frames[0] if len(frames) == 1 else b"".join(frames), self._transport)
+
+    def _write(self, data: bytes, transport: asyncio.Transport) -> None:
+        if self.descriptor == _NONE and self._socket != _NONE and not transport.get_write_buffer_size():
+            self.descriptor = self._socket
+        taken = 0
+        if self.descriptor != _NONE:
+            taken = send_one(self.descriptor, data)
+            if taken == len(data):
+                return
+        self.left_over(data, taken)
+
+    def left_over(self, data: bytes, taken: int) -> None:
+        """The socket has taken so many of these bytes: the transport sends the others when it can."""
+        if self.descriptor != _NONE:
+            self._indirect()
+        if self._transport is None or self._closed:
+            return
+        self._transport.write(data[taken:])
+        if self.broker.pressed and not self._narrow and self.buffered > NARROW_BUFFER_BYTES:
+            self._narrow = True
+            self._transport.set_write_buffer_limits(high=NARROW_BUFFER_BYTES)
+
+    def _indirect(self, *, ever: bool = False) -> None:
+        """Nothing goes past the transport, until its buffer is empty; or never again."""
+        self.descriptor = _NONE
+        if ever:
+            self._socket = _NONE
 
     def respond(self, command: BaseCommand, request_id: int) -> None:
         """Send a response under the id of the client's request."""
@@ -165,6 +199,8 @@ class ClientConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        if not self.tls and (found := transport.get_extra_info("socket")) is not None:
+            self._socket = self.descriptor = found.fileno()
         self.broker.connections.add(self)
         self.broker.keep_alive.add(self)
         self.address = str(peer[0]) if peer else ""
@@ -179,10 +215,14 @@ class ClientConnection(asyncio.Protocol):
         self._heard = True
         # Most of what quiet clients ever send, and there may be ten thousand of them.
         if data == _PING and self.connected and not self._splitter.buffered_bytes and self._transport is not None:
-            self._transport.write(_PONG)
+            self._write(_PONG, self._transport)
             return
         try:
             for frame in self._splitter.receive_data(data):
+                if self.connected and (ack := decode_plain_ack(frame)) is not None:
+                    consumer = self._consumers.get(ack.consumer_id)
+                    if consumer is None or consumer.ack_plainly(ack):
+                        continue
                 command, end = decode_command(frame)
                 self._handle(command, frame, end)
         except WireError as error:
@@ -207,8 +247,9 @@ class ClientConnection(asyncio.Protocol):
             consumer.writable_changed(writable=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
+        """Called by asyncio, which closes the socket then: its descriptor may be another's after this."""
         self._closed = True
+        self._indirect(ever=True)
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
         if not self.writable:
@@ -232,6 +273,7 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             if self._out:
                 self.flush()
+            self._indirect(ever=True)
             self._transport.close()
 
     def check_alive(self) -> None:
