@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.wire.entry_view import encode_views, survey
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -45,8 +47,7 @@ class Burst:
         self.last = entries[-1].position
         self.following = following
         self.whole = whole
-        self.messages = sum([entry.messages for entry in entries])
-        self.plain = not any(entry.marker or entry.txn for entry in entries)
+        self.messages, _, self.plain = survey(entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -62,8 +63,11 @@ class Burst:
         key = (consumer_id, partition, epoch)
         chunk = self._chunks.get(key)
         if chunk is None:
-            frames = [entry.frame(consumer_id, partition, epoch) for entry in self._entries]
-            chunk = frames[0] if len(frames) == 1 else b"".join(frames)
+            entries = self._entries
+            if len(entries) == 1:
+                chunk = entries[0].frame(consumer_id, partition, epoch)  # which those get who go entry by entry
+            else:
+                chunk = encode_views(entries, consumer_id, partition, epoch)
             if len(chunk) <= self._room:
                 self._room -= len(chunk)
                 self._chunks[key] = chunk

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from readonly_engine.topic.position import Position
 from readonly_engine.wire.batch import decode_stored_entry
 from readonly_engine.wire.bit_set import words_of
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
+from readonly_engine.wire.entry_view import EntryView, encode_views
 from readonly_engine.wire.errors import MalformedFrameError, WireError
-from readonly_engine.wire.message import StoredMessage, decode_metadata, decode_stored
+from readonly_engine.wire.message import decode_metadata
 from readonly_engine.wire.sticky_key import NO_KEY, key_hash, sticky_key
-
-if TYPE_CHECKING:
-    from readonly_engine.wire.entry import Entry
 
 _FRAMES_KEPT = 4
 """Frames for this many (consumer id, epoch) pairs are kept: most connections have one consumer, and it has id 0."""
@@ -21,50 +16,10 @@ _FRAMES_KEPT = 4
 _NO_HASH = -1
 
 
-class TopicEntry:
-    """One entry of a topic.
+class TopicEntry(EntryView):
+    """One entry of a topic."""
 
-    Attributes:
-        position: where it stands.
-        payload: the bytes for a MESSAGE frame.
-        prefix: what the owner wrote before them for itself; mostly nothing.
-        size: bytes, as the cache counts them.
-        messages: how many messages it holds, which is what it costs in permits.
-        marker: whether no consumer may see it: a marker, or no message at all.
-        deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
-        txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
-        aborts: whether it is the marker of an aborted transaction.
-        chunk: of a part of a large message: the message's id, the part's index, and how many parts there are; else None.
-    """
-
-    __slots__ = (
-        "_frames",
-        "_sticky_hash",
-        "aborts",
-        "chunk",
-        "deliver_at",
-        "marker",
-        "messages",
-        "payload",
-        "position",
-        "prefix",
-        "size",
-        "txn",
-    )
-
-    def __init__(self, entry: Entry) -> None:
-        try:
-            stored = decode_stored(entry.payload)
-        except MalformedFrameError:
-            # Not written by a Pulsar producer: the owner's dispatcher leaves it out, too (AbstractBaseDispatcher).
-            stored = StoredMessage(entry.payload, 1, marker=True)
-        self.position = Position(entry.ledger_id, entry.entry_id)
-        payload, self.messages, self.marker, self.deliver_at, self.txn, self.aborts, self.chunk = stored
-        self.payload = payload
-        self.prefix = entry.payload[: len(entry.payload) - len(payload)]
-        self.size = len(entry.payload)
-        self._sticky_hash = _NO_HASH
-        self._frames: dict[tuple[int, int], bytes] = {}
+    __slots__ = ()
 
     @property
     def in_transaction(self) -> bool:
@@ -81,11 +36,6 @@ class TopicEntry:
                 key = NO_KEY
             self._sticky_hash = key_hash(key)
         return self._sticky_hash
-
-    @property
-    def stored(self) -> bytes:
-        """The payload as the owner stored it."""
-        return self.prefix + self.payload
 
     @property
     def timestamp(self) -> int:
@@ -111,25 +61,29 @@ class TopicEntry:
             redelivery_count: how often the entry was delivered before.
             unacked: of a batch that is acked in part, the messages that are not, as bits; 0 for the whole.
         """
-        if redelivery_count or unacked:
+        if unacked:
             return self._encode(consumer_id, partition, epoch, redelivery_count, unacked)
+        if redelivery_count:
+            return encode_views((self,), consumer_id, partition, epoch, redelivery_count)
         key = (consumer_id, epoch)
-        frame = self._frames.get(key)
+        frames = self._frames
+        if frames is None:
+            frames = self._frames = {}
+        frame = frames.get(key)
         if frame is None:
-            frame = self._encode(consumer_id, partition, epoch, 0)
-            if len(self._frames) < _FRAMES_KEPT:
-                self._frames[key] = frame
+            frame = encode_views((self,), consumer_id, partition, epoch)
+            if len(frames) < _FRAMES_KEPT:
+                frames[key] = frame
         return frame
 
-    def _encode(self, consumer_id: int, partition: int, epoch: int, redelivery_count: int, unacked: int = 0) -> bytes:
-        ledger_id, entry_id = self.position
+    def _encode(self, consumer_id: int, partition: int, epoch: int, redelivery_count: int, unacked: int) -> bytes:
         return encode_message_frame(
             consumer_id,
-            ledger_id,
-            entry_id,
+            self.ledger_id,
+            self.entry_id,
             partition,
             self.payload,
             redelivery_count,
             consumer_epoch=epoch,
-            ack_set=words_of(unacked) if unacked else (),
+            ack_set=words_of(unacked),
         )

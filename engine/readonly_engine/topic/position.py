@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from readonly_engine.wire.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-class Position(NamedTuple):
-    """An entry of a topic; ordered as the log is. Entry -1 stands before the first entry of its ledger."""
-
-    ledger_id: int
-    entry_id: int
-
-    def __str__(self) -> str:
-        return f"{self.ledger_id}:{self.entry_id}"
-
+__all__ = ["EARLIEST", "Position", "PositionRanges"]
 
 EARLIEST = Position(-1, -1)
 """Before every entry."""

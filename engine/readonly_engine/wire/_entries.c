@@ -1,12 +1,693 @@
+/* Entries on their way from bookies to consumers: verified, looked into, and framed. wire/bookie_v2.py, wire/entry_view.py and
+   wire/entry.py do the same in Python. What is not sound, or rare, is left to them: None, or the slow way, is the answer then. So
+   there is one place that says what is wrong. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 
-static struct PyModuleDef_Slot slots[] = {{0, NULL}};
+#include "_wire.h"
+
+enum {
+    ENTRY_HEADER = 32, /* ledger id, entry id, LAC, length */
+    DIGEST = 4,        /* CRC-32C; other digests are left to Python */
+    SIZE = 4,
+    MAGIC = 2,
+    CHECKSUM = 6, /* with its magic */
+    NO_EPOCH = -1,
+    NO_HASH = -1,
+};
+
+typedef struct {
+    PyTypeObject *entry_type;
+    PyTypeObject *position_type;
+    PyTypeObject *view_type;
+    PyObject *look_into;
+} State;
+
+static struct PyModuleDef module;
+
+/* ---- Verifying ---- */
+
+static PyObject *new_entry(State *state, PyObject *ledger_id, const uint8_t *body, size_t size) {
+    PyObject *entry = state->entry_type->tp_alloc(state->entry_type, 5);
+    if (entry == NULL) {
+        return NULL;
+    }
+    const uint8_t *payload = body + ENTRY_HEADER + DIGEST;
+    PyObject *fields[5] = {
+        Py_NewRef(ledger_id),
+        PyLong_FromLongLong((int64_t)load_u64(body + 8)),
+        PyLong_FromLongLong((int64_t)load_u64(body + 16)),
+        PyLong_FromLongLong((int64_t)load_u64(body + 24)),
+        PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)(size - ENTRY_HEADER - DIGEST)),
+    };
+    bool whole = true;
+    for (int i = 0; i < 5; i++) {
+        whole = whole && fields[i] != NULL;
+        PyTuple_SET_ITEM(entry, i, fields[i]);
+    }
+    if (!whole) {
+        Py_DECREF(entry);
+        return NULL;
+    }
+    return entry;
+}
+
+/* Whether these bytes are this very entry, undamaged. */
+static bool sound(const uint8_t *body, size_t size, uint64_t ledger_id, uint64_t entry_id) {
+    if (size < ENTRY_HEADER + DIGEST) {
+        return false;
+    }
+    uint32_t sum = crc32c(0, body, ENTRY_HEADER);
+    sum = crc32c(sum, body + ENTRY_HEADER + DIGEST, size - ENTRY_HEADER - DIGEST);
+    return sum == load_u32(body + ENTRY_HEADER) && load_u64(body) == ledger_id && load_u64(body + 8) == entry_id;
+}
+
+static PyObject *entries_of(State *state, const uint8_t *at, const uint8_t *end, int64_t ledger_id, int64_t first) {
+    PyObject *ledger = PyLong_FromLongLong(ledger_id);
+    PyObject *entries = PyList_New(0);
+    if (ledger == NULL || entries == NULL) {
+        goto failed;
+    }
+    for (uint64_t entry_id = (uint64_t)first; at < end; entry_id++) {
+        if (end - at < SIZE) {
+            goto unsound;
+        }
+        size_t size = load_u32(at);
+        at += SIZE;
+        if (size > (size_t)(end - at) || !sound(at, size, (uint64_t)ledger_id, entry_id)) {
+            goto unsound;
+        }
+        PyObject *entry = new_entry(state, ledger, at, size);
+        if (entry == NULL || PyList_Append(entries, entry) < 0) {
+            Py_XDECREF(entry);
+            goto failed;
+        }
+        Py_DECREF(entry);
+        at += size;
+    }
+    Py_DECREF(ledger);
+    return entries;
+unsound:
+    Py_DECREF(ledger);
+    Py_DECREF(entries);
+    Py_RETURN_NONE;
+failed:
+    Py_XDECREF(ledger);
+    Py_XDECREF(entries);
+    return NULL;
+}
+
+static PyObject *decode_entries(PyObject *self, PyObject *args) {
+    Py_buffer frame;
+    Py_ssize_t start;
+    long long ledger_id, first;
+    if (!PyArg_ParseTuple(args, "y*nLL:decode_entries", &frame, &start, &ledger_id, &first)) {
+        return NULL;
+    }
+    PyObject *entries = NULL;
+    if (start < 0 || start > frame.len) {
+        PyErr_SetString(PyExc_ValueError, "start is not within the frame");
+    } else {
+        const uint8_t *bytes = frame.buf;
+        entries = entries_of(PyModule_GetState(self), bytes + start, bytes + frame.len, ledger_id, first);
+    }
+    PyBuffer_Release(&frame);
+    return entries;
+}
+
+static PyObject *decode_entry(PyObject *self, PyObject *args) {
+    Py_buffer body;
+    long long ledger_id, entry_id;
+    if (!PyArg_ParseTuple(args, "y*LL:decode_entry", &body, &ledger_id, &entry_id)) {
+        return NULL;
+    }
+    PyObject *entry = NULL;
+    if (!sound(body.buf, (size_t)body.len, (uint64_t)ledger_id, (uint64_t)entry_id)) {
+        entry = Py_NewRef(Py_None);
+    } else {
+        PyObject *ledger = PyLong_FromLongLong(ledger_id);
+        if (ledger != NULL) {
+            entry = new_entry(PyModule_GetState(self), ledger, body.buf, (size_t)body.len);
+            Py_DECREF(ledger);
+        }
+    }
+    PyBuffer_Release(&body);
+    return entry;
+}
+
+/* ---- Looking into ---- */
+
+enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5 };
+
+enum {
+    PRODUCER_NAME = 1,
+    SEQUENCE_ID = 2,
+    PUBLISH_TIME = 3,
+    PROPERTIES = 4,
+    NUM_MESSAGES_IN_BATCH = 11,
+    ENCRYPTION_KEYS = 13,
+    DELIVER_AT_TIME = 19,
+    MARKER_TYPE = 20,
+    TXNID_LEAST_BITS = 22,
+    TXNID_MOST_BITS = 23,
+    UUID = 26,
+    TXN_ABORT = 22,
+};
+
+typedef struct {
+    size_t start; /* of what goes to consumers */
+    int32_t messages;
+    int32_t marker_type;
+    int64_t deliver_at;
+    int64_t txn_least;
+    int64_t txn_most;
+    uint32_t seen; /* fields, as bits */
+} Found;
+
+/* One field: moves behind it. Its bytes are *at to *value of a BYTES field; of a VARINT field *value is the number. */
+typedef struct {
+    uint32_t number;
+    int type;
+    uint64_t value;
+    const uint8_t *begin;
+} Field;
+
+/* False where there is no sound field, or one of a kind that is left to Python (groups). */
+static bool load_field(const uint8_t **at, const uint8_t *end, Field *field) {
+    uint64_t tag, rest;
+    const uint8_t *begin = *at;
+    if (!load_varint(at, end, &tag) || *at - begin > 5 || tag > UINT32_MAX || tag < 8) {
+        return false;
+    }
+    field->number = (uint32_t)(tag >> 3);
+    field->type = (int)(tag & 7);
+    switch (field->type) {
+    case VARINT:
+        return load_varint(at, end, &field->value);
+    case FIXED_64:
+        rest = 8;
+        break;
+    case FIXED_32:
+        rest = 4;
+        break;
+    case BYTES:
+        begin = *at;
+        if (!load_varint(at, end, &rest) || *at - begin > 5) {
+            return false;
+        }
+        break;
+    default:
+        return false;
+    }
+    if (rest > (uint64_t)(end - *at)) {
+        return false;
+    }
+    field->begin = *at;
+    field->value = rest;
+    *at += rest;
+    return true;
+}
+
+static bool fields_are_sound(const uint8_t *at, const uint8_t *end) {
+    Field field;
+    while (at < end) {
+        if (!load_field(&at, end, &field)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool look_into_metadata(const uint8_t *at, const uint8_t *end, Found *found) {
+    Field field;
+    while (at < end) {
+        if (!load_field(&at, end, &field)) {
+            return false;
+        }
+        if (field.type == BYTES) {
+            switch (field.number) {
+            case PRODUCER_NAME:
+                break;
+            case PROPERTIES:
+                if (!fields_are_sound(field.begin, field.begin + field.value)) {
+                    return false;
+                }
+                break;
+            case ENCRYPTION_KEYS: /* messages within messages */
+            case UUID:            /* a part of a large message */
+                return false;
+            default:
+                continue;
+            }
+        } else if (field.type == VARINT) {
+            switch (field.number) {
+            case SEQUENCE_ID:
+            case PUBLISH_TIME:
+                break;
+            case NUM_MESSAGES_IN_BATCH:
+                found->messages = (int32_t)(uint32_t)field.value;
+                break;
+            case DELIVER_AT_TIME:
+                found->deliver_at = (int64_t)field.value;
+                break;
+            case MARKER_TYPE:
+                found->marker_type = (int32_t)(uint32_t)field.value;
+                break;
+            case TXNID_LEAST_BITS:
+                found->txn_least = (int64_t)field.value;
+                break;
+            case TXNID_MOST_BITS:
+                found->txn_most = (int64_t)field.value;
+                break;
+            default:
+                continue;
+            }
+        } else {
+            continue;
+        }
+        found->seen |= 1u << field.number;
+    }
+    const uint32_t required = 1u << PRODUCER_NAME | 1u << SEQUENCE_ID | 1u << PUBLISH_TIME;
+    return (found->seen & required) == required;
+}
+
+/* False where Python must look. */
+static bool look_into(const uint8_t *stored, size_t size, Found *found) {
+    *found = (Found){.messages = 1};
+    size_t at = 0;
+    if (size >= MAGIC + SIZE && stored[0] == 0x0E && stored[1] == 0x02) { /* what the owner wrote for itself */
+        size_t skipped = load_u32(stored + MAGIC);
+        if (skipped > size - MAGIC - SIZE) {
+            return false;
+        }
+        at = MAGIC + SIZE + skipped;
+    }
+    found->start = at;
+    if (size - at >= CHECKSUM && stored[at] == 0x0E && stored[at + 1] == 0x01) {
+        at += CHECKSUM;
+    }
+    if (size - at < SIZE) {
+        return false;
+    }
+    size_t metadata = load_u32(stored + at);
+    at += SIZE;
+    return metadata <= size - at && look_into_metadata(stored + at, stored + at + metadata, found);
+}
+
+/* ---- EntryView ---- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *stored; /* bytes */
+    Py_ssize_t start;
+    PyObject *position; /* made when it is asked for */
+    PyObject *txn;
+    PyObject *chunk;
+    PyObject *frames; /* TopicEntry's; NULL is None */
+    long long ledger_id;
+    long long entry_id;
+    long long deliver_at;
+    int messages;
+    int sticky_hash;
+    char marker;
+    char aborts;
+} View;
+
+static State *state_of(PyObject *view) {
+    PyObject *found = PyType_GetModuleByDef(Py_TYPE(view), &module);
+    return found == NULL ? NULL : PyModule_GetState(found);
+}
+
+/* Fills a view with what Python says of an entry. */
+static int ask_python(State *state, View *view) {
+    int done = -1;
+    PyObject *payload = NULL;
+    PyObject *told = PyObject_CallOneArg(state->look_into, view->stored);
+    if (told == NULL) {
+        return -1;
+    }
+    int marker, aborts;
+    PyObject *txn, *chunk;
+    if (PyTuple_Check(told) && PyArg_ParseTuple(told, "O!ipLOpO", &PyBytes_Type, &payload, &view->messages, &marker,
+                                                &view->deliver_at, &txn, &aborts, &chunk)) {
+        view->start = PyBytes_GET_SIZE(view->stored) - PyBytes_GET_SIZE(payload);
+        view->marker = (char)marker;
+        view->aborts = (char)aborts;
+        view->txn = Py_NewRef(txn);
+        view->chunk = Py_NewRef(chunk);
+        done = 0;
+    }
+    Py_DECREF(told);
+    return done;
+}
+
+static int fill(State *state, View *view) {
+    Found found;
+    const uint8_t *stored = (const uint8_t *)PyBytes_AS_STRING(view->stored);
+    if (!look_into(stored, (size_t)PyBytes_GET_SIZE(view->stored), &found)) {
+        return ask_python(state, view);
+    }
+    const uint32_t txn = 1u << TXNID_LEAST_BITS | 1u << TXNID_MOST_BITS;
+    view->start = (Py_ssize_t)found.start;
+    view->messages = found.messages;
+    view->deliver_at = found.deliver_at;
+    view->marker = (found.seen & 1u << MARKER_TYPE) != 0;
+    view->aborts = view->marker && found.marker_type == TXN_ABORT;
+    view->chunk = Py_NewRef(Py_None);
+    view->txn = (found.seen & txn) == txn
+                    ? Py_BuildValue("(LL)", (long long)found.txn_most, (long long)found.txn_least)
+                    : Py_NewRef(Py_None);
+    return view->txn == NULL ? -1 : 0;
+}
+
+static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    PyObject *entry;
+    if ((keywords != NULL && PyDict_GET_SIZE(keywords)) || !PyArg_ParseTuple(args, "O!:EntryView", &PyTuple_Type, &entry)) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "an EntryView is made of an Entry");
+        }
+        return NULL;
+    }
+    PyObject *owner = PyType_GetModuleByDef(type, &module);
+    if (owner == NULL) {
+        return NULL;
+    }
+    if (PyTuple_GET_SIZE(entry) != 5 || !PyBytes_Check(PyTuple_GET_ITEM(entry, 4))) {
+        PyErr_SetString(PyExc_TypeError, "an EntryView is made of an Entry");
+        return NULL;
+    }
+    View *view = (View *)type->tp_alloc(type, 0);
+    if (view == NULL) {
+        return NULL;
+    }
+    if (PyType_IS_GC(type)) {
+        /* As every class of Python is. But this refers to bytes, numbers and tuples of these: it is in no cycle, and a
+           million of them in a cache need not be looked at again and again. */
+        PyObject_GC_UnTrack(view);
+    }
+    view->sticky_hash = NO_HASH;
+    view->stored = Py_NewRef(PyTuple_GET_ITEM(entry, 4));
+    view->ledger_id = PyLong_AsLongLong(PyTuple_GET_ITEM(entry, 0));
+    view->entry_id = PyLong_AsLongLong(PyTuple_GET_ITEM(entry, 1));
+    if (PyErr_Occurred() || fill(PyModule_GetState(owner), view) < 0) {
+        Py_DECREF(view);
+        return NULL;
+    }
+    return (PyObject *)view;
+}
+
+static void view_dealloc(PyObject *self) {
+    View *view = (View *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(view->stored);
+    Py_XDECREF(view->position);
+    Py_XDECREF(view->txn);
+    Py_XDECREF(view->chunk);
+    Py_XDECREF(view->frames);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *view_position(PyObject *self, void *Py_UNUSED(closure)) {
+    View *view = (View *)self;
+    if (view->position == NULL) {
+        State *state = state_of(self);
+        PyObject *position = state == NULL ? NULL : state->position_type->tp_alloc(state->position_type, 2);
+        if (position == NULL) {
+            return NULL;
+        }
+        PyTuple_SET_ITEM(position, 0, PyLong_FromLongLong(view->ledger_id));
+        PyTuple_SET_ITEM(position, 1, PyLong_FromLongLong(view->entry_id));
+        if (PyTuple_GET_ITEM(position, 0) == NULL || PyTuple_GET_ITEM(position, 1) == NULL) {
+            Py_DECREF(position);
+            return NULL;
+        }
+        view->position = position;
+    }
+    return Py_NewRef(view->position);
+}
+
+static PyObject *view_payload(PyObject *self, void *Py_UNUSED(closure)) {
+    View *view = (View *)self;
+    if (view->start == 0) {
+        return Py_NewRef(view->stored);
+    }
+    const char *stored = PyBytes_AS_STRING(view->stored);
+    return PyBytes_FromStringAndSize(stored + view->start, PyBytes_GET_SIZE(view->stored) - view->start);
+}
+
+static PyObject *view_prefix(PyObject *self, void *Py_UNUSED(closure)) {
+    View *view = (View *)self;
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(view->stored), view->start);
+}
+
+static PyObject *view_size(PyObject *self, void *Py_UNUSED(closure)) {
+    return PyLong_FromSsize_t(PyBytes_GET_SIZE(((View *)self)->stored));
+}
+
+static PyGetSetDef view_properties[] = {
+    {"position", view_position, NULL, NULL, NULL},
+    {"payload", view_payload, NULL, NULL, NULL},
+    {"prefix", view_prefix, NULL, NULL, NULL},
+    {"size", view_size, NULL, NULL, NULL},
+    {0},
+};
+
+static PyMemberDef view_members[] = {
+    {"stored", T_OBJECT, offsetof(View, stored), READONLY, NULL},
+    {"txn", T_OBJECT, offsetof(View, txn), 0, NULL},
+    {"chunk", T_OBJECT, offsetof(View, chunk), READONLY, NULL},
+    {"ledger_id", T_LONGLONG, offsetof(View, ledger_id), READONLY, NULL},
+    {"entry_id", T_LONGLONG, offsetof(View, entry_id), READONLY, NULL},
+    {"deliver_at", T_LONGLONG, offsetof(View, deliver_at), READONLY, NULL},
+    {"messages", T_INT, offsetof(View, messages), READONLY, NULL},
+    {"marker", T_BOOL, offsetof(View, marker), READONLY, NULL},
+    {"aborts", T_BOOL, offsetof(View, aborts), READONLY, NULL},
+    {"_frames", T_OBJECT, offsetof(View, frames), 0, NULL},
+    {"_sticky_hash", T_INT, offsetof(View, sticky_hash), 0, NULL},
+    {0},
+};
+
+static PyType_Slot view_slots[] = {
+    {Py_tp_doc, "An entry, looked into; see readonly_engine.wire.entry_view."},
+    {Py_tp_new, view_new},
+    {Py_tp_dealloc, view_dealloc},
+    {Py_tp_getset, view_properties},
+    {Py_tp_members, view_members},
+    {0, NULL},
+};
+
+static PyType_Spec view_spec = {
+    .name = "readonly_engine.wire._entries.EntryView",
+    .basicsize = sizeof(View),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = view_slots,
+};
+
+/* ---- Framing ---- */
+
+/* What MESSAGE frames have in common; see encode_message_frame. */
+typedef struct {
+    uint64_t consumer_id;
+    uint64_t partition;
+    uint64_t redelivery_count;
+    uint64_t epoch;
+    size_t rest; /* bytes of the last two, where they are there */
+    bool has_epoch;
+} Frames;
+
+typedef struct {
+    size_t id;      /* MessageIdData */
+    size_t body;    /* CommandMessage */
+    size_t command; /* BaseCommand */
+    size_t total;
+} Sizes;
+
+static void size_up(const Frames *frames, const View *view, Sizes *sizes) {
+    sizes->id = 3 + varint_size((uint64_t)view->ledger_id) + varint_size((uint64_t)view->entry_id) +
+                varint_size(frames->partition);
+    sizes->body = 2 + varint_size(frames->consumer_id) + varint_size(sizes->id) + sizes->id + frames->rest;
+    sizes->command = 3 + varint_size(sizes->body) + sizes->body;
+    sizes->total = SIZE + sizes->command + (size_t)(PyBytes_GET_SIZE(view->stored) - view->start);
+}
+
+static uint8_t *put_frame(uint8_t *at, const Frames *frames, const View *view) {
+    Sizes sizes;
+    size_up(frames, view, &sizes);
+    at = store_u32(at, (uint32_t)sizes.total);
+    at = store_u32(at, (uint32_t)sizes.command);
+    *at++ = 0x08; /* type: MESSAGE */
+    *at++ = 0x09;
+    *at++ = 0x4A; /* message */
+    at = store_varint(at, sizes.body);
+    *at++ = 0x08; /* consumer_id */
+    at = store_varint(at, frames->consumer_id);
+    *at++ = 0x12; /* message_id */
+    at = store_varint(at, sizes.id);
+    *at++ = 0x08; /* ledgerId */
+    at = store_varint(at, (uint64_t)view->ledger_id);
+    *at++ = 0x10; /* entryId */
+    at = store_varint(at, (uint64_t)view->entry_id);
+    *at++ = 0x18; /* partition */
+    at = store_varint(at, frames->partition);
+    if (frames->redelivery_count) {
+        *at++ = 0x18;
+        at = store_varint(at, frames->redelivery_count);
+    }
+    if (frames->has_epoch) {
+        *at++ = 0x28;
+        at = store_varint(at, frames->epoch);
+    }
+    size_t size = (size_t)(PyBytes_GET_SIZE(view->stored) - view->start);
+    memcpy(at, PyBytes_AS_STRING(view->stored) + view->start, size);
+    return at + size;
+}
+
+/* A list or tuple of views that nobody changes meanwhile; NULL with an error where it is none. */
+static PyObject *sequence_of_views(State *state, PyObject *views) {
+    PyObject *sequence = PySequence_Tuple(views);
+    for (Py_ssize_t i = 0; sequence != NULL && i < PyTuple_GET_SIZE(sequence); i++) {
+        if (!PyObject_TypeCheck(PyTuple_GET_ITEM(sequence, i), state->view_type)) {
+            PyErr_SetString(PyExc_TypeError, "views holds something that is no EntryView");
+            Py_CLEAR(sequence);
+        }
+    }
+    return sequence;
+}
+
+static PyObject *encode_views(PyObject *self, PyObject *args) {
+    PyObject *views, *consumer;
+    int partition;
+    long long epoch;
+    long long redelivery_count = 0;
+    if (!PyArg_ParseTuple(args, "OO!iL|L:encode_views", &views, &PyLong_Type, &consumer, &partition, &epoch,
+                          &redelivery_count)) {
+        return NULL;
+    }
+    Frames frames = {
+        .consumer_id = PyLong_AsUnsignedLongLongMask(consumer),
+        .partition = (uint64_t)(int64_t)(partition < 0 ? -1 : partition),
+        .redelivery_count = (uint64_t)redelivery_count,
+        .epoch = (uint64_t)epoch,
+        .has_epoch = epoch > NO_EPOCH,
+    };
+    frames.rest = (frames.redelivery_count ? 1 + varint_size(frames.redelivery_count) : 0) +
+                  (frames.has_epoch ? 1 + varint_size(frames.epoch) : 0);
+    PyObject *sequence = sequence_of_views(PyModule_GetState(self), views);
+    if (sequence == NULL) {
+        return NULL;
+    }
+    Sizes sizes;
+    size_t size = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence); i++) {
+        size_up(&frames, (View *)PyTuple_GET_ITEM(sequence, i), &sizes);
+        if (sizes.total > UINT32_MAX || size > (size_t)PY_SSIZE_T_MAX - SIZE - sizes.total) {
+            PyErr_SetString(PyExc_OverflowError, "the frames are too large");
+            Py_DECREF(sequence);
+            return NULL;
+        }
+        size += SIZE + sizes.total;
+    }
+    PyObject *encoded = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (encoded != NULL) {
+        uint8_t *at = (uint8_t *)PyBytes_AS_STRING(encoded);
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence); i++) {
+            at = put_frame(at, &frames, (View *)PyTuple_GET_ITEM(sequence, i));
+        }
+    }
+    Py_DECREF(sequence);
+    return encoded;
+}
+
+static PyObject *survey(PyObject *self, PyObject *views) {
+    PyObject *sequence = sequence_of_views(PyModule_GetState(self), views);
+    if (sequence == NULL) {
+        return NULL;
+    }
+    long long messages = 0;
+    Py_ssize_t size = 0;
+    bool plain = true;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence); i++) {
+        const View *view = (View *)PyTuple_GET_ITEM(sequence, i);
+        messages += view->messages;
+        size += PyBytes_GET_SIZE(view->stored);
+        plain = plain && !view->marker && (view->txn == NULL || view->txn == Py_None);
+    }
+    Py_DECREF(sequence);
+    return Py_BuildValue("(LnN)", messages, size, PyBool_FromLong(plain));
+}
+
+/* ---- The module ---- */
+
+static PyTypeObject *tuple_type(const char *from, const char *name) {
+    PyObject *source = PyImport_ImportModule(from);
+    PyObject *found = source == NULL ? NULL : PyObject_GetAttrString(source, name);
+    Py_XDECREF(source);
+    if (found != NULL && !(PyType_Check(found) && PyType_IsSubtype((PyTypeObject *)found, &PyTuple_Type))) {
+        PyErr_Format(PyExc_TypeError, "%s.%s is no tuple", from, name);
+        Py_CLEAR(found);
+    }
+    return (PyTypeObject *)found;
+}
+
+static int set_up(PyObject *self) {
+    State *state = PyModule_GetState(self);
+    crc32c_prepare();
+    state->entry_type = tuple_type("readonly_engine.wire.entry", "Entry");
+    if (state->entry_type == NULL) {
+        return -1;
+    }
+    state->position_type = tuple_type("readonly_engine.wire.position", "Position");
+    if (state->position_type == NULL) {
+        return -1;
+    }
+    PyObject *source = PyImport_ImportModule("readonly_engine.wire.message");
+    state->look_into = source == NULL ? NULL : PyObject_GetAttrString(source, "look_into");
+    Py_XDECREF(source);
+    if (state->look_into == NULL) {
+        return -1;
+    }
+    state->view_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &view_spec, NULL);
+    return state->view_type == NULL ? -1 : PyModule_AddType(self, state->view_type);
+}
+
+static int traverse(PyObject *self, visitproc visit, void *arg) {
+    State *state = PyModule_GetState(self);
+    Py_VISIT(state->entry_type);
+    Py_VISIT(state->position_type);
+    Py_VISIT(state->view_type);
+    Py_VISIT(state->look_into);
+    return 0;
+}
+
+static int clear(PyObject *self) {
+    State *state = PyModule_GetState(self);
+    Py_CLEAR(state->entry_type);
+    Py_CLEAR(state->position_type);
+    Py_CLEAR(state->view_type);
+    Py_CLEAR(state->look_into);
+    return 0;
+}
+
+static PyMethodDef functions[] = {
+    {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None where not all are sound."},
+    {"decode_entry", decode_entry, METH_VARARGS, "An entry; None where it is not sound."},
+    {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
+    {"survey", survey, METH_O, "Messages and bytes of views, and whether none is a marker or of a transaction."},
+    {0},
+};
+
+static struct PyModuleDef_Slot slots[] = {{Py_mod_exec, set_up}, {0, NULL}};
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_entries",
+    .m_size = sizeof(State),
+    .m_methods = functions,
     .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
 };
 
 PyMODINIT_FUNC PyInit__entries(void) { return PyModuleDef_Init(&module); }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import google_crc32c
 
+from readonly_engine import native
 from readonly_engine.wire.bookkeeper_pb2 import (
     EBADREQ,
     EBADVERSION,
@@ -51,6 +52,8 @@ _SIZE: Final = struct.Struct(">i")
 _ENTRY_HEADER: Final = struct.Struct(">qqqq")
 _HEADER_FIELDS: Final = 4
 _CRC32C_BYTES: Final = 4
+
+_native = native.load("readonly_engine.wire._entries")
 
 REPLY_HEADER_BYTES: Final = _REPLY.size
 
@@ -121,9 +124,6 @@ def decode_batch(
 ) -> tuple[list[Entry], DigestMismatchError | None]:
     """Verify and take apart the entries of a reply whose status is EOK.
 
-    All entries are cut first, then column by column verified and put together: each step is one call into C for all of them,
-    which takes half the time of a loop over the entries.
-
     Args:
         frame: the whole reply.
         digest: the ledger's digest.
@@ -136,6 +136,21 @@ def decode_batch(
     Raises:
         MalformedFrameError: the reply is cut short within an entry.
     """
+    if _native is not None and digest.crc32c:
+        entries: list[Entry] | None = _native.decode_entries(frame, _REPLY.size, ledger_id, first)
+        if entries is not None:
+            return entries, None
+    return pure_decode_batch(frame, digest, ledger_id, first)
+
+
+def pure_decode_batch(
+    frame: memoryview | bytes, digest: Digest, ledger_id: int, first: int
+) -> tuple[list[Entry], DigestMismatchError | None]:
+    """The same in Python.
+
+    All entries are cut first, then column by column verified and put together: each step is one call into C for all of them,
+    which takes half the time of a loop over the entries.
+    """
     pieces, damage = _cut(frame, digest.size, ledger_id, first)
     if not pieces:
         return [], damage
@@ -143,7 +158,7 @@ def decode_batch(
     count = len(headers)
     computed = tuple(
         map(google_crc32c.extend, map(google_crc32c.value, headers), payloads)
-        if digest.size == _CRC32C_BYTES
+        if digest.crc32c
         else map(digest.compute, headers, payloads)
     )
     fields = struct.unpack(f">{_HEADER_FIELDS * count}q", b"".join(headers))

@@ -24,13 +24,15 @@ class Digest:
     Attributes:
         size: bytes of the digest in an entry.
         compute: from the covered header and the payload to the digest's bytes.
+        crc32c: whether it is CRC-32C, the one that is computed in C too.
     """
 
-    __slots__ = ("compute", "size")
+    __slots__ = ("compute", "crc32c", "size")
 
     def __init__(self, size: int, compute: Callable[[bytes, bytes], bytes]) -> None:
         self.size = size
         self.compute = compute
+        self.crc32c = compute is _crc32c
 
 
 def _crc32c(header: bytes, payload: bytes) -> bytes:

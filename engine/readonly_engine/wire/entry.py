@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from readonly_engine import native
 from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Entry(NamedTuple):
     payload: bytes
 
 
+_native = native.load("readonly_engine.wire._entries")
+
+
 def decode_entry(body: bytes, digest: Digest, ledger_id: int, entry_id: int = LAST_ENTRY) -> Entry:
     """Verify and take apart what a bookie returned for a read.
 
@@ -46,6 +50,15 @@ def decode_entry(body: bytes, digest: Digest, ledger_id: int, entry_id: int = LA
     Raises:
         DigestMismatchError: too short, damaged, or not the entry that was asked for.
     """
+    if _native is not None and digest.crc32c and entry_id != LAST_ENTRY:
+        entry: Entry | None = _native.decode_entry(body, ledger_id, entry_id)
+        if entry is not None:
+            return entry
+    return pure_decode_entry(body, digest, ledger_id, entry_id)
+
+
+def pure_decode_entry(body: bytes, digest: Digest, ledger_id: int, entry_id: int = LAST_ENTRY) -> Entry:
+    """The same in Python."""
     start = _HEADER.size + digest.size
     if len(body) < start:
         raise DigestMismatchError(f"entry {ledger_id}:{entry_id} has {len(body)} bytes, its header alone has {start}")

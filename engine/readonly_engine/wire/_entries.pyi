@@ -1,0 +1,33 @@
+# What wire/bookie_v2.py, wire/entry.py and wire/entry_view.py do, in C. Entries are verified by CRC-32C.
+
+from collections.abc import Sequence
+from typing import Self
+
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.position import Position
+
+class EntryView:
+    ledger_id: int
+    entry_id: int
+    position: Position
+    stored: bytes
+    payload: bytes
+    prefix: bytes
+    size: int
+    messages: int
+    marker: bool
+    deliver_at: int
+    txn: tuple[int, int] | None
+    aborts: bool
+    chunk: tuple[str, int, int] | None
+    _frames: dict[tuple[int, int], bytes] | None
+    _sticky_hash: int
+    def __new__(cls, entry: Entry) -> Self: ...
+
+# None where not all is sound.
+def decode_entries(frame: bytes | memoryview, start: int, ledger_id: int, first: int) -> list[Entry] | None: ...
+def decode_entry(body: bytes | memoryview, ledger_id: int, entry_id: int) -> Entry | None: ...
+def encode_views(
+    views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
+) -> bytes: ...
+def survey(views: Sequence[EntryView]) -> tuple[int, int, bool]: ...

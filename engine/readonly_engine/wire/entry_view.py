@@ -1,0 +1,127 @@
+"""Entries with what a dispatcher needs to know of them, and their MESSAGE frames: in C where that is built, else in Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine import native
+from readonly_engine.wire.commands import encode_message_frame
+from readonly_engine.wire.message import look_into
+from readonly_engine.wire.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_engine.wire.entry import Entry
+
+_NO_HASH = -1
+
+
+class PureEntryView:
+    """An entry, looked into.
+
+    Args:
+        entry: the entry, verified.
+
+    Attributes:
+        ledger_id: its ledger.
+        entry_id: its number there.
+        position: both.
+        stored: the payload as the owner stored it.
+        payload: the bytes for a MESSAGE frame.
+        prefix: what the owner wrote before them for itself; mostly nothing.
+        size: bytes of what is stored.
+        messages: how many messages it holds, which is what it costs in permits.
+        marker: whether no consumer may see it: a marker, or no message at all.
+        deliver_at: when a Shared subscription may get it, in ms since the epoch; 0 for at once.
+        txn: the transaction that it was published in, or that the marker ends: most and least bits; None for none.
+        aborts: whether it is the marker of an aborted transaction.
+        chunk: of a part of a large message: the message's id, the part's index, and how many parts there are; else None.
+    """
+
+    __slots__ = (
+        "_frames",
+        "_sticky_hash",
+        "aborts",
+        "chunk",
+        "deliver_at",
+        "entry_id",
+        "ledger_id",
+        "marker",
+        "messages",
+        "payload",
+        "position",
+        "size",
+        "stored",
+        "txn",
+    )
+
+    def __init__(self, entry: Entry) -> None:
+        self.ledger_id, self.entry_id, _, _, self.stored = entry
+        self.position = Position(self.ledger_id, self.entry_id)
+        told = look_into(self.stored)
+        self.payload, self.messages, self.marker, self.deliver_at, self.txn, self.aborts, self.chunk = told
+        self.size = len(self.stored)
+        self._sticky_hash = _NO_HASH
+        self._frames: dict[tuple[int, int], bytes] | None = None
+
+    @property
+    def prefix(self) -> bytes:
+        """What the owner wrote before the payload for itself; mostly nothing."""
+        return self.stored[: self.size - len(self.payload)]
+
+
+def pure_encode_views(
+    views: Sequence[PureEntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
+) -> bytes:
+    """As `encode_views`."""
+    frames = [
+        encode_message_frame(
+            consumer_id, view.ledger_id, view.entry_id, partition, view.payload, redelivery_count, epoch
+        )
+        for view in views
+    ]
+    return frames[0] if len(frames) == 1 else b"".join(frames)
+
+
+def pure_survey(views: Sequence[PureEntryView]) -> tuple[int, int, bool]:
+    """As `survey`."""
+    return (
+        sum([view.messages for view in views]),
+        sum([view.size for view in views]),
+        not any(view.marker or view.txn for view in views),
+    )
+
+
+_native = native.load("readonly_engine.wire._entries")
+
+EntryView = PureEntryView if TYPE_CHECKING or _native is None else _native.EntryView
+
+
+def encode_views(
+    views: Sequence[EntryView], consumer_id: int, partition: int, epoch: int, redelivery_count: int = 0
+) -> bytes:
+    """The MESSAGE frames of entries, one after another.
+
+    Args:
+        views: the entries.
+        consumer_id: the consumer's id on its connection.
+        partition: index of the partition, -1 for none.
+        epoch: the consumer's epoch, NO_EPOCH for none.
+        redelivery_count: how often they were delivered before.
+    """
+    if _native is None:
+        return pure_encode_views(views, consumer_id, partition, epoch, redelivery_count)
+    encoded: bytes = _native.encode_views(views, consumer_id, partition, epoch, redelivery_count)
+    return encoded
+
+
+def survey(views: Sequence[EntryView]) -> tuple[int, int, bool]:
+    """How many messages entries hold, how many bytes, and whether each can go to a consumer without a look at it.
+
+    Those are no markers, and of no transaction.
+    """
+    if _native is None:
+        return pure_survey(views)
+    told: tuple[int, int, bool] = _native.survey(views)
+    return told
