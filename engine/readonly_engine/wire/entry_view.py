@@ -95,7 +95,10 @@ def pure_survey(views: Sequence[PureEntryView]) -> tuple[int, int, bool]:
 
 _native = native.load("readonly_engine.wire._entries")
 
-EntryView = PureEntryView if TYPE_CHECKING or _native is None else _native.EntryView
+if TYPE_CHECKING or _native is None:  # noqa: SIM108 - a variable is no base class to a type checker
+    EntryView = PureEntryView
+else:
+    EntryView = _native.EntryView
 
 
 def encode_views(
