@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -51,6 +52,9 @@ B = TypeVar("B")
 AT_A_TIME: Final = 64
 """Topics that are looked into at the same time."""
 
+REMEMBERED_LEDGERS: Final = 10_000
+"""What was found out about so many is kept."""
+
 CACHE_BYTES: Final = 16 << 20
 _INSTANCE_ID: Final = "/ledgers/INSTANCEID"
 _LITERAL_NAMESPACE: Final = re.compile(r"persistent://([-\w]+)/([-\w]+)/")
@@ -73,7 +77,8 @@ class Catalog:
         )
         self._tiered = TieredStorage(options.tiered)
         self._cache = EntryCache(CACHE_BYTES)
-        self._samples: dict[int, float] = {}
+        self._samples: OrderedDict[int, tuple[int, float]] = OrderedDict()
+        self._tails: OrderedDict[int, LedgerState] = OrderedDict()
         self.transactions = Transactions(self.cluster, self.pool, self._cache, self._tiered)
         self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
 
@@ -125,16 +130,20 @@ class Catalog:
         assert self._pattern is not None
         literal = _LITERAL_NAMESPACE.match(self._options.topics_pattern)
         names = [f"{literal[1]}/{literal[2]}"] if literal else await self.cluster.namespaces()
-        found: set[str] = set()
-        for name in names:
-            tenant, _, namespace = name.partition("/")
-            partitioned = await self.cluster.partitioned_topics(tenant, namespace)
-            for topic, count in partitioned.items():
-                if self._wanted(topic):
-                    found.update(str(topic.at(number)) for number in range(count))
-            for topic in await self.cluster.topics(tenant, namespace):
-                if topic.base not in partitioned and self._wanted(topic):
-                    found.add(str(topic))
+        return set[str]().union(*await _all(self._matching_in, names))
+
+    async def _matching_in(self, name: str) -> set[str]:
+        tenant, _, namespace = name.partition("/")
+        partitioned = await self.cluster.partitioned_topics(tenant, namespace)
+        found = {
+            str(topic.at(number))
+            for topic, count in partitioned.items()
+            if self._wanted(topic)
+            for number in range(count)
+        }
+        for topic in await self.cluster.topics(tenant, namespace):
+            if topic.base not in partitioned and self._wanted(topic):
+                found.add(str(topic))
         return found
 
     def _wanted(self, topic: TopicName) -> bool:
@@ -205,16 +214,21 @@ class Catalog:
             return LedgerState(listed.ledger_id, metadata.last_entry_id, metadata.length)
         reader = LedgerReader(listed.ledger_id, metadata, self.pool)
         last = (await reader.read_lac()).lac
+        known = self._tails.get(listed.ledger_id)
+        if known is not None and known.last == last:
+            return known
         size = 0
         if last >= 0:
             (entry,) = await reader.read(last, last)
             size = entry.length
-        return LedgerState(listed.ledger_id, last, size, closed=False)
+        found = LedgerState(listed.ledger_id, last, size, closed=False)
+        _remember(self._tails, listed.ledger_id, found)
+        return found
 
     async def _messages_per_entry(self, ledger: LedgerState) -> float:
-        """From a few entries; what is not known counts as one."""
-        known = self._samples.get(ledger.ledger_id)
-        if known is not None:
+        """From a few entries; what is not known counts as one. A ledger that has become twice as long is looked at again."""
+        last, known = self._samples.get(ledger.ledger_id, (-1, 1.0))
+        if last >= 0 and ledger.last <= 2 * last + 1:
             return known
         counts = []
         try:
@@ -226,22 +240,26 @@ class Catalog:
                 counts.append(decode_stored(entry.payload).messages)
         except (BookKeeperError, WireError) as error:
             log.info("ledger %d: how many messages an entry has is not known: %s", ledger.ledger_id, error)
-        average = sum(counts) / len(counts) if counts else 1.0
-        if ledger.closed:
-            self._samples[ledger.ledger_id] = average
-        return max(average, 1.0)
+        average = max(sum(counts) / len(counts), 1.0) if counts else 1.0
+        _remember(self._samples, ledger.ledger_id, (ledger.last, average))
+        return average
 
-    async def position_at(self, name: str, timestamp: int) -> Position:
-        """The first entry of a topic that was published at a time or later.
+    async def positions_at(self, names: Iterable[str], timestamp: int) -> dict[str, Position]:
+        """The first entries of topics that were published at a time or later.
 
         Args:
-            name: the topic or partition.
+            names: topics and partitions.
             timestamp: ms since the epoch.
 
         Raises:
             MetadataError: the metadata store does not answer.
             BookKeeperError: entries cannot be read.
         """
+        wanted = list(names)
+        found = await _all(lambda name: self._position_at(name, timestamp), wanted)
+        return dict(zip(wanted, found, strict=True))
+
+    async def _position_at(self, name: str, timestamp: int) -> Position:
         topic_log = TopicLog(parse_topic_name(name), self.cluster, self.pool, self._cache, _no_owner, self._tiered)
         try:
             await topic_log.opened()
@@ -268,12 +286,7 @@ class Catalog:
         bases = sorted({str(parse_topic_name(name).base) for name in names})
         if not bases:
             raise SourceError("valueSchema=auto: there is no topic yet to take the schema of")
-        found: dict[str, dict[int, Definition]] = {}
-        for base in bases:
-            schemas = await read_schemas(self._store, self.cluster, self.pool, parse_topic_name(base))
-            if not schemas:
-                raise SourceError(f"valueSchema=auto: {base} has no schema; give one, or raw")
-            found[base] = schemas
+        found: dict[str, dict[int, Definition]] = dict(zip(bases, await _all(self._schemas, bases), strict=True))
         newest = {base: schemas[max(schemas)] for base, schemas in found.items()}
         first = newest[bases[0]]
         for base, definition in newest.items():
@@ -282,6 +295,12 @@ class Catalog:
                     f"valueSchema=auto: {bases[0]} and {base} have different schemas; read them one by one"
                 )
         return ValueSchema(first, found[bases[0]], nulls)
+
+    async def _schemas(self, base: str) -> dict[int, Definition]:
+        schemas = await read_schemas(self._store, self.cluster, self.pool, parse_topic_name(base))
+        if not schemas:
+            raise SourceError(f"valueSchema=auto: {base} has no schema; give one, or raw")
+        return schemas
 
     # Ledgers
 
@@ -344,6 +363,13 @@ def _without_password(ledger_id: int, metadata: LedgerMetadata) -> LedgerMetadat
     if metadata.password and metadata.digest_type == LedgerMetadataFormat.HMAC:
         raise SourceError(f"ledger {ledger_id} has a password of its own, which is no ledger of Pulsar's")
     return replace(metadata, password=b"")
+
+
+def _remember(where: OrderedDict[int, A], ledger_id: int, what: A) -> None:
+    where[ledger_id] = what
+    where.move_to_end(ledger_id)
+    if len(where) > REMEMBERED_LEDGERS:
+        where.popitem(last=False)
 
 
 async def _no_owner() -> None:

@@ -76,7 +76,7 @@ class Planner:
         default: str,
     ) -> dict[str, Position]:
         if timestamp is not None:
-            found = {name: await self._catalog.position_at(name, timestamp) for name in states}
+            found = await self._catalog.positions_at(states, timestamp)
             return {name: min(position, states[name].latest) for name, position in found.items()}
         where = default if chosen is None else chosen
         if isinstance(where, dict):

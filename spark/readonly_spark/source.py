@@ -8,6 +8,8 @@ Spark pickles readers to send them to tasks and makes several of them: nothing i
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -55,6 +57,8 @@ except ImportError:  # 4.0 and 4.1: streams without limits
 
 
 FORMAT: Final = "pulsar-readonly"
+
+_PLANNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
 PLAN_TIMEOUT_S: Final = 300.0
 """For one step of planning, over all topics; each request in it has a deadline of its own."""
@@ -212,10 +216,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster = ""
         self._frozen: dict[str, Position] | None = None
         self._seen: dict[str, Position] = {}
+        self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark sends readers to tasks: without their connections."""
-        return {**self.__dict__, "_connected": None}
+        """Spark sends readers to tasks: without their connections, and what only plans need."""
+        return {**self.__dict__, "_connected": None, "_seen": {}, "_admitted": ({}, {})}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -261,7 +266,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen = ends
         if frozen is not None:
             ends = {name: min(end, frozen[name]) for name, end in ends.items()}
-        return planner.admit(starts, states, ends, limits)
+        admitted = planner.admit(starts, states, ends, limits)
+        self._admitted = (admitted, states)
+        return admitted
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """Called by Spark 4.2 and later, for the query's progress: what was there when it was last looked at."""
@@ -278,7 +285,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         connection = self._connection
         starts = Offsets.from_dict(start, self._cluster).topics
         ends = Offsets.from_dict(end, self._cluster).topics
-        return [TaskPartition(work) for work in connection.call(_between(connection.planner, starts, ends))]
+        # Spark asks for the tasks right after the end: the topics need not be looked at twice.
+        admitted, states = self._admitted
+        known = states if admitted == ends else {}
+        return [TaskPartition(work) for work in connection.call(_between(connection.planner, starts, ends, known))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Called by Spark in a task."""
@@ -289,11 +299,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._connected is not None:
             self._connected.close()
             self._connected = None
+        if _PLANNER in sys.modules and isinstance(sys.exc_info()[1], EOFError):
+            # The JVM has closed its end, which is how a query ends. Spark's planner (4.2) would go on to write to it that this is
+            # an error, and print two tracebacks of a broken pipe; there is nothing else left for its process to do.
+            os._exit(0)
 
 
-async def _between(planner: Planner, starts: Mapping[str, Position], ends: Mapping[str, Position]) -> list[Work]:
+async def _between(
+    planner: Planner, starts: Mapping[str, Position], ends: Mapping[str, Position], known: Mapping[str, TopicState]
+) -> list[Work]:
     moved = [name for name, end in ends.items() if starts.get(name) != end]
-    states: dict[str, TopicState] = await planner.states(moved)
+    states = known or await planner.states(moved)
     return await planner.work(states, starts, {name: ends[name] for name in moved})
 
 

@@ -7,6 +7,7 @@ from their first entry on, on the driver; a stream goes on from where it was.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
@@ -128,11 +129,14 @@ class Transactions:
             MetadataError: the metadata store does not answer.
             BookKeeperError: the snapshots cannot be read.
         """
-        for tenant, namespace in sorted(set(namespaces)):
+
+        async def one(tenant: str, namespace: str) -> None:
             found = self._with_transactions.setdefault(f"{tenant}/{namespace}", set())
             for topic in await self._cluster.topics(tenant, namespace):
                 if topic.base.local_name in SNAPSHOTS:
                     found |= await self._keys(topic)
+
+        await asyncio.gather(*(one(*name) for name in sorted(set(namespaces))))
 
     async def _keys(self, topic: TopicName) -> set[str]:
         """The topics of which there are snapshots, as far as they were not looked at before.

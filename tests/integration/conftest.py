@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Final
 import pulsar as pulsar_lib
 import pytest
 
+from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
+from devstack.standalone_spark import StandaloneSpark
 from tests.integration.entry_filter import filters_folder
 from tests.integration.secured import secured_stack
+from tests.integration.spark_driver import Driver
 from tests.integration.spark_session import local_spark
 
 if TYPE_CHECKING:
@@ -191,6 +194,9 @@ def spark_stack() -> Iterator[PulsarCluster]:
                 Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
                 Setting("broker", "defaultRetentionTimeInMinutes", "60"),
                 Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                # The S3 offloader takes its credentials from the broker's environment.
+                Setting("broker-env", "ACCESS_KEY_ID", ACCESS_KEY),
+                Setting("broker-env", "ACCESS_KEY_SECRET", SECRET_KEY),
                 Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
             ),
         )
@@ -202,10 +208,41 @@ def spark_stack() -> Iterator[PulsarCluster]:
 
 
 @pytest.fixture(scope="session")
+def spark_client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
+    """The stock Python client, connected to the stack of the data source."""
+    client = pulsar_lib.Client(
+        spark_stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
+    )
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def driver(spark_stack: PulsarCluster) -> Iterator[Callable[..., Driver]]:
+    """Makes readers that plan and read as Spark does, without Spark: of a topic, by options."""
+    made: list[Driver] = []
+
+    def make(topic: str = "", **options: str) -> Driver:
+        made.append(Driver(spark_stack, topic, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real Spark in this process, with the data source."""
     with local_spark() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
+    """A master of Spark and two workers, each with one core."""
+    with StandaloneSpark(tmp_path_factory.mktemp("standalone")) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

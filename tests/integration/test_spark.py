@@ -20,7 +20,6 @@ from tests.oracle.publish import Publisher, make_keys
 from tests.oracle.workload import plan_rounds, plan_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from devstack.pulsar.cluster import PulsarCluster
@@ -30,28 +29,6 @@ DEADLINE_S: Final = 60
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
-
-
-@pytest.fixture(scope="module")
-def client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
-    client = pulsar_lib.Client(
-        spark_stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def driver(spark_stack: PulsarCluster) -> Iterator[Any]:
-    made = []
-
-    def make(topic: str, **options: str) -> Driver:
-        made.append(Driver(spark_stack, topic, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def eventually(check: Any) -> None:
@@ -160,11 +137,11 @@ def all_there(driver: Driver, expected: dict[tuple[str, str], Any]) -> None:
     eventually(lambda: all(state.latest > wanted.get(name, (-1, -1)) for name, state in driver.states().items()))
 
 
-def test_rows_equal_what_a_stock_reader_gets(spark_stack: PulsarCluster, client, driver, tmp_path: Path) -> None:
+def test_rows_equal_what_a_stock_reader_gets(spark_stack: PulsarCluster, spark_client, driver, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 31)
     topics, keys = write_workload(spark_stack, tmp_path, seed, 3, 300)
     for topic in topics:
-        expected = stock_messages(client, topic, keys)
+        expected = stock_messages(spark_client, topic, keys)
         reading = driver(topic.name, maxBytesPerPartition="300k", batchBytes="256k")
         all_there(reading, expected)
         rows, sealed = compare(expected, read_rows(reading.work()))
@@ -174,13 +151,13 @@ def test_rows_equal_what_a_stock_reader_gets(spark_stack: PulsarCluster, client,
 @pytest.mark.slow
 @pytest.mark.parametrize("streaming", [False, True])
 def test_rows_equal_what_a_stock_reader_gets_in_spark(
-    spark, spark_stack: PulsarCluster, client, driver, tmp_path: Path, streaming
+    spark, spark_stack: PulsarCluster, spark_client, driver, tmp_path: Path, streaming
 ) -> None:
     """The long form: ten random topics, as a batch, and as a stream into a table."""
     seed = random.SystemRandom().randrange(1 << 31)
     topics, keys = write_workload(spark_stack, tmp_path, seed, 10, 3000)
     for topic in topics:
-        expected = stock_messages(client, topic, keys)
+        expected = stock_messages(spark_client, topic, keys)
         all_there(driver(topic.name), expected)
         if streaming:
             folder = tmp_path / uuid.uuid4().hex
@@ -197,8 +174,8 @@ def test_rows_equal_what_a_stock_reader_gets_in_spark(
 # What is read
 
 
-def test_ranges_by_message_id_and_by_time(spark_stack, client, driver, topic) -> None:
-    publish(client, topic, 0, 98, 3)
+def test_ranges_by_message_id_and_by_time(spark_stack, spark_client, driver, topic) -> None:
+    publish(spark_client, topic, 0, 98, 3)
     driver(topic).await_values(numbers(0, 98))
     rows = read_rows(driver(topic).work())
     middle = next(row for row in rows if row["value"] == b"m-52")
@@ -210,7 +187,7 @@ def test_ranges_by_message_id_and_by_time(spark_stack, client, driver, topic) ->
     assert later[0] == "m-51", "a batch of three is not cut"
     assert driver(topic, startingOffsets="latest").values() == []
     since = str(round(rows[-1]["publishTime"].timestamp() * 1000) + 1)
-    publish(client, topic, 99, 120, 3)
+    publish(spark_client, topic, 99, 120, 3)
     driver(topic).await_values(numbers(0, 120))
     assert driver(topic, startingTimestamp=since).values() == numbers(99, 120)
     assert driver(topic, endingTimestamp=since).values() == numbers(0, 98)
@@ -226,9 +203,9 @@ def test_ranges_by_message_id_and_by_time(spark_stack, client, driver, topic) ->
         ),
     ],
 )
-def test_offsets_must_name_what_is_read(spark_stack, client, driver, topic, offsets, told) -> None:
+def test_offsets_must_name_what_is_read(spark_stack, spark_client, driver, topic, offsets, told) -> None:
     spark_stack.admin().create_partitioned_topic(topic, 2)
-    publish(client, topic, 0, 9, message_routing_mode=pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution)
+    publish(spark_client, topic, 0, 9, message_routing_mode=pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution)
     named = json.dumps({name.format(topic=topic): where for name, where in offsets.items()})
     with pytest.raises(SourceError, match=told):
         driver(topic, startingOffsets=named).work()
@@ -238,22 +215,27 @@ def test_offsets_must_name_what_is_read(spark_stack, client, driver, topic, offs
     ("options", "least"),
     [({"minPartitions": "7"}, 7), ({"maxBytesPerPartition": "2000"}, 8), ({"maxRecordsPerPartition": "90"}, 9)],
 )
-def test_a_topic_is_cut_into_tasks(client, driver, topic, options, least) -> None:
-    publish(client, topic, 0, 899, 3)
+def test_a_topic_is_cut_into_tasks(spark_client, driver, topic, options, least) -> None:
+    publish(spark_client, topic, 0, 899, 3)
     driver(topic).await_values(numbers(0, 899))
     works = driver(topic, **options).work()
     assert len(works) >= least
     assert read(works) == numbers(0, 899)
 
 
-def test_topics_by_pattern(spark_stack, client, driver) -> None:
+def test_topics_by_pattern(spark_stack, spark_client, driver) -> None:
     base = f"persistent://public/default/pattern-{uuid.uuid4().hex[:8]}"
     spark_stack.admin().create_partitioned_topic(f"{base}-parts", 2)
     publish(
-        client, f"{base}-parts", 0, 20, 3, message_routing_mode=pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution
+        spark_client,
+        f"{base}-parts",
+        0,
+        20,
+        3,
+        message_routing_mode=pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution,
     )
-    publish(client, f"{base}-plain", 21, 30)
-    publish(client, f"{base}-other", 31, 40)
+    publish(spark_client, f"{base}-plain", 21, 30)
+    publish(spark_client, f"{base}-other", 31, 40)
     chosen = driver("", topicsPattern=f"{base}-(parts|plain)")
     eventually(lambda: len(chosen.values()) == 31)
     rows = read_rows(chosen.work())
@@ -282,8 +264,8 @@ def test_only_committed_messages_and_nothing_from_an_open_transaction_on(spark_s
         driver(topic).await_values([*expected, "open", "behind"])
 
 
-def test_the_compacted_view(spark_stack, client, driver, topic) -> None:
-    producer = client.create_producer(topic, batching_enabled=True, batching_max_messages=4)
+def test_the_compacted_view(spark_stack, spark_client, driver, topic) -> None:
+    producer = spark_client.create_producer(topic, batching_enabled=True, batching_max_messages=4)
     for number in range(200):
         producer.send_async(f"m-{number}".encode(), None, partition_key=f"k-{number % 10}")
     producer.flush()
@@ -301,10 +283,10 @@ def test_a_topic_that_is_not_there(driver) -> None:
         driver("no-such-topic").work()
 
 
-def test_errors_and_projections_in_spark(spark, spark_stack, client, topic) -> None:
+def test_errors_and_projections_in_spark(spark, spark_stack, spark_client, topic) -> None:
     with pytest.raises(Exception, match="unknown option 'subscription'"):
         batch(spark, spark_stack, topic, subscription="s").count()
-    publish(client, topic, 0, 1)
+    publish(spark_client, topic, 0, 1)
     with pytest.raises(Exception, match="there is no column 'payload'"):
         batch(spark, spark_stack, topic, columns="payload binary").count()
     narrow = batch(spark, spark_stack, topic, columns="value binary, sequenceId bigint")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import pulsar as pulsar_lib
 import pytest
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_spark.errors import DataLossError
 
+from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
 from devstack.pulsar.distribution import ensure_distribution, ensure_offloaders
 from devstack.pulsar.spec import DEFAULT_VERSION
 from tests.integration.spark_driver import Driver, numbers, publish, read
+from tests.integration.spark_session import batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,28 +23,8 @@ if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
 
 DEADLINE_S: Final = 60
-
-
-@pytest.fixture(scope="module")
-def client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
-    client = pulsar_lib.Client(
-        spark_stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def driver(spark_stack: PulsarCluster) -> Iterator[Any]:
-    made = []
-
-    def make(topic: str, **options: str) -> Driver:
-        made.append(Driver(spark_stack, topic, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+STORE_PORT: Final = 18701
+BUCKET: Final = "offloaded"
 
 
 def ledgers_of(stack: PulsarCluster, topic: str) -> list[int]:
@@ -59,10 +41,10 @@ def truncate(stack: PulsarCluster, topic: str) -> None:
         time.sleep(0.05)
 
 
-def test_a_plan_is_read_as_it_was_made_whatever_comes_after_it(spark_stack, client, driver, topic) -> None:
-    publish(client, topic, 0, 249)
+def test_a_plan_is_read_as_it_was_made_whatever_comes_after_it(spark_stack, spark_client, driver, topic) -> None:
+    publish(spark_client, topic, 0, 249)
     works = driver(topic, maxBytesPerPartition="2k").plan(250)
-    publish(client, topic, 250, 499)  # rolls the ledger in use
+    publish(spark_client, topic, 250, 499)  # rolls the ledger in use
     spark_stack.admin().unload(topic)
     assert len(works) > 3
     assert read(works) == numbers(0, 249)
@@ -70,8 +52,8 @@ def test_a_plan_is_read_as_it_was_made_whatever_comes_after_it(spark_stack, clie
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_what_is_trimmed_between_plan_and_read(spark_stack, client, driver, topic, fail) -> None:
-    publish(client, topic, 0, 249)
+def test_what_is_trimmed_between_plan_and_read(spark_stack, spark_client, driver, topic, fail) -> None:
+    publish(spark_client, topic, 0, 249)
     plan = driver(topic, failOnDataLoss=fail)
     works = plan.plan(250)
     states = plan.states()
@@ -95,8 +77,8 @@ def test_what_is_trimmed_between_plan_and_read(spark_stack, client, driver, topi
         assert len(kept) < 250
 
 
-def test_a_bookie_that_is_gone_makes_no_difference(spark_stack, client, driver, topic) -> None:
-    publish(client, topic, 0, 149)
+def test_a_bookie_that_is_gone_makes_no_difference(spark_stack, spark_client, driver, topic) -> None:
+    publish(spark_client, topic, 0, 149)
     works = driver(topic).plan(150)
     spark_stack.stop_bookie(0)
     try:
@@ -105,21 +87,44 @@ def test_a_bookie_that_is_gone_makes_no_difference(spark_stack, client, driver, 
         spark_stack.start_bookie(0)
 
 
-def test_offloaded_and_deleted_from_the_bookies(spark_stack, client, driver, tmp_path) -> None:
+@pytest.fixture(scope="module")
+def object_store() -> Iterator[ObjectStore]:
+    """MinIO. Without Go it cannot be built, and what needs it fails and says so."""
+    store = ObjectStore("spark", STORE_PORT)
+    store.up(BUCKET)
+    yield store
+    store.down()
+
+
+@pytest.fixture(params=["filesystem", "S3"])
+def offloading(request, tmp_path) -> tuple[dict[str, str], dict[str, str]]:
+    """Policies of a namespace that offloads, and options of who reads there."""
+    policies = {
+        "managedLedgerOffloadDriver": request.param,
+        "offloadersDirectory": str(ensure_offloaders(DEFAULT_VERSION)),
+    }
+    if request.param == "filesystem":
+        conf = ensure_distribution(DEFAULT_VERSION) / "conf" / "filesystem_offload_core_site.xml"
+        return {**policies, "fileSystemProfilePath": str(conf), "fileSystemURI": f"file://{tmp_path}"}, {}
+    endpoint = request.getfixturevalue("object_store").endpoint
+    place = {"Bucket": BUCKET, "ServiceEndpoint": endpoint, "Region": REGION}
+    credentials = tmp_path / "credentials"
+    credentials.write_text(f"[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n")
+    return (
+        {**policies, **{f"managedLedgerOffload{name}": value for name, value in place.items()}},
+        {"tieredStorage.credentialsFile": str(credentials)},
+    )
+
+
+def test_offloaded_and_deleted_from_the_bookies(spark, spark_stack, spark_client, driver, offloading) -> None:
     admin = spark_stack.admin()
     namespace = f"public/spark-offload-{uuid.uuid4().hex[:8]}"
     admin.create_namespace(namespace)
-    conf = ensure_distribution(DEFAULT_VERSION) / "conf" / "filesystem_offload_core_site.xml"
-    policies = {
-        "managedLedgerOffloadDriver": "filesystem",
-        "offloadersDirectory": str(ensure_offloaders(DEFAULT_VERSION)),
-        "fileSystemProfilePath": str(conf),
-        "fileSystemURI": f"file://{tmp_path}",
-    }
+    policies, options = offloading
     admin.set_offload_policies(namespace, policies)
     topic = f"persistent://{namespace}/offloaded"
-    publish(client, topic, 0, 249)
-    plan = driver(topic)
+    publish(spark_client, topic, 0, 249)
+    plan = driver(topic, **options)
     before = plan.plan(250)
     admin.offload(topic, admin.last_message_id(topic))
     deadline = time.monotonic() + DEADLINE_S
@@ -134,7 +139,10 @@ def test_offloaded_and_deleted_from_the_bookies(spark_stack, client, driver, tmp
         admin.trim(topic)
         assert time.monotonic() < deadline + DEADLINE_S
         time.sleep(0.1)
-    assert read(plan.plan(250)) == numbers(0, 249), "from the file system alone"
+    assert read(plan.plan(250)) == numbers(0, 249), "from tiered storage alone"
+    assert SECRET_KEY.encode() not in pickle.dumps(between), "a plan names files"
+    rows = batch(spark, spark_stack, topic, columns="value binary", minPartitions="4", **options).collect()
+    assert sorted(bytes(row["value"]).decode() for row in rows) == sorted(numbers(0, 249))
     assert read(between) == numbers(0, 249), "planned while there were two copies"
     try:
         assert read(before) == numbers(0, 249)

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
-import pulsar as pulsar_lib
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
 from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.iceberg import CATALOG_FILE
-from readonly_spark.export.leftovers import remove_leftovers
 from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.totals import Totals
 
-from devstack.jars.fetch import ensure_jars
+from tests.integration.spark_export import DEADLINE_S, ROOT, Export, publish, values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from devstack.pulsar.cluster import PulsarCluster
 
-ROOT: Final = Path(__file__).parents[2]
-DEADLINE_S: Final = 400
 PASSED: Final = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
@@ -41,145 +35,44 @@ PASSED: Final = pytest.mark.filterwarnings(
 pytestmark = PASSED
 
 
-@pytest.fixture(scope="module")
-def client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
-    client = pulsar_lib.Client(
-        spark_stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
-    yield client
-    client.close()
-
-
-def publish(client: pulsar_lib.Client, topic: str, first: int, end: int) -> None:
-    producer = client.create_producer(topic, batching_enabled=True, batching_max_messages=5, block_if_queue_full=True)
-    for number in range(first, end):
-        producer.send_async(str(number).encode(), None, partition_key=str(number % 3))
-    producer.flush()
-    producer.close()
-
-
-class Export:
-    """The command in a process group of its own."""
-
-    def __init__(self, stack: PulsarCluster, topic: str, folder: Path, form: str, *options: str) -> None:
-        self.folder = folder
-        self.form = form
-        words = [
-            sys.executable,
-            "-m",
-            "readonly_engine.command",
-            "export",
-            "--topics",
-            topic,
-            "--to",
-            str(folder / "table"),
-        ]
-        words += ["--metadata-store", stack.endpoints.metadata_store, "--format", form, "-o", "json"]
-        words += ["--jars", str(ensure_jars("delta")), "--master", "local[2]", "--option", "maxBytesPerPartition=10k"]
-        words += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", "--conf", "spark.driver.memory=1g"]
-        words += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
-        self.errors = folder / f"errors-{time.monotonic_ns()}"
-        with self.errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*words, *options], cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, start_new_session=True, text=True
-            )
-
-    def commits(self) -> int:
-        folder = self.folder / "table" / "_checkpoint" / "commits"
-        return sum(path.name.isdigit() for path in folder.iterdir()) if folder.exists() else 0
-
-    def until_it_has_committed(self) -> None:
-        before, deadline = self.commits(), time.monotonic() + DEADLINE_S
-        while self.commits() == before and self.process.poll() is None:
-            assert time.monotonic() < deadline, self.errors.read_text()[-2000:]
-            time.sleep(0.05)  # until it has ended a micro-batch
-
-    def workers(self) -> list[int]:
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                mine = entry.name.isdigit() and os.getpgid(int(entry.name)) == self.process.pid
-                if mine and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate(timeout=60)
-
-    def end(self) -> dict[str, Any]:
-        try:
-            said, _ = self.process.communicate(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(self.errors.read_text()[-2000:]) from None
-        assert self.process.returncode == 0, self.errors.read_text()[-2000:]
-        return json.loads(said.splitlines()[-1])
-
-
-def values(folder: Path, form: str) -> list[int]:
-    """What is in a table, read by no code of Spark or Delta."""
-    table = folder / "table"
-    if form == "delta":
-        live: set[str] = set()
-        for log in sorted((table / "_delta_log").glob("*.json")):
-            for action in map(json.loads, log.read_text().splitlines()):
-                live |= {unquote(action["add"]["path"])} if "add" in action else set()
-                live -= {unquote(action["remove"]["path"])} if "remove" in action else set()
-        files = [table / name for name in live]
-    else:
-        remove_leftovers(table)
-        files = [path for path in table.rglob("part-*.parquet") if "_checkpoint" not in path.parts]
-    tables = [pq.ParquetFile(file).read(columns=["value"]) for file in files]
-    return sorted(int(value) for table in tables for value in table["value"].to_pylist())
-
-
-def kill_in_mid_batch(export: Export, what: str) -> None:
-    export.until_it_has_committed()
-    if what == "worker":
-        for worker in export.workers()[:1]:
-            os.kill(worker, signal.SIGKILL)
-        export.process.communicate(timeout=DEADLINE_S)  # a failed task ends a local query
-        return
-    export.kill()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "times"), [("delta", 1), ("parquet", 10), ("delta", 10)])
-def test_killed_exports_go_on_and_each_message_is_there_once(spark_stack, client, topic, tmp_path, form, times) -> None:
-    count = 3000 * (times + 1)
-    publish(client, topic, 0, count)
+def test_a_killed_export_goes_on_and_no_other_may_run_beside_it(spark_stack, spark_client, topic, tmp_path) -> None:
+    publish(spark_client, topic, 0, 6000)
     options = ("--max-bytes-per-batch", "30k", "--partition-by", "publishDate")
-    for turn in range(times):
-        export = Export(spark_stack, topic, tmp_path, form, *options)
-        if turn == 0:
-            export.until_it_has_committed()
-            other = Export(spark_stack, topic, tmp_path, form, *options)
-            assert other.process.wait(DEADLINE_S) == 1
-            assert "is in use by another export" in other.errors.read_text()
-        kill_in_mid_batch(export, random.choice(("driver", "worker")) if turn else "driver")
-    Export(spark_stack, topic, tmp_path, form, "--partition-by", "publishDate").end()
-    assert values(tmp_path, form) == list(range(count))
+    export = Export(spark_stack, topic, tmp_path, "delta", *options)
+    export.until_it_has_committed()
+    other = Export(spark_stack, topic, tmp_path, "delta", *options)
+    assert other.process.wait(DEADLINE_S) == 1
+    assert "is in use by another export" in other.errors.read_text()
+    export.kill()
+    Export(spark_stack, topic, tmp_path, "delta", "--partition-by", "publishDate").end()
+    assert values(tmp_path, "delta") == list(range(6000))
+
+
+def settings(stack: PulsarCluster, topic: str, folder: Path, form: str, **more: Any) -> ExportSettings:
+    source = {"metadataUrl": stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest",
+              **more.pop("source", {})}  # fmt: skip
+    return ExportSettings(
+        source=source, to=str(folder / "table"), checkpoint=str(folder / "checkpoint"), table_format=form, **more
+    )
 
 
 @pytest.fixture
 def iceberg(spark_stack: PulsarCluster, topic: str, tmp_path: Path) -> ExportSettings:
-    return ExportSettings(
-        source={"metadataUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest",
-                "maxBytesPerTrigger": "8k"},
-        to=str(tmp_path / "table"), checkpoint=str(tmp_path / "checkpoint"), table_format="iceberg",
-        columns=("topic", "messageId", "value", "publishTime"), partition_by=("topic", "publishDate"),
-    )  # fmt: skip
+    columns = {"columns": ("topic", "messageId", "value", "publishTime"), "partition_by": ("topic", "publishDate")}
+    return settings(spark_stack, topic, tmp_path, "iceberg", source={"maxBytesPerTrigger": "8k"}, **columns)
 
 
-def run(spark: SparkSession, settings: ExportSettings) -> Totals:
+def start_export(spark: SparkSession, wanted: ExportSettings, checkpoint: Checkpoint) -> Any:
     from readonly_spark.export.session import start  # noqa: PLC0415 - only who needs Spark waits for it
 
+    return start(spark, wanted, checkpoint)
+
+
+def run(spark: SparkSession, wanted: ExportSettings) -> Totals:
     totals = Totals()
-    with Checkpoint(settings) as checkpoint:
-        query, counted = start(spark, settings, checkpoint)
+    with Checkpoint(wanted) as checkpoint:
+        query, counted = start_export(spark, wanted, checkpoint)
         query.awaitTermination()
     for progress in query.recentProgress:
         totals.add(json.loads(progress.json), counted)
@@ -187,11 +80,11 @@ def run(spark: SparkSession, settings: ExportSettings) -> Totals:
 
 
 def test_iceberg_has_each_message_once_though_spark_repeats_a_batch(
-    spark, spark_stack, client, topic, iceberg, tmp_path
+    spark, spark_stack, spark_client, topic, iceberg, tmp_path
 ) -> None:
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
-    publish(client, topic, 0, 600)
+    publish(spark_client, topic, 0, 600)
     messages = run(spark, iceberg).messages
     # As after a crash between the table's commit and Spark's own: the last micro-batch is run again.
     commits = tmp_path / "checkpoint" / "commits"
@@ -200,7 +93,7 @@ def test_iceberg_has_each_message_once_though_spark_repeats_a_batch(
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)
     run(spark, iceberg)
-    publish(client, topic, 600, 900)
+    publish(spark_client, topic, 600, 900)
     deadline = time.monotonic() + 60
     while True:
         run(spark, iceberg)
@@ -214,6 +107,76 @@ def test_iceberg_has_each_message_once_though_spark_repeats_a_batch(
     assert found.column_names == ["topic", "messageId", "value", "publishTime", "publishDate"]
     of_another_topic = catalog.load_table("pulsar.messages").scan(row_filter=f"topic == '{topic}x'").to_arrow()
     assert of_another_topic.num_rows == 0
+
+
+def test_a_continuous_export_follows_its_topic(spark, spark_stack, spark_client, topic, tmp_path) -> None:
+    publish(spark_client, topic, 0, 100)
+    wanted = settings(spark_stack, topic, tmp_path, "parquet", trigger="continuous", interval_s=0.2, columns=("value",))
+    with Checkpoint(wanted) as checkpoint:
+        query, _ = start_export(spark, wanted, checkpoint)
+        try:
+            for end in (100, 300):  # what is there, and what comes
+                until(lambda end=end: query.isActive and rows_in(spark, tmp_path / "table") >= end)
+                publish(spark_client, topic, end, 300)
+        finally:
+            query.stop()
+    assert query.exception() is None
+    assert values(tmp_path, "parquet") == list(range(300))
+
+
+def rows_in(spark: SparkSession, table: Path) -> int:
+    """Those that Spark's log of the table counts."""
+    if not (table / "_spark_metadata").exists():
+        return 0
+    return spark.read.schema("value binary").parquet(str(table)).count()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # until the next micro-batch
+
+
+@pytest.mark.parametrize(("kind", "form"), [(JsonSchema, "parquet"), (AvroSchema, "iceberg")])
+def test_decoded_values_are_columns_of_the_table_and_stay_so(
+    spark, spark_stack, spark_client, topic, tmp_path, kind, form
+) -> None:
+    """A schema that grows between two runs does not change the table; a field that is new is left out."""
+    for evolved in (False, True):
+        fields = {
+            "id": Long(required=True),
+            "what": String(),
+            **({"more": Integer(required_default=True)} if evolved else {}),
+        }
+        made = type("Order", (Record,), fields)
+        producer = spark_client.create_producer(topic, schema=kind(made), batching_enabled=False)
+        for number in range(20):
+            producer.send(made(id=number + 20 * evolved, what=f"thing-{number}"))
+        producer.close()
+        wanted = settings(
+            spark_stack, topic, tmp_path, form, source={"valueSchema": "auto"}, columns=("messageId", "value")
+        )
+        deadline = time.monotonic() + 60
+        while len(found := decoded(spark, wanted, tmp_path, form)) < 20 * (1 + evolved):
+            assert time.monotonic() < deadline  # the owner tells the bookies of the last ones a moment later
+    assert found == [{"id": number, "what": f"thing-{number % 20}"} for number in range(40)]
+
+
+def decoded(spark: SparkSession, wanted: ExportSettings, folder: Path, form: str) -> list[dict[str, Any]]:
+    """Run once more; the values of the whole table."""
+    run(spark, wanted)
+    if form == "iceberg":
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415
+
+        catalog = load_catalog("default", type="sql", uri=f"sqlite:///{folder}/table/{CATALOG_FILE}")
+        if not catalog.table_exists("pulsar.messages"):
+            return []
+        found = catalog.load_table("pulsar.messages").scan().to_arrow()["value"].to_pylist()
+    else:
+        files = list((folder / "table").glob("part-*.parquet"))
+        found = [value for file in files for value in pq.ParquetFile(file).read(columns=["value"])["value"].to_pylist()]
+    return sorted(found, key=lambda value: value["id"])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-import pulsar as pulsar_lib
 import pyarrow as pa
 import pytest
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
@@ -18,8 +17,6 @@ from tests.integration.spark_driver import DEADLINE_S, Driver, publish
 from tests.integration.spark_session import batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.filterwarnings(
@@ -37,20 +34,11 @@ def order(*, evolved: bool) -> Any:
     return type("Order", (Record,), fields)
 
 
-@pytest.fixture(scope="module")
-def client(spark_stack: PulsarCluster) -> Iterator[pulsar_lib.Client]:
-    client = pulsar_lib.Client(
-        spark_stack.endpoints.writer_url, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
-    )
-    yield client
-    client.close()
-
-
 @pytest.mark.parametrize("kind", [AvroSchema, JsonSchema])
-def test_a_schema_and_the_one_after_it(spark_stack: PulsarCluster, client, topic, kind) -> None:
+def test_a_schema_and_the_one_after_it(spark_stack: PulsarCluster, spark_client, topic, kind) -> None:
     for evolved in (False, True):
         made = order(evolved=evolved)
-        producer = client.create_producer(topic, schema=kind(made), batching_enabled=False)
+        producer = spark_client.create_producer(topic, schema=kind(made), batching_enabled=False)
         for number in range(COUNT):
             more = {"count": 2 * number} if evolved else {}
             producer.send(made(id=number, what=f"thing-{number}", **more))
@@ -88,10 +76,10 @@ def read_values(driver: Driver, kind: pa.DataType, count: int) -> list[Any]:
         time.sleep(0.05)
 
 
-def test_in_spark_the_value_has_columns(spark, spark_stack, client) -> None:
+def test_in_spark_the_value_has_columns(spark, spark_stack, spark_client) -> None:
     topic = f"persistent://public/default/orders-{uuid.uuid4().hex[:8]}"
     made = order(evolved=True)
-    producer = client.create_producer(topic, schema=JsonSchema(made), batching_enabled=False)
+    producer = spark_client.create_producer(topic, schema=JsonSchema(made), batching_enabled=False)
     for number in range(COUNT):
         producer.send(made(id=number, what="odd" if number % 2 else "even", count=number))
     producer.close()
@@ -104,8 +92,8 @@ def test_in_spark_the_value_has_columns(spark, spark_stack, client) -> None:
     assert sorted(tuple(row) for row in totals) == [("even", sum(range(0, COUNT, 2))), ("odd", sum(range(1, COUNT, 2)))]
 
 
-def test_a_topic_without_a_schema_says_so(spark_stack, client, topic) -> None:
-    publish(client, topic, 0, 0)
+def test_a_topic_without_a_schema_says_so(spark_stack, spark_client, topic) -> None:
+    publish(spark_client, topic, 0, 0)
     driver = Driver(spark_stack, topic, valueSchema="auto")
     try:
         with pytest.raises(Exception, match=f"valueSchema=auto: {topic} has no schema"):

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "tests" / "integration").glob("test_*.py"))
 SHARED = {"pulsar_stack", "pulsar", "breakable_pulsar", "admin", "pool", "own_pool", "pulsar_client", "pool_client"}
 """The fixtures of tests/integration/conftest.py that bring up the stack that most of its tests share."""
-OTHERS = {"secured", "spark_stack", "txn_stack", "txn_pool"}
+OTHERS = {"driver", "secured", "spark_client", "spark_stack", "txn_stack", "txn_pool"}
 """Those that bring up another one, which more than one file uses."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import OrderedDict
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FIRST_LONG_ID = (1 << 31) - 1
+
+_AT_A_TIME = 64
+"""Nodes that are read at the same time."""
 
 REMEMBERED_LEDGERS = 10_000
 """Metadata of so many ledgers is kept for the time when the store does not answer."""
@@ -212,7 +216,11 @@ class ClusterMetadata:
         """
         names = await self._store.children(f"/admin/partitioned-topics/{tenant}/{namespace}/persistent")
         topics = [TopicName("persistent", tenant, namespace, decode_name(name)) for name in sorted(names or ())]
-        return {topic: await self.partitions(topic) for topic in topics}
+        found: dict[TopicName, int] = {}
+        for first in range(0, len(topics), _AT_A_TIME):
+            some = topics[first : first + _AT_A_TIME]
+            found |= zip(some, await asyncio.gather(*map(self.partitions, some)), strict=True)
+        return found
 
     async def subscriptions(self, topic: TopicName) -> list[str]:
         """The names of a topic's durable subscriptions, also of those that Pulsar itself has.

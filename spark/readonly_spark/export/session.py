@@ -37,6 +37,7 @@ PACKAGES: Final = ("readonly_spark", "readonly_engine")
 JARS_VARIABLE: Final = "PULSAR_READONLY_SPARK_JARS"
 _DELTA: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _BY: Final = "_by"
+_UNPACKED: Final = shutil.ignore_patterns("__pycache__", "*.c", "*.so")
 
 _CONFIGURATION: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -104,13 +105,16 @@ def session(
 
 
 def packed(folder: Path) -> Path:
-    """This project's packages as one archive, for `addPyFile`; what they need must be installed where it is used."""
+    """This project's packages as one archive, for `addPyFile`; what they need must be installed where it is used.
+
+    Modules in C cannot be loaded from an archive: their twins in Python do their work.
+    """
     content = folder / "content"
     for name in PACKAGES:
         spec = find_spec(name)
         assert spec is not None
         assert spec.origin is not None
-        shutil.copytree(Path(spec.origin).parent, content / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(Path(spec.origin).parent, content / name, ignore=_UNPACKED)
     return Path(shutil.make_archive(str(folder / "pulsar-readonly"), "zip", content))
 
 
