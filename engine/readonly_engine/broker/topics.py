@@ -216,7 +216,7 @@ class ServedTopics:
         )
         with ExitStack() as not_begun:
             not_begun.callback(subscription.close)  # also where the client leaves meanwhile
-            if subscribe.durable:
+            if subscribe.durable and await self._may_have_transactions():
                 await self._replay_txn_acks(subscription)
             if not consumer.in_step:
                 # Others may be back by now, and must not begin where the owner's cursor was before.
@@ -243,7 +243,7 @@ class ServedTopics:
         except (OwnerRefusedError, TimeoutError) as error:
             log.info("%s: the owner does not say what its last message is: %s", topic, error or "no answer in time")
         mark_delete, last = await self._admin.cursor_and_end(topic, subscription)
-        if self._transactions or await self._owner_settings.transactions() is not False:
+        if await self._may_have_transactions():
             limit = await self._admin.max_read(topic)
             if limit is None:
                 raise OwnerUnavailableError(f"the owner of {topic} does not say how far consumers may read")
@@ -394,6 +394,10 @@ class ServedTopics:
                 other.transactions.guard()
         if found is not False:
             served.transactions.guard()
+
+    async def _may_have_transactions(self) -> bool:
+        """Whether a broker of the cluster has them, or none says that it has not. Owners without them heed no log of their acks."""
+        return self._transactions or await self._owner_settings.transactions() is not False
 
     async def _acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
         """What is acked, as the owner has it now."""
