@@ -94,7 +94,7 @@ def test_iceberg_has_each_message_once_though_spark_repeats_a_batch(
     (commits / f".{last}.crc").unlink(missing_ok=True)
     run(spark, iceberg)
     publish(spark_client, topic, 600, 900)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE_S
     while True:
         run(spark, iceberg)
         catalog = load_catalog("default", type="sql", uri=f"sqlite:///{tmp_path}/table/{CATALOG_FILE}")
@@ -132,7 +132,7 @@ def rows_in(spark: SparkSession, table: Path) -> int:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)  # until the next micro-batch
@@ -157,7 +157,7 @@ def test_decoded_values_are_columns_of_the_table_and_stay_so(
         wanted = settings(
             spark_stack, topic, tmp_path, form, source={"valueSchema": "auto"}, columns=("messageId", "value")
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + DEADLINE_S
         while len(found := decoded(spark, wanted, tmp_path, form)) < 20 * (1 + evolved):
             assert time.monotonic() < deadline  # the owner tells the bookies of the last ones a moment later
     assert found == [{"id": number, "what": f"thing-{number % 20}"} for number in range(40)]

@@ -64,8 +64,8 @@ def test_tasks_speak_tls_with_the_bookies(secured, spark, written: str, shown) -
     ("left_out", "told"),
     [
         ((), "certificate verify failed"),
-        (("certificate", "key"), ""),
-        (("trustCertificates", "certificate", "key"), ""),
+        (("certificate", "key"), None),
+        (("trustCertificates", "certificate", "key"), None),
     ],
     ids=["of another authority", "without a certificate", "without TLS"],
 )
