@@ -79,6 +79,7 @@ class Catalog:
         self._cache = EntryCache(CACHE_BYTES)
         self._samples: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self._tails: OrderedDict[int, LedgerState] = OrderedDict()
+        self._open: OrderedDict[int, LedgerMetadata] = OrderedDict()
         self.transactions = Transactions(self.cluster, self.pool, self._cache, self._tiered)
         self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
 
@@ -212,6 +213,7 @@ class Catalog:
             return None
         if metadata.closed:
             return LedgerState(listed.ledger_id, metadata.last_entry_id, metadata.length)
+        _remember(self._open, listed.ledger_id, metadata)
         reader = LedgerReader(listed.ledger_id, metadata, self.pool)
         last = (await reader.read_lac()).lac
         known = self._tails.get(listed.ledger_id)
@@ -319,10 +321,13 @@ class Catalog:
         return {ledger.ledger_id: ledger for ledger in found if ledger is not None}
 
     async def _task_ledger(self, ledger: LedgerState) -> TaskLedger | None:
-        try:
-            metadata = await self.cluster.ledger(ledger.ledger_id)
-        except WireError as error:
-            raise SourceError(f"ledger {ledger.ledger_id}: {error}") from error
+        # What was read of an open ledger when it was looked at says where all entries are that were confirmed then.
+        metadata = None if ledger.closed else self._open.get(ledger.ledger_id)
+        if metadata is None:
+            try:
+                metadata = await self.cluster.ledger(ledger.ledger_id)
+            except WireError as error:
+                raise SourceError(f"ledger {ledger.ledger_id}: {error}") from error
         if metadata is None and not ledger.offload:
             return None
         if metadata is not None:
