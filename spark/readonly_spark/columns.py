@@ -5,22 +5,22 @@ What all messages of an entry share is kept once for the entry and spread out by
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readonly_spark.type_names import TIMESTAMP
+from readonly_spark.native_rows import ROWS
+from readonly_spark.rows import Facts, Wanted, times_array
+from readonly_spark.type_names import PROPERTIES, TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from readonly_engine.wire.batch import StoredEntry
 
-PROPERTIES: Final = pa.map_(pa.string(), pa.string())
+    from readonly_spark.rows import Rows, Taken
 
 ENCRYPTION: Final = pa.struct(
     [
@@ -41,9 +41,6 @@ ENCRYPTION: Final = pa.struct(
         pa.field("chunks", pa.int32()),
     ]
 )
-
-ROW_BYTES: Final = 96
-"""What a row costs beside its payload, about: to know when a batch is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +108,22 @@ NAMES: Final = tuple(BY_NAME)
 _COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 
+_Facts = Any
+"""Facts of many entries: of each one a tuple, and typed as none."""
+
+
 class MessageColumns:
     """Messages of one topic, column by column, until a batch is made of them.
-
-    The decoder appends to the lists of messages and calls `entry` behind the messages of each entry. Only the columns that are
-    wanted are filled; `values` always is.
 
     Args:
         topic: the topic's name, without a partition's suffix.
         partition: the partition, -1 for none.
         wanted: names of columns, in the order of the batch.
         values: makes the column `value` of payloads and their schema versions; None leaves them as they are.
+        rows: makes what messages are kept in meanwhile.
+
+    Attributes:
+        rows: where decoders put messages.
     """
 
     def __init__(
@@ -130,158 +132,101 @@ class MessageColumns:
         partition: int,
         wanted: Sequence[str],
         values: Callable[[Sequence[bytes | None], Sequence[bytes | None]], pa.Array] | None = None,
+        rows: Callable[[Wanted], Rows] = ROWS,
     ) -> None:
         self._decode_values = values
         self._topic = topic
         self._partition = partition
         self._wanted = tuple(wanted)
-        self.with_keys = not {"key", "orderingKey"}.isdisjoint(wanted)
-        self.with_properties = "properties" in wanted
-        self.with_times = "eventTime" in wanted
-        self.with_sequence = "sequenceId" in wanted
-        self.with_values = "value" in wanted
-        self.rows = 0
-        self.bytes = 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self.values: list[bytes | None] = []
-        self.keys: list[bytes | None] = []
-        self.ordering_keys: list[bytes | None] = []
-        self.properties: list[Sequence[tuple[str, str]]] = []
-        self.event_times: list[int] = []
-        self.sequence_ids: list[int] = []
-        self.batch_indexes = array("i")
-        self._counts: list[int] = []
-        self._entries: list[tuple[int, int, StoredEntry]] = []
-        self.rows = 0
-        self.bytes = 0
-
-    def entry(self, ledger_id: int, entry_id: int, stored: StoredEntry) -> None:
-        """Say where the messages that were appended since the last call come from.
-
-        Args:
-            ledger_id: the ledger.
-            entry_id: the entry.
-            stored: its metadata; its body is not kept.
-        """
-        count = len(self.batch_indexes) - self.rows
-        if count:
-            self.rows += count
-            self._counts.append(count)
-            self._entries.append((ledger_id, entry_id, stored))
-            self.bytes += count * ROW_BYTES
+        self.rows = rows(
+            Wanted(
+                values="value" in wanted,
+                keys=not {"key", "orderingKey"}.isdisjoint(wanted),
+                properties="properties" in wanted,
+                times="eventTime" in wanted,
+                sequence="sequenceId" in wanted,
+            )
+        )
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Everything since the last batch as one.
+        """Everything since the last batch as one; there must be something.
 
         Args:
             schema: with the wanted columns, as Spark asks for it.
         """
-        indexes = self._spread()
-        arrays = [self._BUILDERS[name](self, indexes) for name in self._wanted]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _rows_only(self.rows, schema)
-        self._clear()
-        return batch
-
-    def _spread(self) -> pa.Array | None:
-        """For each message the number of its entry; None where each entry has one message."""
-        if len(self._counts) == self.rows:
-            return None
-        spread = array("i")
-        for number, count in enumerate(self._counts):
-            spread.extend(array("i", (number,)) * count)
-        return pa.Array.from_buffers(pa.int32(), self.rows, [None, pa.py_buffer(spread)])
-
-    def _of_entries(self, values: list[Any], kind: pa.DataType, indexes: pa.Array | None) -> pa.Array:
-        found = pa.array(values, kind)
-        return found if indexes is None else found.take(indexes)
+        taken = self.rows.take()
+        facts: _Facts = Facts._make(zip(*taken.facts, strict=True))
+        arrays = [self._BUILDERS[name](self, taken, facts) for name in self._wanted]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _rows_only(taken.rows, schema)
 
     # One method a column
 
-    def _build_topic(self, _: pa.Array | None) -> pa.Array:
-        return pa.repeat(pa.scalar(self._topic, pa.string()), self.rows)
+    def _build_topic(self, taken: Taken, _: _Facts) -> pa.Array:
+        return pa.repeat(pa.scalar(self._topic, pa.string()), taken.rows)
 
-    def _build_partition(self, _: pa.Array | None) -> pa.Array:
+    def _build_partition(self, taken: Taken, _: _Facts) -> pa.Array:
         partition = None if self._partition < 0 else self._partition
-        return pa.repeat(pa.scalar(partition, pa.int32()), self.rows)
+        return pa.repeat(pa.scalar(partition, pa.int32()), taken.rows)
 
-    def _build_message_id(self, indexes: pa.Array | None) -> pa.Array:
-        ids = [f"{ledger_id}:{entry_id}:{self._partition}" for ledger_id, entry_id, _ in self._entries]
-        whole = self._of_entries(ids, pa.string(), indexes)
-        in_batch = self._build_batch_index(indexes)
-        if in_batch.null_count == self.rows:
+    def _build_message_id(self, taken: Taken, facts: _Facts) -> pa.Array:
+        places = zip(facts.ledger_id, facts.entry_id, strict=True)
+        ids = [f"{ledger_id}:{entry_id}:{self._partition}" for ledger_id, entry_id in places]
+        whole = _spread(ids, pa.string(), taken)
+        in_batch = taken.batch_indexes
+        if in_batch.null_count == taken.rows:
             return whole
         with_index = pc.binary_join_element_wise(whole, pc.cast(in_batch, pa.string()), ":")
         return with_index if not in_batch.null_count else pc.coalesce(with_index, whole)
 
-    def _build_ledger_id(self, indexes: pa.Array | None) -> pa.Array:
-        return self._of_entries([ledger_id for ledger_id, _, _ in self._entries], pa.int64(), indexes)
+    def _build_ledger_id(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(facts.ledger_id, pa.int64(), taken)
 
-    def _build_entry_id(self, indexes: pa.Array | None) -> pa.Array:
-        return self._of_entries([entry_id for _, entry_id, _ in self._entries], pa.int64(), indexes)
+    def _build_entry_id(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(facts.entry_id, pa.int64(), taken)
 
-    def _build_batch_index(self, _: pa.Array | None) -> pa.Array:
-        found = pa.Array.from_buffers(pa.int32(), self.rows, [None, pa.py_buffer(self.batch_indexes)])
-        return found if min(self.batch_indexes) >= 0 else pc.replace_with_mask(found, pc.less(found, 0), _NO_INDEX)
+    def _build_batch_index(self, taken: Taken, _: _Facts) -> pa.Array:
+        return taken.batch_indexes
 
-    def _build_batch_size(self, indexes: pa.Array | None) -> pa.Array:
-        sizes = [stored.metadata.num_messages_in_batch if stored.batched else None for _, _, stored in self._entries]
-        return self._of_entries(sizes, pa.int32(), indexes)
+    def _build_batch_size(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(facts.batch_size, pa.int32(), taken)
 
-    def _build_publish_time(self, indexes: pa.Array | None) -> pa.Array:
-        times = [stored.metadata.publish_time * 1000 for _, _, stored in self._entries]
-        return self._of_entries(times, pa.int64(), indexes).cast(TIMESTAMP)
+    def _build_publish_time(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(times_array(facts.publish_time), TIMESTAMP, taken)
 
-    def _build_event_time(self, _: pa.Array | None) -> pa.Array:
-        return _times(self.event_times)
+    def _build_event_time(self, taken: Taken, _: _Facts) -> pa.Array:
+        return taken.event_times
 
-    def _build_broker_time(self, indexes: pa.Array | None) -> pa.Array:
-        times = [stored.broker_timestamp * 1000 or None for _, _, stored in self._entries]
-        return self._of_entries(times, pa.int64(), indexes).cast(TIMESTAMP)
+    def _build_broker_time(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(times_array(facts.broker_time), TIMESTAMP, taken)
 
-    def _build_key(self, _: pa.Array | None) -> pa.Array:
-        return pa.array(self.keys, pa.binary())
+    def _build_key(self, taken: Taken, _: _Facts) -> pa.Array:
+        return taken.keys
 
-    def _build_ordering_key(self, _: pa.Array | None) -> pa.Array:
-        return pa.array(self.ordering_keys, pa.binary())
+    def _build_ordering_key(self, taken: Taken, _: _Facts) -> pa.Array:
+        return taken.ordering_keys
 
-    def _build_value(self, indexes: pa.Array | None) -> pa.Array:
+    def _build_value(self, taken: Taken, facts: _Facts) -> pa.Array:
         if self._decode_values is None:
-            return binary_array(self.values)
-        return self._decode_values(self.values, self._build_schema_version(indexes).to_pylist())
+            return taken.values
+        return self._decode_values(taken.values.to_pylist(), self._build_schema_version(taken, facts).to_pylist())
 
-    def _build_properties(self, _: pa.Array | None) -> pa.Array:
-        if any(self.properties):
-            # As in the Java client, the last of equal keys counts.
-            return pa.array([dict(pairs) for pairs in self.properties], PROPERTIES)
-        offsets = pa.Array.from_buffers(pa.int32(), self.rows + 1, [None, pa.py_buffer(bytes(4 * (self.rows + 1)))])
-        return pa.MapArray.from_arrays(offsets, pa.array([], pa.string()), pa.array([], pa.string()))
+    def _build_properties(self, taken: Taken, _: _Facts) -> pa.Array:
+        return taken.properties
 
-    def _build_producer_name(self, indexes: pa.Array | None) -> pa.Array:
-        return self._of_entries(
-            [_text(stored.metadata.producer_name) for _, _, stored in self._entries], pa.string(), indexes
-        )
+    def _build_producer_name(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(facts.producer_name, pa.string(), taken)
 
-    def _build_sequence_id(self, _: pa.Array | None) -> pa.Array:
-        return pa.array(self.sequence_ids, pa.int64())
+    def _build_sequence_id(self, taken: Taken, _: _Facts) -> pa.Array:
+        return taken.sequence_ids
 
-    def _build_schema_version(self, indexes: pa.Array | None) -> pa.Array:
-        versions = [
-            stored.metadata.schema_version if stored.metadata.HasField("schema_version") else None
-            for _, _, stored in self._entries
-        ]
-        return self._of_entries(versions, pa.binary(), indexes)
+    def _build_schema_version(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(facts.schema_version, pa.binary(), taken)
 
-    def _build_replicated_from(self, indexes: pa.Array | None) -> pa.Array:
-        clusters = [
-            _text(stored.metadata.replicated_from) if stored.metadata.HasField("replicated_from") else None
-            for _, _, stored in self._entries
-        ]
-        return self._of_entries(clusters, pa.string(), indexes)
+    def _build_replicated_from(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(facts.replicated_from, pa.string(), taken)
 
-    def _build_encryption(self, indexes: pa.Array | None) -> pa.Array:
-        return self._of_entries([_encryption(stored) for _, _, stored in self._entries], ENCRYPTION, indexes)
+    def _build_encryption(self, taken: Taken, facts: _Facts) -> pa.Array:
+        return _spread(facts.encryption, ENCRYPTION, taken)
 
     _BUILDERS: Final = {
         "topic": _build_topic,
@@ -306,29 +251,31 @@ class MessageColumns:
     }
 
 
-_NO_INDEX: Final = pa.scalar(None, pa.int32())
-
-
-def binary_array(values: Sequence[bytes | None]) -> pa.Array:
-    """Byte strings as one buffer and its offsets: a third of the time that Arrow takes for a list of objects."""
-    try:
-        data = b"".join(values)  # type: ignore[arg-type]
-    except TypeError:  # some are None
-        return pa.array(values, pa.binary())
-    offsets = array("i", accumulate(map(len, values), initial=0))  # type: ignore[arg-type]
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-
-
-def _times(times: Sequence[int]) -> pa.Array:
-    """Times in ms, 0 for none."""
-    if not any(times):
-        return pa.nulls(len(times), TIMESTAMP)
-    return pa.array([time * 1000 or None for time in times], pa.int64()).cast(TIMESTAMP)
+def _spread(of_entries: Any, kind: pa.DataType, taken: Taken) -> pa.Array:
+    """What entries have, for each of their rows."""
+    found = of_entries if isinstance(of_entries, pa.Array) else pa.array(of_entries, kind)
+    return found if taken.spread is None else found.take(taken.spread)
 
 
 def _rows_only(rows: int, schema: pa.Schema) -> pa.RecordBatch:
     """A batch without columns, for who only counts."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([]))).cast(schema)
+
+
+def facts_of(ledger_id: int, entry_id: int, stored: StoredEntry) -> Facts:
+    """What the messages of an entry share."""
+    metadata = stored.metadata
+    return Facts(
+        ledger_id,
+        entry_id,
+        metadata.num_messages_in_batch if stored.batched else None,
+        metadata.publish_time,
+        stored.broker_timestamp,
+        _text(metadata.producer_name),
+        metadata.schema_version if metadata.HasField("schema_version") else None,
+        _text(metadata.replicated_from) if metadata.HasField("replicated_from") else None,
+        _encryption(stored),
+    )
 
 
 def _encryption(stored: StoredEntry) -> dict[str, Any] | None:

@@ -70,15 +70,15 @@ def _read_piece(source: EntrySource, work: Work, piece: TaskPiece, schema: pa.Sc
                 wanted = entries if piece.compacted is None else _unwrap(entries, piece.compacted)
                 start = 0
                 while start < len(wanted):
-                    start = decode_entries(wanted, start, decoder, columns, most)
-                    if columns.bytes >= most:
+                    start = decode_entries(wanted, start, decoder, columns.rows, most)
+                    if columns.rows.size >= most:
                         yield columns.batch(schema)
         except (NoSuchEntryError, NoSuchLedgerError) as error:
             lost = f"{piece.topic}: entries {piece.first} to {piece.last} of ledger {piece.ledger.ledger_id}: {error}"
             if work.options.fail_on_data_loss:
                 raise DataLossError(f"{lost}; failOnDataLoss=false reads what is left") from error
             log.warning("lost: %s", lost)
-        if columns.rows:
+        if columns.rows.count:
             yield columns.batch(schema)
     except (BookKeeperError, DamagedEntryError, SchemaError) as error:
         raise SourceError(f"{piece.topic}: {error}") from error

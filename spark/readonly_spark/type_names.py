@@ -10,6 +10,9 @@ import pyarrow as pa
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 """The only one that Spark takes for its `timestamp`."""
 
+PROPERTIES: Final = pa.map_(pa.string(), pa.string())
+"""Properties of a message."""
+
 _SIMPLE: Final = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),

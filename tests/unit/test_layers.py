@@ -128,7 +128,7 @@ SPARKS_PURE = [
 def test_the_data_source_uses_the_storage_floor_and_nothing_above_it():
     files = sources(SPARK)
     assert files
-    allowed = {"topic", "tiered", "bookkeeper", "metadata", "wire", "tls", "__version__"}
+    allowed = {"topic", "tiered", "bookkeeper", "metadata", "wire", "tls", "native", "__version__"}
     for path in files:
         for name in imports_of(path):
             first, _, rest = name.partition(".")

@@ -12,12 +12,27 @@ from readonly_engine.wire.batch import decode_stored_entry, unpack
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import LZ4, TXN_COMMIT, EncryptionKeys, KeyValue
 from readonly_spark.chunked import ChunkedMessages
-from readonly_spark.columns import BY_NAME, COLUMNS, NAMES, MessageColumns, binary_array
+from readonly_spark.columns import BY_NAME, COLUMNS, NAMES, MessageColumns
 from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
+from readonly_spark.native_rows import ROWS, NativeRows
+from readonly_spark.rows import ListRows, binary_array
 
 from tests.unit.spark.stored import LEDGER, batch, batch_body, entry, metadata
 
 PLENTY = 1 << 30
+
+
+class Kind:
+    """The rows that the tests of this file are run with."""
+
+    rows = ListRows
+
+
+@pytest.fixture(params=[ListRows, NativeRows], ids=["python", "c"], autouse=True, scope="module")
+def _kind_of_rows(request):
+    if request.param is NativeRows and ROWS is not NativeRows:
+        pytest.skip("the module in C was not built, or is not wanted")
+    Kind.rows = request.param
 
 
 def no_chunks(uuid):
@@ -30,12 +45,12 @@ def schema_of(names):
 
 def decode(entries, names=NAMES, aborted=frozenset(), partition=-1, earlier=no_chunks, most=PLENTY):
     """Rows as dictionaries, over as many Arrow batches as it takes."""
-    columns = MessageColumns("persistent://public/default/t", partition, names)
+    columns = MessageColumns("persistent://public/default/t", partition, names, rows=Kind.rows)
     decoder = Decoder(ChunkedMessages(earlier), aborted)
     rows, start = [], 0
     while start < len(entries):
-        start = decode_entries(entries, start, decoder, columns, most)
-        if columns.rows:
+        start = decode_entries(entries, start, decoder, columns.rows, most)
+        if columns.rows.count:
             found = columns.batch(schema_of(names))
             found.validate(full=True)
             rows += found.to_pylist()
@@ -263,3 +278,27 @@ def test_columns_are_as_spark_declares_them():
     for column in COLUMNS:
         assert types.from_arrow_type(column.arrow).simpleString() == column.spark
     assert isinstance(types.from_arrow_type(BY_NAME["publishTime"].arrow), sql.TimestampType)
+
+
+def test_times_that_no_timestamp_can_be_are_null():
+    far = 2**63 - 1
+    (row,) = decode([entry(0, metadata(publish_time=far, event_time=far), b"")], names=["publishTime", "eventTime"])
+    assert row == {"publishTime": None, "eventTime": None}
+    rows = decode([batch(0, ({"event_time": far}, b""), ({"event_time": 1}, b""))], names=["eventTime"])
+    assert [row["eventTime"] for row in rows] == [None, datetime(1970, 1, 1, 0, 0, 0, 1000, UTC)]
+
+
+def test_numbers_of_messages_wrap_as_in_java():
+    rows = decode([batch(0, ({}, b""), ({}, b""), sequence_id=2**63 - 1)], names=["sequenceId"])
+    assert [row["sequenceId"] for row in rows] == [2**63 - 1, -(2**63)]
+
+
+def test_memory_is_used_again_only_when_nobody_reads_it_any_more():
+    columns = MessageColumns("persistent://public/default/t", -1, ["value", "key"], rows=Kind.rows)
+    batches = []
+    for number in range(20):
+        stored = [batch(0, *[({"partition_key": f"k{number}"}, bytes([number]) * 50)] * 10)]
+        assert decode_entries(stored, 0, Decoder(ChunkedMessages(no_chunks)), columns.rows, PLENTY) == 1
+        batches.append(columns.batch(schema_of(["value", "key"])))
+    for number, found in enumerate(batches):
+        assert found.to_pylist() == [{"value": bytes([number]) * 50, "key": f"k{number}".encode()}] * 10

@@ -1,0 +1,286 @@
+"""The decoder in C does what the one in Python does, with whatever a network and a disk can bring."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import gc
+import resource
+
+import lz4.block
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.message_pb2 import (
+    LZ4,
+    BrokerEntryMetadata,
+    EncryptionKeys,
+    KeyValue,
+    MessageMetadata,
+    SingleMessageMetadata,
+)
+from readonly_spark.chunked import ChunkedMessages
+from readonly_spark.columns import NAMES, MessageColumns
+from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
+from readonly_spark.native_rows import ROWS, NativeRows
+from readonly_spark.rows import ListRows, Wanted
+
+from tests.unit.spark.stored import LEDGER, batch, batch_body, metadata, payload
+from tests.unit.spark.test_decode import schema_of
+
+pytestmark = pytest.mark.skipif(ROWS is not NativeRows, reason="the module in C was not built, or is not wanted")
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+KEYS = st.text(max_size=6) | st.binary(max_size=9).map(lambda key: base64.b64encode(key).decode())
+PROPERTIES = st.lists(st.builds(KeyValue, key=st.text(max_size=2), value=st.text(max_size=3)), max_size=4)
+
+SINGLES = st.fixed_dictionaries(
+    {},
+    optional={
+        "sequence_id": INT64,
+        "partition_key": KEYS,
+        "partition_key_b64_encoded": st.booleans(),
+        "null_partition_key": st.booleans(),
+        "event_time": INT64,
+        "null_value": st.booleans(),
+        "compacted_out": st.booleans(),
+        "ordering_key": st.binary(max_size=4),
+        "properties": PROPERTIES,
+    },
+)
+METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "producer_name": st.text(max_size=5),
+        "sequence_id": INT64,
+        "publish_time": INT64,
+        "partition_key": KEYS,
+        "partition_key_b64_encoded": st.booleans(),
+        "null_partition_key": st.booleans(),
+        "event_time": INT64,
+        "null_value": st.booleans(),
+        "ordering_key": st.binary(max_size=4),
+        "properties": PROPERTIES,
+        "replicated_from": st.text(max_size=3),
+        "replicate_to": st.lists(st.text(max_size=3), max_size=2),
+        "schema_version": st.binary(max_size=8),
+        "deliver_at_time": INT64,
+        "highest_sequence_id": INT64,
+        "uncompressed_size": INT32,
+    },
+)
+UNUSUAL = st.fixed_dictionaries(
+    {},
+    optional={
+        "txnid_least_bits": st.integers(0, 2),
+        "txnid_most_bits": st.integers(0, 2),
+        "marker_type": st.sampled_from([10, 21, 22]),
+        "encryption_keys": st.just([EncryptionKeys(key="k", value=b"v")]),
+        "uuid": st.just("u"),
+        "num_chunks_from_msg": st.integers(0, 2),
+        "chunk_id": st.integers(0, 1),
+        "num_messages_in_batch": INT32,
+    },
+)
+
+
+@st.composite
+def stored(draw):
+    """The payload of an entry: sound, and then perhaps damaged with or without a checksum that says so."""
+    fields = draw(METADATA)
+    if draw(st.integers(0, 4)) == 0:
+        fields |= draw(UNUSUAL)
+    if draw(st.booleans()):
+        body = draw(st.binary(max_size=60))
+    else:
+        singles = draw(st.lists(st.tuples(SINGLES, st.binary(max_size=200)), min_size=1, max_size=5))
+        body = batch_body(*singles)
+        if draw(st.integers(0, 9)):
+            fields["num_messages_in_batch"] = len(singles)
+    if draw(st.integers(0, 4)) == 0:
+        fields |= {"compression": LZ4, "uncompressed_size": len(body)}
+        body = lz4.block.compress(body, store_size=False)
+    found = payload(metadata(**fields), body)
+    if draw(st.booleans()):
+        found = found[6:]  # without a checksum, so that what is damaged is looked into
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 3]))):
+        at = draw(st.integers(0, len(found)))
+        found = found[:at] + draw(st.binary(max_size=3)) + found[at + draw(st.integers(0, 3)) :]
+    if draw(st.booleans()):
+        head = BrokerEntryMetadata(broker_timestamp=draw(INT64), index=3).SerializeToString()
+        found = b"\x0e\x02" + len(head).to_bytes(4, "big") + head + found
+    return found
+
+
+def decoded(kind, entries, names, most, aborted):
+    """All rows, or the error and the rows before it."""
+    columns = MessageColumns("persistent://public/default/t", 3, names, rows=kind)
+    decoder = Decoder(ChunkedMessages(lambda _: []), aborted)
+    found, start, error = [], 0, ""
+    try:
+        while start < len(entries):
+            start = decode_entries(entries, start, decoder, columns.rows, most)
+            found += rows_of(columns, names)
+    except DamagedEntryError as damage:
+        error = str(damage)
+        found += rows_of(columns, names)
+    return found, error
+
+
+def rows_of(columns, names):
+    if not columns.rows.count:
+        return []
+    made = columns.batch(schema_of(names))
+    made.validate(full=True)
+    # Times as numbers: Python has no datetime for most of what fits into a timestamp.
+    return [
+        tuple(column[row].value if str(column.type).startswith("timestamp") else column[row].as_py() for column in made)
+        for row in range(made.num_rows)
+    ]
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(stored(), min_size=1, max_size=4),
+    st.sets(st.sampled_from(NAMES), min_size=1),
+    st.integers(1, 900),
+    st.sampled_from([frozenset(), frozenset({(1, 1)})]),
+)
+@example([b"\x0e\x02\0\0\0\xff"], set(NAMES), 1, frozenset())
+@example([payload(metadata(num_messages_in_batch=2**31 - 1), b"\0" * 40)], set(NAMES), 1, frozenset())
+@example(
+    [payload(metadata(properties=[KeyValue(key=str(n), value="v") for n in range(80)]), b"")],
+    set(NAMES),
+    1,
+    frozenset(),
+)
+def test_it_is_the_twin_of_the_one_in_python(payloads, wanted, most, aborted):
+    entries = [Entry(LEDGER, number, number - 1, 0, found) for number, found in enumerate(payloads)]
+    names = [name for name in NAMES if name in wanted]
+    assert decoded(NativeRows, entries, names, most, aborted) == decoded(ListRows, entries, names, most, aborted)
+
+
+def taken_alike(entries):
+    rows = NativeRows(Wanted())
+    usual = rows.decode(entries, 0, 1 << 20, False)
+    assert decoded(NativeRows, entries, NAMES, 1, frozenset()) == decoded(ListRows, entries, NAMES, 1, frozenset())
+    return usual == len(entries)
+
+
+@given(st.text("AQgwZz09+/= \n!", max_size=12))
+def test_keys_in_base64(key):
+    meta = metadata(partition_key=key, partition_key_b64_encoded=True)
+    usual = taken_alike([Entry(LEDGER, 0, -1, 0, payload(meta, b""))])
+    with contextlib.suppress(binascii.Error):
+        if base64.b64encode(base64.b64decode(key, validate=True)).decode() == key:
+            assert usual
+
+
+@given(st.binary(min_size=4, max_size=4) | st.text(max_size=4).map(str.encode).filter(lambda text: len(text) == 4))
+@example(b"\xc0\x80ab")
+@example(b"\xe0\x80\x80a")
+@example(b"\xed\xa0\x80a")
+@example(b"\xf0\x80\x80\x80")
+@example(b"\xf4\x90\x80\x80")
+def test_properties_that_are_text_and_such_that_are_not(text):
+    meta = metadata(properties=[KeyValue(key="k", value="abcd"), KeyValue(key="abcd", value="w")])
+    whole = payload(meta, b"")[6:].replace(b"abcd", text)
+    usual = taken_alike([Entry(LEDGER, 0, -1, 0, whole)])
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        assert not usual
+    else:
+        assert usual
+
+
+@given(st.data())
+def test_an_entry_that_ends_anywhere_is_left_out_or_the_same_error(data):
+    whole = payload(metadata(num_messages_in_batch=2), batch_body(({"partition_key": "k"}, b"abc"), ({}, b"defg")))[6:]
+    cut = [Entry(LEDGER, 0, -1, 0, whole[: data.draw(st.integers(0, len(whole)))])]
+    assert decoded(NativeRows, cut, NAMES, 1, frozenset()) == decoded(ListRows, cut, NAMES, 1, frozenset())
+
+
+@given(st.binary(max_size=40))
+def test_metadata_of_any_bytes(head):
+    whole = len(head).to_bytes(4, "big") + head + b"body"
+    single = len(head).to_bytes(4, "big") + head + b"body"
+    entries = [
+        Entry(LEDGER, 0, -1, 0, whole),
+        Entry(LEDGER, 1, 0, 0, payload(metadata(num_messages_in_batch=1), single)),
+    ]
+    assert decoded(NativeRows, entries, NAMES, 1, frozenset()) == decoded(ListRows, entries, NAMES, 1, frozenset())
+
+
+@pytest.mark.parametrize("kind", [MessageMetadata, SingleMessageMetadata, BrokerEntryMetadata])
+def test_every_field_that_there_is_was_thought_of(kind):
+    known = {
+        MessageMetadata: {*range(1, 10), *range(11, 21), *range(22, 31)},
+        SingleMessageMetadata: set(range(1, 11)),
+        BrokerEntryMetadata: {1, 2},
+    }
+    assert {field.number for field in kind.DESCRIPTOR.fields} == known[kind], "see _metadata.h"
+
+
+def test_usual_entries_need_no_python():
+    rows = NativeRows(Wanted())
+    entries = [
+        batch(
+            0, ({"partition_key": "k", "event_time": 5, "properties": [KeyValue(key="a", value="b")]}, b"v"), ({}, b"w")
+        ),
+        Entry(LEDGER, 1, 0, 0, payload(metadata(partition_key="aGk=", partition_key_b64_encoded=True), b"v")),
+        Entry(LEDGER, 2, 1, 0, payload(metadata(encryption_keys=[EncryptionKeys(key="k", value=b"v")]), b"v")),
+    ]
+    assert rows.decode(entries, 0, 1 << 20, False) == 2
+    assert rows.decode([entries[0]._replace(payload=memoryview(entries[0].payload))], 0, 1 << 20, False) == 1
+    assert rows.count == 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda rows: rows.decode([1], 0, 1, False),
+        lambda rows: rows.decode([(1, 2, 3, 4, "text")], 0, 1, False),
+        lambda rows: rows.decode([], -1, 1, False),
+        lambda rows: rows.decode((), 0, 1, False),
+        lambda rows: rows.append("text", -1, None, None, {}, 0, 0),
+        lambda rows: rows.append(b"", -1, None, None, {1: 2}, 0, 0),
+        lambda rows: rows.append(b"", -1, None, None, {}, 1 << 64, 0),
+        lambda rows: rows.entry([]),
+        lambda rows: rows.batch("text", 1, 1),
+    ],
+)
+def test_wrong_arguments_are_errors(wrong):
+    rows = NativeRows(Wanted())
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        wrong(rows)
+    rows.append(b"v", -1, None, None, {}, 0, 0)
+    rows.entry((1, 2, None, 0, 0, "", None, None, None))
+    assert rows.take().values.to_pylist() == [b"v"]
+
+
+def test_nothing_is_kept_for_good():
+    good = [batch(number, *[({"partition_key": "k"}, b"v" * 1000)] * 50) for number in range(20)]
+    bad = [good[0]._replace(payload=good[0].payload[:-1] + b"x")]
+
+    def use():
+        for _ in range(20):
+            decoded_once(good)
+            with pytest.raises(DamagedEntryError):
+                decoded_once(bad)
+        gc.collect()
+
+    use()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(10):
+        use()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10  # KiB; 200 batches are of 1 MB each
+
+
+def decoded_once(entries):
+    columns = MessageColumns("persistent://public/default/t", -1, NAMES, rows=NativeRows)
+    decode_entries(entries, 0, Decoder(ChunkedMessages(lambda _: [])), columns.rows, 1 << 30)
+    return columns.batch(schema_of(NAMES))
