@@ -59,6 +59,9 @@ NARROW_BUFFER_BYTES = 64 << 10
 
 _NONE = -1
 
+SUBSCRIBES_AT_ONCE = 100
+"""Consumers of one client that are on their way in together; the others of a crowd wait as the frames that they came in."""
+
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
@@ -98,6 +101,7 @@ class ClientConnection(asyncio.Protocol):
         self.descriptor = _NONE
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
         self._producers: dict[int, RelayedProducer] = {}
         self._watchers: dict[int, TopicWatcher] = {}
         self._reading_held_by: set[RelayedProducer] = set()
@@ -318,7 +322,7 @@ class ClientConnection(asyncio.Protocol):
             if consumer is not None:
                 consumer.redeliver(command)
         elif kind == BaseCommand.SUBSCRIBE:
-            self._subscribe(command)
+            self._subscribe(command, frame)
         elif kind == BaseCommand.LOOKUP:
             self.spawn(answer_lookup(self, command))
         elif kind == BaseCommand.CLOSE_CONSUMER:
@@ -349,10 +353,10 @@ class ClientConnection(asyncio.Protocol):
 
     # Consumers
 
-    def _subscribe(self, command: BaseCommand) -> None:
+    def _subscribe(self, command: BaseCommand, frame: bytes) -> None:
         subscribe = command.subscribe
         consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
-        if consumer_id in self._subscribing:
+        if consumer_id in self._subscribing or consumer_id in self._waiting:
             self.refuse(request_id, ServerError.ServiceNotReady, "the consumer is being created already")
             return
         if consumer_id in self._consumers:
@@ -366,9 +370,19 @@ class ClientConnection(asyncio.Protocol):
         if self.broker.draining:
             self.refuse(request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
             return
+        if len(self._subscribing) >= SUBSCRIBES_AT_ONCE:
+            self._waiting[consumer_id] = frame
+            return
         task = self.spawn(self._join(topic, subscribe))
         self._subscribing[consumer_id] = task
-        task.add_done_callback(lambda _: self._subscribing.pop(consumer_id, None))
+        task.add_done_callback(lambda _: self._joined(consumer_id))
+
+    def _joined(self, consumer_id: int) -> None:
+        """A consumer is in, or refused: the next may come."""
+        self._subscribing.pop(consumer_id, None)
+        while self._waiting and not self._closed and len(self._subscribing) < SUBSCRIBES_AT_ONCE:
+            frame = self._waiting.pop(next(iter(self._waiting)))
+            self._subscribe(decode_command(frame)[0], frame)
 
     async def _join(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
         request_id = subscribe.request_id
@@ -389,6 +403,7 @@ class ClientConnection(asyncio.Protocol):
     async def _close_consumer(self, command: BaseCommand) -> None:
         close = command.close_consumer
         request_id = close.request_id
+        self._waiting.pop(close.consumer_id, None)
         subscribing = self._subscribing.get(close.consumer_id)
         if subscribing is not None:
             subscribing.cancel()
