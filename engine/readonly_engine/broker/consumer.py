@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.consumer import OwnerState
+    from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
 
 log = logging.getLogger(__name__)
@@ -134,6 +135,10 @@ class Consumer:
             self.passage.acked([_position(m) for m in command.ack.message_id if not m.ack_set], cumulative=cumulative)
         if self.subscription is not None:
             self.subscription.acked(self, command.ack)
+
+    def ack_plainly(self, ack: PlainAck) -> bool:
+        """The client acks entries, and wants no receipt. Returns whether that was all; else `ack` must follow."""
+        return self.subscription is not None and self.subscription.acked_plainly(self, ack)
 
     def redeliver(self, command: BaseCommand) -> None:
         """The client asks for messages again; a new epoch marks those that are sent from now on."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.topic.position import Position, PositionRanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from readonly_engine.topic.chain import LedgerChain
 
@@ -75,6 +75,22 @@ class CursorCopy:
         if position > self.mark_delete:
             self._acked.add(position)
             self._advance()
+
+    def ack_entries(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Entries are acked, each as a whole: ledger and entry of each, mostly in a row."""
+        if self._unacked:
+            for entry in entries:
+                self._unacked.pop(Position(*entry), None)
+        ledger_id, first = entries[0]
+        last = first
+        for ledger, entry_id in entries:
+            if entry_id == last + 1 and ledger == ledger_id:
+                last = entry_id
+            elif entry_id != last or ledger != ledger_id:
+                self._ack_run(ledger_id, first, last)
+                ledger_id, first, last = ledger, entry_id, entry_id
+        self._ack_run(ledger_id, first, last)
+        self._advance()
 
     def ack_in_part(self, position: Position, unacked: int) -> int:
         """Messages of a batch are acked.
@@ -160,6 +176,11 @@ class CursorCopy:
     def first_unacked(self) -> Position:
         """Where delivery starts over."""
         return self.next_unacked(self._chain.after(self.mark_delete))
+
+    def _ack_run(self, ledger_id: int, first: int, last: int) -> None:
+        upper = Position(ledger_id, last)
+        if upper > self.mark_delete:
+            self._acked.add_range(max(self.mark_delete, Position(ledger_id, first - 1)), upper)
 
     def _advance(self) -> None:
         """Move the mark-delete position over what is acked right behind it."""

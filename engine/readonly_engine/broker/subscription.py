@@ -13,9 +13,11 @@ from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError,
 from readonly_engine.broker.acks import apply_ack
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.make import make_dispatcher
+from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.owner_cursor import OwnerCursor
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
+from readonly_engine.relay.ack_relay import AckRelay
 from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.pending_ack_pb2 import Operation
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.transactions import TopicTransactions
     from readonly_engine.topic.view import TopicView
+    from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pending_ack import TxnAckRecord
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, MessageIdData
 
@@ -112,6 +115,8 @@ class Subscription:
         self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
         self._single = self._dispatcher if isinstance(self._dispatcher, SingleActiveDispatcher) and not rates else None
         self._batch_acks = settings.batch_acks
+        self._multiple = self._dispatcher if isinstance(self._dispatcher, MultipleDispatcher) else None
+        self._ack_relay = AckRelay() if self._multiple is not None else None
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
         self._owner = OwnerCursor(
@@ -166,6 +171,8 @@ class Subscription:
     def add(self, consumer: Consumer) -> None:
         """A consumer has subscribed."""
         self._consumers[id(consumer.receiver)] = consumer
+        if self._ack_relay is not None:
+            consumer.relayed.ack_together(self._ack_relay)
         self._dispatcher.add(consumer.receiver)
         self.pump()
 
@@ -173,6 +180,8 @@ class Subscription:
         """A consumer has left."""
         if self._activating is not None and self._activating[0] is consumer:
             self._stop_activating()
+        if self._ack_relay is not None:
+            self._ack_relay.flush_all()  # before another broker can ask the owner what is acked
         if self._consumers.pop(id(consumer.receiver), None) is not None:
             self._dispatcher.remove(consumer.receiver)
             self.pump()
@@ -220,6 +229,8 @@ class Subscription:
     def reset(self) -> None:
         """The cursor was moved, or is no more: what is known of it here counts no longer."""
         self._reset = True
+        if self._ack_relay is not None:
+            self._ack_relay.forget()
 
     def active_changed(self, consumer: Consumer, *, active: bool) -> None:
         """The owner says who is the active consumer of a Failover subscription."""
@@ -267,6 +278,22 @@ class Subscription:
             self._follow_txn_acks().follow()
             return
         self._apply(ack, consumer)
+
+    def acked_plainly(self, consumer: Consumer, ack: PlainAck) -> bool:
+        """Take over an ack of entries that the consumer has, and relay it together with those of others.
+
+        Returns:
+            False where it is another ack, or of another subscription type: then nothing is relayed, and `acked` must follow.
+        """
+        dispatcher = self._multiple
+        if dispatcher is None or self._ack_relay is None or not dispatcher.has_pending(consumer.receiver, ack.entries):
+            return False
+        self.counters.acks += 1
+        self._ack_relay.add(consumer.relayed, ack.ids, len(ack.entries))
+        self._cursor.ack_entries(ack.entries)
+        if dispatcher.acked_entries(consumer.receiver, ack.entries):
+            self.pump()
+        return True
 
     def _apply(self, ack: CommandAck, consumer: Consumer | None) -> None:
         """Take an ack over into the copy."""
@@ -319,7 +346,10 @@ class Subscription:
         self.pump()
 
     def _unanswered(self) -> Iterator[CommandAck]:
-        return (ack for consumer in self.consumers for ack in consumer.relayed.unanswered)
+        for consumer in self.consumers:
+            yield from consumer.relayed.unanswered
+        if self._ack_relay is not None:
+            yield self._ack_relay.unanswered
 
     # Delivery
 

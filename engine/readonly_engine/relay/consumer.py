@@ -24,8 +24,9 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from readonly_engine.relay.ack_relay import AckRelay
     from readonly_engine.relay.connection import OwnerConnection
     from readonly_engine.relay.identity import Identity
     from readonly_engine.relay.owners import Owners
@@ -124,6 +125,7 @@ class RelayedConsumer:
         self._last_ack = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._together: AckRelay | None = None
 
     @property
     def attached(self) -> bool:
@@ -173,6 +175,8 @@ class RelayedConsumer:
             )
         self._connection, self._consumer_id = connection, consumer_id
         self.attachments += 1
+        if self._together is not None:
+            self._together.opened(self, connection)
         if self._closed:
             await self.close()
         return answer
@@ -203,6 +207,7 @@ class RelayedConsumer:
         """
         if self._connection is None:
             raise OwnerUnavailableError(f"the owner of {self._subscribe.topic} is being looked up")
+        self._flush_acks()
         body_of(command).consumer_id = self._consumer_id
         return await self._connection.request(command)
 
@@ -254,11 +259,33 @@ class RelayedConsumer:
         self._unanswered[number] = ack
         self._idle.clear()
         if self._connection is not None:
+            self._flush_acks()
             self._send_ack(number, ack)
 
     async def settled(self) -> None:
         """Wait until the owner has answered every ack."""
+        if self._together is not None:
+            await self._together.settled()
         await self._idle.wait()
+
+    def ack_together(self, acks: AckRelay) -> None:
+        """Be a way to the owner for acks that consumers of the subscription send together."""
+        self._together = acks
+        if self._connection is not None:
+            acks.opened(self, self._connection)
+
+    def send_acks(self, ack: CommandAck, answered: Callable[[BaseCommand | None], None]) -> None:
+        """Send an ack of this consumer and others; `answered` is called later with its answer, with None when none will come."""
+        if self._connection is None:
+            asyncio.get_running_loop().call_soon(answered, None)
+            return
+        ack.consumer_id = self._consumer_id
+        self._connection.ask(BaseCommand(type=BaseCommand.ACK, ack=ack), answered)
+
+    def _flush_acks(self) -> None:
+        """What was acked before comes before what is sent now."""
+        if self._together is not None and self._connection is not None:
+            self._together.flush(self._connection)
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Close the consumer at the owner.
@@ -272,8 +299,13 @@ class RelayedConsumer:
         self._closed = True
         if self._reattaching is not None:
             self._reattaching.cancel()
+        together = self._together
+        if together is not None:
+            together.parting(self, self._connection)
         connection, self._connection = self._connection, None
         if connection is None:
+            if together is not None:
+                together.closed(self)
             return None
         if command is None:
             command = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer())
@@ -284,6 +316,8 @@ class RelayedConsumer:
             return None
         finally:
             connection.remove_consumer(self._consumer_id)
+            if together is not None:
+                together.closed(self)  # the owner would have answered by now
 
     # Resident
 
@@ -306,6 +340,8 @@ class RelayedConsumer:
 
     def _detached(self) -> None:
         self._connection = None
+        if self._together is not None:
+            self._together.closed(self)
         if self._closed:
             return
         if self._closing_requests or not self._mute:

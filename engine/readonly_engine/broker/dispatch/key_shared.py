@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.dispatch.keys import KeyRanges, KeyRing
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, MultipleDispatcher, UnackedLimits
 from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, permits_of
+from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from readonly_engine.broker.cursor import CursorCopy
     from readonly_engine.broker.dispatch.keys import KeySelector
     from readonly_engine.broker.dispatch.receiver import Delivery, Receiver
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
-    from readonly_engine.topic.position import Position
 
 LOOK_AHEAD_PER_CONSUMER = 2000
 """Entries that wait for their consumer, times the number of consumers (keySharedLookAheadMsgInReplayThresholdPerConsumer)."""
@@ -196,6 +196,12 @@ class KeySharedDispatcher(MultipleDispatcher):
         for waiting in parked:
             self._enqueue(waiting, slot)
         return True
+
+    def _freed_any(self, entries: Sequence[tuple[int, int]]) -> bool:
+        freed = False
+        for entry in entries:
+            freed |= self._freed(Position(*entry))
+        return freed
 
     # What waits
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.broker.dispatch.delayed import DelayedEntries
 from readonly_engine.broker.dispatch.receiver import Delivery
+from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from readonly_engine.broker.cursor import CursorCopy
     from readonly_engine.broker.dispatch.receiver import Receiver
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
-    from readonly_engine.topic.position import Position
 
 
 class UnackedLimits(NamedTuple):
@@ -84,6 +86,11 @@ class MultipleDispatcher:
         del position
         return False
 
+    def _freed_any(self, entries: Sequence[tuple[int, int]]) -> bool:
+        """Entries are not pending any more; as `_freed` for each."""
+        del entries
+        return False
+
     # Consumers
 
     def add(self, receiver: Receiver) -> None:
@@ -107,6 +114,27 @@ class MultipleDispatcher:
         self._redeliveries.pop(position, None)
         holder = self._holder(position, by)
         return holder is not None and self._take(holder, position)
+
+    def has_pending(self, receiver: Receiver, entries: Sequence[tuple[int, int]]) -> bool:
+        """Whether a consumer has all of these entries, each named once."""
+        pending = receiver.pending
+        if len(entries) == 1:
+            return entries[0] in pending
+        return len(chosen := set(entries)) == len(entries) and chosen <= pending.keys()
+
+    def acked_entries(self, receiver: Receiver, entries: Sequence[tuple[int, int]]) -> bool:
+        """A consumer has acked entries that it has pending; as `acked` for each."""
+        redeliveries, pending = self._redeliveries, receiver.pending
+        if redeliveries:
+            for entry in entries:
+                redeliveries.pop(Position(*entry), None)
+        messages = sum([pending.pop(entry) for entry in entries])  # type: ignore[call-overload]  # equal to a Position
+        receiver.unacked -= messages
+        self._unacked -= messages
+        freed = self._freed_any(entries)
+        if receiver.blocked or self._blocked:
+            return self._unblock(receiver) or freed
+        return freed
 
     def acked_in_part(self, position: Position, left: int, by: Receiver | None = None) -> bool:
         """The rest stays pending."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.acks import apply_ack
 from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
 from readonly_engine.broker.dispatch.receiver import Receiver
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
@@ -163,3 +164,59 @@ def test_bits_and_words(bits):
     assert all(-(1 << 63) <= word < 1 << 63 for word in words)
     assert bits_of(words) == bits
     assert not words or words[-1]
+
+
+@given(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=12, unique=True), max_size=12), st.booleans())
+def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topic, acks, keyed):
+    def scene():
+        topic = make_topic()
+        for number in range(30):
+            if number in {11, 12, 20}:
+                topic.roll()
+            topic.write(messages=1 + number % 3, key=b"k%d" % (number % 4))
+        cursor = CursorCopy(topic.chain, EARLIEST)
+        make = KeySharedDispatcher if keyed else SharedDispatcher
+        dispatcher = make(topic.chain, cursor, UnackedLimits(consumer=12, subscription=20))
+        receivers = [Receiver(permits=1000, name=name) for name in "ab"]
+        for receiver in receivers:
+            dispatcher.add(receiver)
+        return topic, cursor, dispatcher, receivers
+
+    one, two = scene(), scene()
+
+    def pump(topic, cursor, dispatcher, receivers):
+        found = []
+        while (want := dispatcher.want(NOW)) is not None:
+            entries = topic.read(*want)
+            if not entries:
+                break
+            before = len(found)
+            found += [(d.receiver.name, d.entry.position) for d in dispatcher.offer(entries, NOW)]
+            if len(found) == before:
+                break
+        return found
+
+    assert pump(*one) == pump(*two)
+    for chosen in acks:
+        entries = [one[0].positions[number] for number in chosen]
+        for which, receiver in enumerate(one[3]):
+            mine = [tuple(entry) for entry in entries if entry in receiver.pending]
+            other = two[3][which]
+            assert not mine or two[2].has_pending(other, mine)
+            assert not two[2].has_pending(other, [*mine, (99, 1)])
+            assert not mine or not two[2].has_pending(other, [*mine, mine[0]])
+            if not mine:
+                continue
+            unblocked = False
+            for entry in mine:
+                one[1].ack(Position(*entry))
+                unblocked |= one[2].acked(Position(*entry), receiver)
+            two[1].ack_entries(mine)
+            assert two[2].acked_entries(other, mine) == unblocked
+            assert (one[1].mark_delete, list(one[1]._acked)) == (two[1].mark_delete, list(two[1]._acked))
+            assert (receiver.pending, receiver.unacked, receiver.blocked) == (
+                other.pending,
+                other.unacked,
+                other.blocked,
+            )
+        assert pump(*one) == pump(*two)

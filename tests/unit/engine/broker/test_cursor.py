@@ -173,3 +173,15 @@ def test_the_cursor_is_the_set_of_what_was_acked(make_topic, operations):
 def test_a_cursor_before_the_first_entry_starts_there(topic, start):
     first = topic.write()
     assert CursorCopy(topic.chain, start).first_unacked() == first
+
+
+def test_entries_that_are_acked_together_have_no_parts_left_and_may_be_acked_already(topic):
+    positions = [topic.write(messages=4) for _ in range(6)]
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack_in_part(positions[1], 0b1)
+    cursor.ack_up_to(positions[0])
+    cursor.ack_entries([tuple(position) for position in (*positions[:3], positions[2], positions[4])])
+    assert cursor.mark_delete == positions[2]
+    assert isinstance(cursor.mark_delete, Position)
+    assert cursor.batches == []
+    assert [cursor.is_acked(position) for position in positions] == [True, True, True, False, True, False]

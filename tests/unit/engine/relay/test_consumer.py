@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from readonly_engine.relay.ack_relay import AckRelay
 from readonly_engine.relay.connection import SUBSCRIBES_AT_ONCE, OwnerConnection
 from readonly_engine.relay.consumer import BACKOFF_S, OwnerState, RelayedConsumer
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
@@ -226,6 +227,75 @@ def test_acks_wait_while_the_owner_is_away_and_are_sent_again_when_it_is_back(go
         assert isinstance(events.back[0], OwnerState)
         assert consumer.unanswered_acks == 2, "until the owner has answered"
         await consumer_closed(moved, consumer)
+
+    play(golden, scene)
+
+
+def plain(entry_id):
+    return ack(entry_id).SerializeToString()[4:]  # without the consumer's id and the type
+
+
+def test_acks_that_go_together_come_before_what_else_a_consumer_sends(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        acks = AckRelay()
+        consumer.ack_together(acks)
+        acks.add(consumer, plain(3), 1)
+        assert owner.next() == []
+        consumer.ack(ack(4, request_id=900))
+        told = owner.next()
+        assert [(name, body.message_id[0].entry_id) for name, body in told] == [("ACK", 3), ("ACK", 4)]
+        acks.add(consumer, plain(5), 1)
+        state = asyncio.create_task(consumer.state())
+        assert [name for name, _ in await answered(owner, state)] == ["ACK", "GET_LAST_MESSAGE_ID"]
+        acks.add(consumer, plain(6), 1)
+        closing = asyncio.create_task(consumer.close())
+        assert [name for name, _ in await answered(owner, closing)] == ["ACK", "CLOSE_CONSUMER"]
+
+    play(golden, scene)
+
+
+def test_acks_that_went_through_a_consumer_that_is_closed_go_through_another(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        acks = AckRelay()
+        consumer.ack_together(acks)
+        second = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
+        task = asyncio.create_task(second.attach())
+        await answered(owner, task)
+        second.ack_together(acks)
+        acks.add(consumer, plain(3), 1)
+        acks.flush_all()
+        assert [name for name, _ in owner.next()] == ["ACK"]
+        closing = asyncio.create_task(consumer.close())
+        await answered(owner, closing)  # CLOSE_CONSUMER, but not the ack
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if sent := owner.next():
+                break
+        ((name, again),) = sent
+        assert (name, again.consumer_id, again.message_id[0].entry_id) == ("ACK", 2, 3)
+        response = CommandAckResponse(consumer_id=2, request_id=again.request_id)
+        owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
+        await asyncio.wait_for(second.settled(), 5)
+
+    play(golden, scene)
+
+
+def test_acks_that_go_together_are_sent_again_when_the_owner_is_back_before_it_is_asked_where_it_stands(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        acks = AckRelay()
+        consumer.ack_together(acks)
+        acks.add(consumer, plain(3), 1)
+        acks.flush_all()
+        owner.next()
+        owner.lose()
+        acks.add(consumer, plain(4), 1)
+        back = Owner(owners, golden)
+        back.next()
+        asked = await answered(back)
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "ACK", "GET_LAST_MESSAGE_ID"]
+        assert sorted(one.entry_id for one in asked[2][1].message_id) == [3, 4]
+        assert len(acks.unanswered.message_id) == 2
+        await consumer_closed(back, consumer)
 
     play(golden, scene)
 

@@ -1,0 +1,81 @@
+"""ACK commands as nearly all of them come: ids of whole entries. Read by hand, because one comes for each few messages.
+
+[int32 command size] 08 0a 52 [size] 08 [consumer id] 10 00, then for each entry 1a [size] 08 [ledger id] 10 [entry id]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.framing import LENGTH_BYTES
+from readonly_engine.wire.varint import decode_varint
+
+_ACK = b"\x08\x0a\x52"
+_INDIVIDUAL = b"\x10\x00"
+_CONSUMER_ID, _LEDGER_ID, _ENTRY_ID, _MESSAGE_ID = 0x08, 0x08, 0x10, 0x1A
+_ONE_BYTE = 0x80
+
+
+class PlainAck(NamedTuple):
+    """An ack of whole entries, without a transaction, and of which no receipt is wanted.
+
+    Attributes:
+        consumer_id: the consumer's id on its connection.
+        entries: ledger and entry of each.
+        ids: the same as they came: the fields `message_id` of a CommandAck. Several acks' ids in a row are one ack's.
+    """
+
+    consumer_id: int
+    entries: list[tuple[int, int]]
+    ids: bytes
+
+
+def decode_plain_ack(frame: bytes) -> PlainAck | None:
+    """The ack in a frame; None for one that is not plain, for any other command, and for what is damaged."""
+    if not frame.startswith(_ACK, LENGTH_BYTES):
+        return None
+    try:
+        return _decode(frame)
+    except (IndexError, MalformedFrameError):
+        return None
+
+
+def _decode(frame: bytes) -> PlainAck | None:
+    end = len(frame)
+    size, at = decode_varint(frame, LENGTH_BYTES + len(_ACK))
+    if at + size != end or int.from_bytes(frame[:LENGTH_BYTES], "big") + LENGTH_BYTES != end:
+        return None
+    if frame[at] != _CONSUMER_ID:
+        return None
+    consumer_id, at = decode_varint(frame, at + 1)
+    if not frame.startswith(_INDIVIDUAL, at):
+        return None
+    at = begin = at + len(_INDIVIDUAL)
+    entries: list[tuple[int, int]] = []
+    ledger_id, ledger = 0, b"\0"  # the ledger as it was written last: mostly the next one's too
+    while at < end:
+        stop = at + 2 + frame[at + 1]
+        if frame[at] != _MESSAGE_ID or stop > end:
+            return None
+        at += 2
+        if not frame.startswith(ledger, at):
+            if frame[at] != _LEDGER_ID:
+                return None
+            ledger_id, behind = decode_varint(frame, at + 1)
+            if frame[behind] != _ENTRY_ID:
+                return None
+            ledger = frame[at : behind + 1]
+        at += len(ledger)
+        entry_id = frame[at]
+        if entry_id < _ONE_BYTE:
+            at += 1
+        elif (second := frame[at + 1]) < _ONE_BYTE:
+            entry_id += (second << 7) - _ONE_BYTE
+            at += 2
+        else:
+            entry_id, at = decode_varint(frame, at)
+        if at != stop:
+            return None
+        entries.append((ledger_id, entry_id))
+    return PlainAck(consumer_id, entries, frame[begin:])

@@ -1,0 +1,86 @@
+"""Plain acks read by hand say what protobuf says; all others are left to it."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from readonly_engine.wire.acks import PlainAck, decode_plain_ack
+from readonly_engine.wire.commands import decode_command, encode_command
+from readonly_engine.wire.framing import LENGTH_BYTES
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
+
+LONG = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
+ENTRIES = st.lists(st.tuples(st.one_of(st.integers(1, 3), LONG), LONG), max_size=30)
+
+
+def framed(ack):
+    """An ACK as it comes out of the splitter."""
+    return encode_command(BaseCommand(type=BaseCommand.ACK, ack=ack))[LENGTH_BYTES:]
+
+
+def plain(consumer_id, entries):
+    ack = CommandAck(consumer_id=consumer_id, ack_type=CommandAck.Individual)
+    for ledger_id, entry_id in entries:
+        ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id)
+    return ack
+
+
+@given(LONG, ENTRIES)
+@example(0, [(5, 127), (5, 128), (5, 16383), (5, 16384), (6, 0)])
+def test_a_plain_ack_is_what_protobuf_says(consumer_id, entries):
+    ack = decode_plain_ack(framed(plain(consumer_id, entries)))
+    assert (ack.consumer_id, ack.entries) == (consumer_id, entries)
+    again = CommandAck(consumer_id=consumer_id, ack_type=CommandAck.Individual)
+    again.MergeFromString(ack.ids + ack.ids)
+    assert again == plain(consumer_id, entries + entries)
+
+
+def test_acks_that_say_more_are_left_to_protobuf():
+    def with_(change, **fields):
+        ack = plain(1, [(3, 4)])
+        for field, value in fields.items():
+            setattr(ack, field, value)
+        change(ack)
+        return framed(ack)
+
+    def nothing(ack):
+        del ack
+
+    assert decode_plain_ack(with_(nothing)) == PlainAck(1, [(3, 4)], b"\x1a\x04\x08\x03\x10\x04")
+    others = [
+        with_(nothing, request_id=0),
+        with_(nothing, txnid_least_bits=1, txnid_most_bits=2),
+        with_(nothing, ack_type=CommandAck.Cumulative),
+        with_(nothing, validation_error=CommandAck.ChecksumMismatch),
+        with_(lambda ack: ack.properties.add(key="k", value=1)),
+        with_(lambda ack: ack.message_id[0].ack_set.append(1)),
+        with_(lambda ack: ack.message_id.add(ledger_id=3, entry_id=5, batch_index=0)),
+        with_(lambda ack: ack.message_id.add(ledger_id=3, entry_id=5, partition=1)),
+        with_(lambda ack: ack.message_id.add(ledger_id=3)),
+        framed(CommandAck(ack_type=CommandAck.Individual, message_id=[{"ledger_id": 1, "entry_id": 1}])),
+    ]
+    for other in others:
+        assert decode_plain_ack(other) is None
+
+
+def test_other_commands_are_left_to_protobuf():
+    frame = encode_command(BaseCommand(type=BaseCommand.PING, ping={}))[LENGTH_BYTES:]
+    assert decode_plain_ack(frame) is None
+
+
+@given(ENTRIES, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3), st.integers(0, 400))
+def test_what_is_damaged_is_read_as_protobuf_reads_it_or_not_at_all(entries, changes, cut):
+    frame = bytearray(framed(plain(7, entries)))
+    for at, byte in changes:
+        if at < len(frame):
+            frame[at] = byte
+    data = bytes(frame[:-cut] if cut < len(frame) // 2 and cut else frame)
+    ack = decode_plain_ack(data)
+    if ack is not None:
+        command, end = decode_command(data)
+        assert end == len(data)
+        assert command.type == BaseCommand.ACK
+        ids = [(one.ledger_id % 2**64, one.entry_id % 2**64) for one in command.ack.message_id]
+        assert (command.ack.consumer_id % 2**64, ids) == (ack.consumer_id, ack.entries)
+        assert command.ack.ack_type == CommandAck.Individual
+        assert not command.ack.HasField("request_id")
