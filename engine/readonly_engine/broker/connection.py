@@ -14,6 +14,7 @@ from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.sending import send_one
+from readonly_engine.broker.together import NO_DESCRIPTOR
 from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -57,8 +58,6 @@ AT_ONCE_BYTES = 256 << 10
 NARROW_BUFFER_BYTES = 64 << 10
 """The same while so many clients are slow that their buffers together would be too much."""
 
-_NONE = -1
-
 SUBSCRIBES_AT_ONCE = 100
 """Consumers of one client that are on their way in together; the others of a crowd wait as the frames that they came in."""
 
@@ -97,8 +96,8 @@ class ClientConnection(asyncio.Protocol):
         self._pinged = False
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._socket = _NONE
-        self.descriptor = _NONE
+        self._socket = NO_DESCRIPTOR
+        self.descriptor = NO_DESCRIPTOR
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
@@ -154,18 +153,22 @@ class ClientConnection(asyncio.Protocol):
             self._write(frames[0] if len(frames) == 1 else b"".join(frames), self._transport)
 
     def _write(self, data: bytes, transport: asyncio.Transport) -> None:
-        if self.descriptor == _NONE and self._socket != _NONE and not transport.get_write_buffer_size():
+        if self.descriptor == NO_DESCRIPTOR and self._socket != NO_DESCRIPTOR and not transport.get_write_buffer_size():
             self.descriptor = self._socket
         taken = 0
-        if self.descriptor != _NONE:
+        if self.descriptor != NO_DESCRIPTOR:
             taken = send_one(self.descriptor, data)
             if taken == len(data):
                 return
         self.left_over(data, taken)
 
+    def end_turn(self) -> None:
+        """Send what waits for the end of the event loop's turn, to all clients."""
+        self.broker.turn.end()
+
     def left_over(self, data: bytes, taken: int) -> None:
         """The socket has taken so many of these bytes: the transport sends the others when it can."""
-        if self.descriptor != _NONE:
+        if self.descriptor != NO_DESCRIPTOR:
             self._indirect()
         if self._transport is None or self._closed:
             return
@@ -176,9 +179,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _indirect(self, *, ever: bool = False) -> None:
         """Nothing goes past the transport, until its buffer is empty; or never again."""
-        self.descriptor = _NONE
+        self.descriptor = NO_DESCRIPTOR
         if ever:
-            self._socket = _NONE
+            self._socket = NO_DESCRIPTOR
+        for consumer in self._consumers.values():
+            consumer.part()
 
     def respond(self, command: BaseCommand, request_id: int) -> None:
         """Send a response under the id of the client's request."""

@@ -123,9 +123,10 @@ class Consumer:
             self.passage.asked(command.flow.message_permits)
             self._grant()
             return
-        self.receiver.permits += command.flow.message_permits
+        permits = command.flow.message_permits
+        self.receiver.permits += permits
         if self.subscription is not None:
-            self.subscription.pump()
+            self.subscription.granted(self, permits)
 
     def ack(self, command: BaseCommand) -> None:
         """The client acks: at the owner, and in the copy here."""
@@ -154,11 +155,17 @@ class Consumer:
 
     def writable_changed(self, *, writable: bool) -> None:
         """The client's connection takes more, or for now no more."""
+        self.part()
         self.receiver.writable = writable
         if writable and self.passage is not None:
             self._grant()
         if writable and self.subscription is not None:
             self.subscription.pump()
+
+    def part(self) -> None:
+        """Get nothing together with others; for now."""
+        if self.subscription is not None:
+            self.subscription.part()
 
     def deliver(self, frame: bytes, messages: int) -> None:
         """Send a message to the client."""
@@ -169,6 +176,8 @@ class Consumer:
     def complete_stats(self, answer: CommandConsumerStatsResponse) -> None:
         """Put what is counted here into the owner's answer to CONSUMER_STATS."""
         passage, receiver = self.passage, self.receiver
+        if self.subscription is not None:
+            self.subscription.settle()
         if passage is not None:
             complete(answer, self.connection.peer, passage.permits, None)
             return

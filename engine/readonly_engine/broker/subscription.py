@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.dispatch.receiver import Delivery
     from readonly_engine.broker.owner_cursor import Questions
+    from readonly_engine.broker.together import Seat, Together
     from readonly_engine.broker.txn_acks import TxnAckSource
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.entries import TopicEntry
@@ -86,6 +87,7 @@ class Subscription:
         txn_ack_source: the owner's log of acks in transactions.
         counters: where it counts what it does.
         cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
+        together: those who get what is new on the topic together; None where nobody does.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Subscription:
         txn_ack_source: TxnAckSource,
         counters: Counters,
         cannot_read: Callable[[Subscription, Position, str], None],
+        together: Together | None = None,
     ) -> None:
         self.topic = log_.topic
         self.name = subscribe.subscription
@@ -122,6 +125,8 @@ class Subscription:
         self._owner = OwnerCursor(
             f"{self.topic}, {self.name}", log_, self._cursor, questions, self.confirm, self._cursor_moved
         )
+        self._together = together
+        self._seat: tuple[Seat, Consumer] | None = None
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
         self._moving = 0
         self._reset = False
@@ -170,6 +175,7 @@ class Subscription:
 
     def add(self, consumer: Consumer) -> None:
         """A consumer has subscribed."""
+        self.part()
         self._consumers[id(consumer.receiver)] = consumer
         if self._ack_relay is not None:
             consumer.relayed.ack_together(self._ack_relay)
@@ -178,6 +184,7 @@ class Subscription:
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer has left."""
+        self.part()
         if self._activating is not None and self._activating[0] is consumer:
             self._stop_activating()
         if self._ack_relay is not None:
@@ -188,6 +195,7 @@ class Subscription:
 
     def close(self) -> None:
         """Deliver no more."""
+        self.part()
         self._closed = True
         self._log.unlisten(self.pump)
         self._transactions.unlisten(self.pump)
@@ -201,6 +209,7 @@ class Subscription:
 
     def pause(self) -> None:
         """Deliver nothing new; acks go on."""
+        self.part()
         self._paused = True
 
     def resume(self) -> None:
@@ -211,6 +220,7 @@ class Subscription:
     @property
     def outstanding(self) -> bool:
         """Whether a consumer has something that it has not acked."""
+        self.settle()
         return self._dispatcher.outstanding
 
     @contextmanager
@@ -219,6 +229,7 @@ class Subscription:
         with ExitStack() as consumers:
             for consumer in self.consumers:
                 consumers.enter_context(consumer.relayed.closing())
+            self.part()
             self._moving += 1
             try:
                 yield
@@ -237,6 +248,7 @@ class Subscription:
         dispatcher = self._dispatcher
         if not isinstance(dispatcher, SingleActiveDispatcher) or id(consumer.receiver) not in self._consumers:
             return
+        self.part()
         if not active:
             dispatcher.deactivate(consumer.receiver)
         if self._activating is not None and self._activating[0] is consumer:
@@ -260,6 +272,7 @@ class Subscription:
         state = await self._owner.take_over(consumer.relayed)
         self._activating = None
         self._look_back(state.last)
+        self.part()
         dispatcher.activate(consumer.receiver)
         self.pump()
 
@@ -304,9 +317,11 @@ class Subscription:
             self._owner.ack(consumer.relayed, effect.completed)
         if effect.unblocked:
             self.pump()
+        self._keep_together()
 
     def redeliver(self, consumer: Consumer, message_ids: Iterable[MessageIdData]) -> None:
         """The client asks for messages again."""
+        self.part()
         self._dispatcher.redeliver(consumer.receiver, [Position(m.ledger_id, m.entry_id) for m in message_ids])
         self.pump()
 
@@ -353,10 +368,47 @@ class Subscription:
 
     # Delivery
 
+    def granted(self, consumer: Consumer, permits: int) -> None:
+        """The client has asked for so many messages more."""
+        if self._seat is None:
+            self.pump()
+        elif self._seat[1] is consumer:
+            self._seat[0].grant(permits)
+
+    def settle(self) -> None:
+        """Reckon up what was had together with others."""
+        if self._seat is None or self._together is None or self._single is None:
+            return
+        seat, consumer = self._seat
+        had = seat.settle()
+        consumer.receiver.permits -= had.messages
+        consumer.messages += had.messages
+        consumer.bytes += had.bytes
+        self.counters.entries += had.entries
+        self.counters.messages += had.messages
+        self.counters.bytes += had.bytes
+        self._single.go_on(had.following)
+
+    def part(self) -> None:
+        """Get alone what is new: something has happened to this subscription, or will."""
+        if self._seat is not None:
+            self.settle()
+            self._seat[0].leave()
+            self._seat = None
+            self._log.listen(self.pump)
+
+    def _keep_together(self) -> None:
+        """An ack may have gone beyond what was delivered; then it is looked at each entry."""
+        if self._seat is not None and not self._cursor.untouched(self._seat[0].following):
+            self.part()
+
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
+        if self._seat is not None:
+            self.part()
         newest = self._log.newest
-        if newest is not None and self._take(newest) and newest.whole:
+        if newest is not None and self._take(newest) and (newest.whole or self._log.coming(newest.following)):
+            self._join()
             return
         while self._reading is None and not self._closed and not self._paused and not self._moving:
             if self._rates and (delay := self._held_back()):
@@ -370,6 +422,9 @@ class Subscription:
             if want is None:
                 return
             position, count = want
+            readable = self._log.chain.readable(position)
+            if readable and self._log.coming(position):
+                return  # all others are about to get it, too
             for rate in self._rates:
                 count = rate.allowance(count)
             entries = self._log.cached(position, count)
@@ -380,9 +435,7 @@ class Subscription:
                 if not entries:
                     return
                 self._deliver(entries, now)
-            elif self._log.chain.readable(position):
-                if self._log.coming(position):
-                    return
+            elif readable:
                 self._reading = asyncio.create_task(self._read(position, count))
                 self._reading.add_done_callback(self._read_ended)
             else:
@@ -414,6 +467,18 @@ class Subscription:
         counters.messages += burst.messages
         counters.bytes += len(chunk)
         return True
+
+    def _join(self) -> None:
+        """What comes next is had together with others, where that can be."""
+        single = self._single
+        if self._together is None or single is None or single.active is None or self._activating is not None:
+            return
+        consumer = self._consumers[id(single.active)]
+        key = (consumer.consumer_id, self.topic.partition, single.active.epoch)
+        seat = self._together.join(self, consumer.connection, key, single.active.permits)
+        if seat is not None:
+            self._seat = (seat, consumer)
+            self._log.unlisten(self.pump)
 
     def _tell_end(self) -> None:
         """The owner says so when an ack is the last one; here to consumers that come later and ask for messages."""
@@ -506,6 +571,7 @@ class Subscription:
     def _withhold(self, positions: list[Position], by: Consumer | None = None) -> None:
         for position in positions:
             self._dispatcher.withhold(position, None if by is None else by.receiver)
+        self._keep_together()
 
     def _look_back(self, last: Position) -> None:
         """Find transactions that are open when the subscription starts, with messages before it that it will never read.

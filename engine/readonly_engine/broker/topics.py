@@ -18,6 +18,7 @@ from readonly_engine.broker.owner_cursor import Questions
 from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
+from readonly_engine.broker.together import Together
 from readonly_engine.broker.txn_acks import TxnAckSource, log_of
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.consumer import OwnerState
@@ -68,6 +69,7 @@ class ServedTopic:
     def __init__(self, log: TopicLog, transactions: TopicTransactions) -> None:
         self.log = log
         self.transactions = transactions
+        self.together = Together(log, transactions)
         self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
@@ -213,6 +215,7 @@ class ServedTopics:
             self._txn_ack_source(topic, subscribe.subscription),
             self._counters_of(topic, subscribe.subscription),
             self.passing.cannot_read,
+            served.together if view is served.log else None,
         )
         with ExitStack() as not_begun:
             not_begun.callback(subscription.close)  # also where the client leaves meanwhile
@@ -249,6 +252,11 @@ class ServedTopics:
                 raise OwnerUnavailableError(f"the owner of {topic} does not say how far consumers may read")
             last = limit
         return OwnerState(mark_delete, last)
+
+    def settle(self) -> None:
+        """Reckon up what consumers had together, for whoever reads the counters."""
+        for subscription in self._subscriptions():
+            subscription.settle()
 
     def subscription(self, topic: TopicName, name: str) -> Subscription | None:
         """A subscription that is served here."""

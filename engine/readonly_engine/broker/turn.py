@@ -25,10 +25,11 @@ class Turn:
     def add(self, sender: Sender) -> None:
         """Flush somebody at the end of this turn; asked for once a turn by each."""
         if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._end)
+            asyncio.get_running_loop().call_soon(self.end)
         self._waiting.append(sender)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Flush them now: something goes out that must not be before it."""
         waiting, self._waiting = self._waiting, []
         for sender in waiting:
             try:

@@ -117,6 +117,7 @@ class BrokerCollector(Collector):
 
     def _labelled(self) -> Iterable[tuple[tuple[str, str], Counters]]:
         """The counters by their labels; those of many subscriptions together where there would be too many labels."""
+        self._broker.topics.settle()
         found: dict[tuple[str, str], Counters] = {}
         for (topic, name), counters in self._broker.topics.counters.items():
             label = self._label(str(topic), name)

@@ -77,6 +77,7 @@ class Statistics:
         if served is not None:
             claims = set(self._broker.claiming.held)
             for name, subscription in served.subscriptions.items():
+                subscription.settle()
                 counters = subscription.counters
                 counted.add((topic, name))
                 rate = self._rates.of((topic, name), counters.messages, counters.bytes, now)

@@ -135,6 +135,11 @@ class TopicTransactions:
         """From now on deliver nothing before the owner does: the cluster has transactions."""
         self._owner_limit.active = True
 
+    @property
+    def guarded(self) -> bool:
+        """Whether the owner must be asked before anything is delivered."""
+        return self._owner_limit.active
+
     def told(self, position: Position) -> None:
         """The owner has said that consumers may read up to a position."""
         self._owner_limit.told(position)

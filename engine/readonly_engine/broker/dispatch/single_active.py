@@ -119,6 +119,10 @@ class SingleActiveDispatcher:
         self._next = burst.following
         return active
 
+    def go_on(self, following: Position) -> None:
+        """The active consumer got all before this position, in a way that needs no look at entries."""
+        self._next = following
+
     def acked(self, position: Position, by: Receiver | None = None) -> bool:
         """Nothing is kept for an entry."""
         del position, by
