@@ -3,15 +3,63 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
+
+from readonly_engine.wire.entry_view import survey
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
 
+_BITS: Final = 7
+BLOCK: Final = 1 << _BITS
+"""Entries with adjacent numbers that are found, and make room, together."""
+
+
+class _Block:
+    """Entries of one ledger, each at its place; some may be missing, and no place is there behind the last one."""
+
+    __slots__ = ("count", "entries", "size")
+
+    def __init__(self) -> None:
+        self.entries: list[TopicEntry | None] = []
+        self.count = 0
+        self.size = 0
+
+    def put(self, place: int, entries: list[TopicEntry]) -> list[TopicEntry]:
+        """Put entries at their places, except where one is already; returns what is there now."""
+        places = self.entries
+        if place > len(places):
+            places += [None] * (place - len(places))
+        there = [entry for entry in places[place : place + len(entries)] if entry is not None]
+        if there:
+            places += [None] * (place + len(entries) - len(places))
+            old = places[place : place + len(entries)]
+            entries = [one if one is not None else new for one, new in zip(old, entries, strict=True)]
+        places[place : place + len(entries)] = entries
+        self.count += len(entries) - len(there)
+        self.size += survey(entries)[1] - (survey(there)[1] if there else 0)
+        return entries
+
+    def drop_first(self, size: int, spared: range) -> None:
+        """Drop entries from the first one on until so many bytes are gone; not those at the spared places."""
+        for place, entry in enumerate(self.entries):
+            if size <= 0:
+                return
+            if entry is not None and place not in spared:
+                self.entries[place] = None
+                self.count -= 1
+                self.size -= entry.size
+                size -= entry.size
+
 
 class EntryCache:
-    """Keeps the entries that were used last. Ledger ids are unique in a cluster, so positions of all topics share it.
+    """Keeps the entries that were used last. Ledger ids are unique in a cluster, so entries of all topics share it.
+
+    Entries are kept in blocks: who reads a backlog takes them by the hundred, and to look up each would cost more than all else.
+    The block that was used longest ago makes room, and its first entries before its last: readers go forward.
 
     Args:
         max_bytes: sum of the entries' payloads; the frames of an entry that is being delivered come on top.
@@ -19,32 +67,113 @@ class EntryCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
-        self._entries: OrderedDict[Position, TopicEntry] = OrderedDict()
+        self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
+        self._count = 0
         self.size = 0
         self.hits = 0
         self.misses = 0
 
     def get(self, position: Position) -> TopicEntry | None:
         """An entry, None where it is not (any more) in the cache."""
-        entry = self._entries.get(position)
-        if entry is None:
-            self.misses += 1
-            return None
-        self.hits += 1
-        self._entries.move_to_end(position)
-        return entry
+        found = self.run(position.ledger_id, position.entry_id, position.entry_id)
+        return found[0] if found else None
 
-    def put(self, entry: TopicEntry) -> None:
-        """Keep an entry; the ones used longest ago make room."""
-        if self._entries.setdefault(entry.position, entry) is not entry:
-            return
-        self.size += entry.size
-        while self.size > self._max and len(self._entries) > 1:
-            _, oldest = self._entries.popitem(last=False)
-            self.size -= oldest.size
+    def run(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
+        """The entries of a ledger from `first` to `last`, up to the first one that is not in the cache."""
+        found: list[TopicEntry] = []
+        for number, begin, end in _pieces(first, last):
+            key = (ledger_id, number)
+            block = self._blocks.get(key)
+            if block is None:
+                break
+            self._blocks.move_to_end(key)
+            piece = block.entries[begin:end]
+            if block.count < len(block.entries) and None in piece:
+                piece = piece[: piece.index(None)]
+            found += cast("list[TopicEntry]", piece)
+            if len(piece) < end - begin:
+                break
+        self.hits += len(found)
+        if len(found) <= last - first:
+            self.misses += 1
+        return found
+
+    def missing(self, ledger_id: int, first: int, last: int) -> int:
+        """How many of the entries from `first` to `last` are not in the cache, up to the first one that is."""
+        for number, begin, end in _pieces(first, last):
+            block = self._blocks.get((ledger_id, number))
+            for place, entry in enumerate(() if block is None else block.entries[begin:end], begin):
+                if entry is not None:
+                    return (number << _BITS) + place - first
+        return last + 1 - first
+
+    def put(self, entry: TopicEntry) -> TopicEntry:
+        """Keep an entry; returns the one that is kept, which is another where one was there already."""
+        return self.put_all((entry,))[0]
+
+    def put_all(self, entries: Sequence[TopicEntry]) -> list[TopicEntry]:
+        """Keep entries of one ledger that follow each other, at least one; others make room.
+
+        What is put together is kept together, as far as it fits from the first one on: somebody waits for that one.
+
+        Returns:
+            They, or those that were there already.
+        """
+        ledger_id, first = entries[0].ledger_id, entries[0].entry_id
+        last = first + self._fitting(entries) - 1
+        kept: list[TopicEntry] = []
+        for number, begin, end in _pieces(first, last):
+            key = (ledger_id, number)
+            block = self._blocks.get(key)
+            if block is None:
+                block = self._blocks[key] = _Block()
+            else:
+                self._blocks.move_to_end(key)
+            count, size = block.count, block.size
+            kept += block.put(begin, list(entries[len(kept) : len(kept) + end - begin]))
+            self._count += block.count - count
+            self.size += block.size - size
+        self._make_room(ledger_id, first, last)
+        kept += entries[len(kept) :]
+        return kept
 
     def __contains__(self, position: Position) -> bool:
-        return position in self._entries
+        return self.missing(position.ledger_id, position.entry_id, position.entry_id) == 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._count
+
+    def _fitting(self, entries: Sequence[TopicEntry]) -> int:
+        """How many of them fit into the cache, one at least."""
+        if survey(entries)[1] <= self._max:
+            return len(entries)
+        size = 0
+        for count, entry in enumerate(entries):
+            size += entry.size
+            if size > self._max:
+                return max(count, 1)
+        return len(entries)
+
+    def _make_room(self, ledger_id: int, first: int, last: int) -> None:
+        """Drop what was used longest ago, but not these entries, which were put last."""
+        emptied = []
+        for key, block in self._blocks.items():
+            if self.size <= self._max:
+                break
+            start = key[1] << _BITS
+            spared = range(first - start, last + 1 - start) if key[0] == ledger_id else range(0)
+            count, size = block.count, block.size
+            block.drop_first(self.size - self._max, spared)
+            self._count += block.count - count
+            self.size += block.size - size
+            if not block.count:
+                emptied.append(key)
+        for key in emptied:
+            del self._blocks[key]
+
+
+def _pieces(first: int, last: int) -> Iterator[tuple[int, int, int]]:
+    """The blocks in which these entries are: number, first place in it, and the place behind the last."""
+    for number in range(first >> _BITS, (last >> _BITS) + 1):
+        start = number << _BITS
+        yield number, max(first - start, 0), min(last + 1 - start, BLOCK)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from readonly_engine.background import keep_going
@@ -18,10 +20,11 @@ from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader
 from readonly_engine.topic.sources import LedgerSources
+from readonly_engine.wire.entry_view import survey
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.metadata.cluster import ClusterMetadata
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PREFETCH_ENTRIES = 100
+PREFETCH_ENTRIES = 300
 """So many new entries at the tail are read before those who wait for them are told: they then find them in the cache."""
 
 OPEN_TIMEOUT_S = 10.0
@@ -45,8 +48,25 @@ READ_AHEAD_ENTRIES = 1000
 READ_AHEAD_BYTES = 1 << 20
 """Who asks for so many entries at once is given what is asked for, and finds what follows in the cache: up to so much."""
 
+MOST_READ_BYTES = 4 << 20
+"""More is not read at once, be it asked for: the cache may be small."""
+
 MOST_CACHED_BYTES = 1 << 20
 """Entries handed out together are sent together: a client whose connection is full must not get many large ones at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """A read that is under way: the entries from `first` to `last`."""
+
+    ledger_id: int
+    first: int
+    last: int
+    task: asyncio.Task[list[TopicEntry]]
+
+    def brings(self, position: Position) -> bool:
+        """Whether an entry is among them."""
+        return self.ledger_id == position.ledger_id and self.first <= position.entry_id <= self.last
 
 
 class TopicLog:
@@ -83,7 +103,7 @@ class TopicLog:
         self._readers: dict[int, LedgerReader] = {}
         self._tails: dict[int, LacTail] = {}
         self._ledger_watches: dict[int, Watch] = {}
-        self._reads: dict[Position, asyncio.Task[list[TopicEntry]]] = {}
+        self._reads: set[_Read] = set()
         self._listeners: set[Callable[[], None]] = set()
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -138,8 +158,8 @@ class TopicLog:
             tail.stop()
         for watch in self._ledger_watches.values():
             watch.stop()
-        for read in set(self._reads.values()):
-            read.cancel()
+        for read in self._reads:
+            read.task.cancel()
         self._listeners.clear()
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -213,11 +233,13 @@ class TopicLog:
         self._ledgers_changed = True
         self._moved.set()
 
-    def _lac_advanced(self, ledger_id: int, lac: int, entry: Entry | None) -> None:
+    def _lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
+        before = self.chain.limit
         self.chain.lac_advanced(ledger_id, lac)
-        if entry is not None:
-            self._keep(entry)
-        self._moved.set()
+        if entries:
+            self._cache.put_all([TopicEntry(entry) for entry in entries])
+        if self.chain.limit != before:
+            self._moved.set()
 
     async def _ask_owner(self) -> None:
         last = await self._oracle()
@@ -247,8 +269,8 @@ class TopicLog:
                 burst = await self._gather(self.chain.after(self._told), limit)
             self.newest, self._awaited = burst, False
             self._told = limit if burst is None or burst.whole else burst.last
-            if burst is not None:
-                self._pace.told(len(self._listeners), self._loop.time())
+            if burst is None or burst.whole:
+                self._pace.told(self._loop.time())
             for listener in list(self._listeners):
                 listener()
             if self._told != limit:
@@ -267,7 +289,7 @@ class TopicLog:
                 if not found:
                     break
                 entries += found
-                size += sum(len(entry.payload) for entry in found)
+                size += survey(found)[1]
                 position = self.chain.after(found[-1].position)
         except BookKeeperError as error:
             log.info("%s: %s", self.topic, error)
@@ -293,17 +315,16 @@ class TopicLog:
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
         """The entries from `first` on that may be read and are in the cache, without a gap: at most `count`, about 1 MiB."""
         found: list[TopicEntry] = []
-        position, size = first, 0
+        position = first
         while (run := self.chain.run(position, count - len(found))) is not None:
-            ledger_id, get = position.ledger_id, self._cache.get
-            for entry_id in range(run[0], run[1] + 1):
-                position = Position(ledger_id, entry_id)
-                entry = get(position)
-                if entry is None or size >= MOST_CACHED_BYTES:
-                    return found
-                found.append(entry)
-                size += len(entry.payload)
-            position = self.chain.after(position)
+            piece = self._cache.run(position.ledger_id, *run)
+            found += piece
+            if len(piece) <= run[1] - run[0]:
+                break
+            position = self.chain.after(Position(position.ledger_id, run[1]))
+        if survey(found)[1] > MOST_CACHED_BYTES:
+            sizes = accumulate(entry.size for entry in found)
+            return found[: 1 + sum(1 for _ in takewhile(MOST_CACHED_BYTES.__gt__, sizes))]
         return found
 
     async def read(self, first: Position, count: int) -> list[TopicEntry]:
@@ -317,46 +338,46 @@ class TopicLog:
         found = self.cached(first, count)
         if found:
             return found
-        read = self._reads.get(first)
+        read = next((read for read in self._reads if read.brings(first)), None)
         if read is None:
             run = self.chain.run(first, self._ahead(count))
             if run is None:
                 return []
             read = self._start_read(first.ledger_id, *run)
-        entries = await asyncio.shield(read)
-        return entries[first.entry_id - entries[0].position.entry_id :][:count]
+        entries = await asyncio.shield(read.task)
+        return entries[first.entry_id - read.first :][:count]
 
-    def _start_read(self, ledger_id: int, first: int, last: int) -> asyncio.Task[list[TopicEntry]]:
+    def _start_read(self, ledger_id: int, first: int, last: int) -> _Read:
         """Read up to the first entry that is in the cache or that another read has under way."""
-        positions = []
-        for entry_id in range(first, last + 1):
-            position = Position(ledger_id, entry_id)
-            if position in self._reads or position in self._cache:
-                break
-            positions.append(position)
-        task = asyncio.create_task(self._fetch(ledger_id, first, positions[-1].entry_id))
-        for position in positions:
-            self._reads[position] = task
+        last = first + max(self._cache.missing(ledger_id, first, last), 1) - 1
+        for other in self._reads:
+            if other.ledger_id == ledger_id and first < other.first <= last:
+                last = other.first - 1
+        read = _Read(ledger_id, first, last, asyncio.create_task(self._fetch(ledger_id, first, last)))
+        self._reads.add(read)
 
         def forget(ended: asyncio.Task[list[TopicEntry]]) -> None:
-            for position in positions:
-                self._reads.pop(position, None)
+            self._reads.discard(read)
             if not ended.cancelled():
                 ended.exception()  # whoever waits has it; a read ahead that nobody waits for any more may fail
 
-        task.add_done_callback(forget)
-        return task
+        read.task.add_done_callback(forget)
+        return read
 
     def _ahead(self, count: int) -> int:
-        """How many entries to read for somebody who asks for so many: more for whoever reads in bulk, and so goes on."""
+        """How many entries to read for somebody who asks for so many: more for whoever reads in bulk, and so goes on.
+
+        But never more than the cache can be expected to have room for: there they are looked for afterwards.
+        """
         if count < BULK_ENTRIES:
-            return count
-        return max(count, min(READ_AHEAD_BYTES // self._entry_bytes, READ_AHEAD_ENTRIES))
+            return min(count, max(MOST_READ_BYTES // self._entry_bytes, 1))
+        ahead = max(count, min(READ_AHEAD_BYTES // self._entry_bytes, READ_AHEAD_ENTRIES))
+        return min(ahead, max(MOST_READ_BYTES // self._entry_bytes, 1))
 
     async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
-        entries = [self._keep(entry) for entry in await self._sources.read(ledger_id, first, last)]
-        self._entry_bytes = max(sum(entry.size for entry in entries) // len(entries), 1)
-        return entries
+        entries = [TopicEntry(entry) for entry in await self._sources.read(ledger_id, first, last)]
+        self._entry_bytes = max(survey(entries)[1] // len(entries), 1)
+        return self._cache.put_all(entries)
 
     async def _read_bookies(self, ledger_id: int, first: int, last: int) -> list[Entry]:
         reader = self._readers.get(ledger_id)
@@ -395,10 +416,3 @@ class TopicLog:
         if metadata is None:
             raise NoSuchLedgerError(f"ledger {ledger_id} was deleted")
         return self._readers.setdefault(ledger_id, LedgerReader(ledger_id, metadata, self._pool))
-
-    def _keep(self, entry: Entry) -> TopicEntry:
-        kept = self._cache.get(Position(entry.ledger_id, entry.entry_id))
-        if kept is None:
-            kept = TopicEntry(entry)
-            self._cache.put(kept)
-        return kept

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from collections import OrderedDict
-
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.cache import BLOCK, EntryCache
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
@@ -23,13 +22,55 @@ def test_what_was_put_is_found_and_counted():
     assert (cache.hits, cache.misses, cache.size, len(cache)) == (1, 1, 10, 1)
 
 
-def test_the_entry_used_longest_ago_makes_room():
-    cache = EntryCache(30)
-    for number in range(3):
+def numbers(cache, numbers, ledger_id=1):
+    """Which of these entries are there; without using them."""
+    return [number for number in numbers if Position(ledger_id, number) in cache]
+
+
+def test_the_block_used_longest_ago_makes_room_and_of_it_the_first_entries():
+    cache = EntryCache(40)
+    one, two = 5, BLOCK + 5
+    for number in (one, one + 1, two, two + 1):
         cache.put(entry(number))
-    cache.get(Position(1, 0))
-    cache.put(entry(3))
-    assert [number for number in range(4) if cache.get(Position(1, number))] == [0, 2, 3]
+    assert cache.get(Position(1, one + 1)) is not None
+    cache.put(entry(3 * BLOCK))
+    assert numbers(cache, [one, one + 1, two, two + 1, 3 * BLOCK]) == [one, one + 1, two + 1, 3 * BLOCK]
+    cache.put(entry(4 * BLOCK, size=20))
+    assert numbers(cache, [one, one + 1, two + 1, 3 * BLOCK, 4 * BLOCK]) == [one + 1, 3 * BLOCK, 4 * BLOCK]
+
+
+def test_entries_are_put_and_found_by_the_hundred():
+    cache = EntryCache(10_000)
+    many = [entry(number) for number in range(100, 400)]
+    assert cache.put_all(many) == many
+    assert cache.run(1, 100, 399) == many
+    assert cache.run(1, 250, 500) == many[150:]
+    assert cache.run(1, 99, 120) == []
+    assert (cache.hits, cache.misses, len(cache), cache.size) == (450, 2, 300, 3000)
+    assert (cache.missing(1, 0, 99), cache.missing(1, 0, 1000), cache.missing(1, 390, 500)) == (100, 100, 0)
+    assert (cache.missing(1, 400, 900), cache.missing(2, 0, 900)) == (501, 901)
+
+
+def test_of_entries_that_are_put_together_those_that_are_there_stay():
+    cache = EntryCache(10_000)
+    old = entry(130, size=7)
+    cache.put(old)
+    many = [entry(number) for number in range(120, 140)]
+    assert cache.put_all(many) == [*many[:10], old, *many[11:]]
+    assert cache.run(1, 120, 139)[10] is old
+    assert (len(cache), cache.size) == (20, 197)
+
+
+@pytest.mark.parametrize("first", [0, 100, BLOCK - 1])
+def test_what_is_put_together_is_kept_from_its_first_entry_on_as_far_as_it_fits(first):
+    """Somebody waits for it."""
+    cache = EntryCache(95)
+    before = [entry(number) for number in range(first + 50, first + 55)]
+    cache.put_all(before)
+    many = [entry(number) for number in range(first, first + 40)]
+    assert cache.put_all(many) == many
+    assert numbers(cache, range(first + 60)) == list(range(first, first + 9))
+    assert (cache.size, len(cache)) == (90, 9)
 
 
 def test_an_entry_that_is_there_is_not_replaced():
@@ -51,22 +92,30 @@ def test_an_entry_larger_than_the_cache_stays_until_the_next_one_comes():
     assert (cache.size, len(cache)) == (10, 1)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["put", "get"]), st.integers(0, 7), st.integers(0, 15))), st.integers(1, 40))
-def test_the_cache_is_the_entries_used_last_within_its_size(operations, limit):
-    cache, model = EntryCache(limit), OrderedDict()
-    for operation, number, size in operations:
-        position = Position(1, number)
-        if operation == "get":
-            found = cache.get(position)
-            assert (found is None) == (position not in model)
-            if found is not None:
-                assert found.size == model[position]
-                model.move_to_end(position)
-        elif position in model:
-            cache.put(entry(number, size))
+PLACES = st.sampled_from([0, 1, 60, BLOCK - 2, BLOCK, 2 * BLOCK + 9])
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(1, 2), PLACES, st.sampled_from([1, 2, 70, 150])), max_size=8),
+    st.integers(1, 900),
+)
+@settings(max_examples=60)
+def test_the_cache_has_what_was_put_last_within_its_size(operations, limit):
+    cache, put = EntryCache(limit), {}
+    for reading, ledger_id, first, count in operations:
+        if reading:
+            found = cache.run(ledger_id, first, first + count - 1)
+            assert all(found[i] is put[ledger_id, first + i] for i in range(len(found)))
+            assert cache.missing(ledger_id, first, first + count - 1) == 0 or not found
         else:
-            cache.put(entry(number, size))
-            model[position] = size
-            while sum(model.values()) > limit and len(model) > 1:
-                model.popitem(last=False)
-        assert (cache.size, len(cache)) == (sum(model.values()), len(model))
+            new = [TopicEntry(Entry(ledger_id, first + i, 0, 0, b"x" * ((first + i) % 10))) for i in range(count)]
+            kept = cache.put_all(new)
+            assert [(one.ledger_id, one.entry_id) for one in kept] == [(ledger_id, first + i) for i in range(count)]
+            put.update(((ledger_id, first + i), one) for i, one in enumerate(kept))
+            fitting = cache.run(ledger_id, first, first + count - 1)
+            assert fitting == kept[: len(fitting)]
+            assert fitting
+            assert len(fitting) == count or sum(one.size for one in kept[: len(fitting) + 1]) > limit
+        there = [one for (ledger, number), one in put.items() if Position(ledger, number) in cache]
+        assert (cache.size, len(cache)) == (sum(one.size for one in there), len(there))
+        assert cache.size <= limit or len(cache) == 1
