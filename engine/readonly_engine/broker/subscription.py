@@ -14,12 +14,14 @@ from readonly_engine.broker.acks import apply_ack
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
+from readonly_engine.broker.dispatch.receiver import in_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.owner_cursor import OwnerCursor
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
 from readonly_engine.relay.ack_relay import AckRelay
 from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.wire.entry_view import encode_views
 from readonly_engine.wire.pending_ack_pb2 import Operation
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
@@ -513,12 +515,17 @@ class Subscription:
     def _send(self, deliveries: list[Delivery]) -> None:
         counters, partition = self.counters, self.topic.partition
         messages = size = 0
-        for receiver, entry, redelivery_count, unacked in deliveries:
+        for run in in_runs(deliveries):
+            receiver, entry, redelivery_count, unacked = run[0]
             consumer = self._consumers[id(receiver)]
-            frame = entry.frame(consumer.consumer_id, partition, receiver.epoch, redelivery_count, unacked)
-            consumer.deliver(frame, entry.messages)
-            messages += entry.messages
-            size += len(frame)
+            if len(run) == 1:
+                frames = entry.frame(consumer.consumer_id, partition, receiver.epoch, redelivery_count, unacked)
+            else:
+                frames = encode_views([one.entry for one in run], consumer.consumer_id, partition, receiver.epoch)
+            held = sum([one.entry.messages for one in run])
+            consumer.deliver(frames, held)
+            messages += held
+            size += len(frames)
         counters.entries += len(deliveries)
         counters.messages += messages
         counters.bytes += size

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from readonly_engine.wire.commands import NO_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
@@ -63,6 +63,22 @@ class Delivery(NamedTuple):
     entry: TopicEntry
     redelivery_count: int = 0
     unacked: int = 0
+
+
+def in_runs(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
+    """Deliveries in pieces that go out as one: those in a row to one consumer, which are whole and come for the first time."""
+    if len(deliveries) == 1:
+        yield deliveries
+        return
+    begin, before = 0, None
+    for at, (receiver, _, redelivery_count, unacked) in enumerate(deliveries):
+        plain = None if redelivery_count or unacked else receiver
+        if at and (plain is None or plain is not before):
+            yield deliveries[begin:at]
+            begin = at
+        before = plain
+    if deliveries:
+        yield deliveries[begin:]
 
 
 class Dispatcher(Protocol):
