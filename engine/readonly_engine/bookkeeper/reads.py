@@ -112,6 +112,8 @@ class EntryReads:
             )
             most = CHUNK_MOST_ENTRIES if in_batches else PIPELINED_ENTRIES
             size = max(1, min(most, CHUNK_BYTES // self._average_bytes))
+            # All the same size, rather somewhat larger: a request for what little is left costs as much as a whole one.
+            size = -(-(end - start + 1) // max(1, round((end - start + 1) / size)))
             for begin in range(start, end + 1, size):
                 final = min(begin + size - 1, end)
                 if in_batches:

@@ -44,7 +44,7 @@ PREFETCH_ENTRIES = 300
 OPEN_TIMEOUT_S = 10.0
 
 BULK_ENTRIES = 50
-READ_AHEAD_ENTRIES = 1000
+READ_AHEAD_ENTRIES = 2000
 READ_AHEAD_BYTES = 1 << 20
 """Who asks for so many entries at once is given what is asked for, and finds what follows in the cache: up to so much."""
 
@@ -234,11 +234,9 @@ class TopicLog:
         self._moved.set()
 
     def _lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
-        before = self.chain.limit
-        self.chain.lac_advanced(ledger_id, lac)
         if entries:
             self._cache.put_all([TopicEntry(entry) for entry in entries])
-        if self.chain.limit != before:
+        if self.chain.lac_advanced(ledger_id, lac):
             self._moved.set()
 
     async def _ask_owner(self) -> None:
