@@ -18,7 +18,7 @@ from readonly_engine.broker.dispatch.receiver import in_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.owner_cursor import OwnerCursor
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
-from readonly_engine.relay.ack_relay import AckRelay
+from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
 from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.entry_view import encode_views
@@ -295,19 +295,24 @@ class Subscription:
         self._apply(ack, consumer)
 
     def acked_plainly(self, consumer: Consumer, ack: PlainAck) -> bool:
-        """Take over an ack of entries that the consumer has, and relay it together with those of others.
+        """Relay an ack of whole entries, where others may ack too together with theirs, and take it over.
 
         Returns:
-            False where it is another ack, or of another subscription type: then nothing is relayed, and `acked` must follow.
+            False where the consumer does not have these entries: then nothing was done, and the ack must go alone. An owner
+            leaves out all that follows an entry which it does not know.
         """
         dispatcher = self._multiple
-        if dispatcher is None or self._ack_relay is None or not dispatcher.has_pending(consumer.receiver, ack.entries):
+        if dispatcher is None or self._ack_relay is None:
+            consumer.relayed.ack(ack_of_entries(ack.ids))
+            self._cursor.ack_entries(ack.entries)
+        elif dispatcher.has_pending(consumer.receiver, ack.entries):
+            self._ack_relay.add(consumer.relayed, ack.ids, len(ack.entries))
+            self._cursor.ack_entries(ack.entries)
+            if dispatcher.acked_entries(consumer.receiver, ack.entries):
+                self.pump()
+        else:
             return False
         self.counters.acks += 1
-        self._ack_relay.add(consumer.relayed, ack.ids, len(ack.entries))
-        self._cursor.ack_entries(ack.entries)
-        if dispatcher.acked_entries(consumer.receiver, ack.entries):
-            self.pump()
         return True
 
     def _apply(self, ack: CommandAck, consumer: Consumer | None) -> None:
@@ -431,7 +436,7 @@ class Subscription:
                 count = rate.allowance(count)
             entries = self._log.cached(position, count)
             if entries:
-                if self._single is not None and self._take(Burst(entries, self._log.chain.after(entries[-1].position))):
+                if self._single is not None and self._take_behind(self._single.affordable(entries)):
                     continue
                 entries = self._decided(entries)
                 if not entries:
@@ -444,7 +449,11 @@ class Subscription:
                 self._tell_end()
                 return
 
-    def _take(self, burst: Burst) -> bool:
+    def _take_behind(self, entries: list[TopicEntry]) -> bool:
+        """The short way behind the tail; of the last entry the client may get more messages than it has asked for."""
+        return self._take(Burst(entries, self._log.chain.after(entries[-1].position)), 1)
+
+    def _take(self, burst: Burst, permits: int = 0) -> bool:
         """The short way, where nothing speaks against it: all of a burst at once, at the tail in bytes that others get too."""
         dispatcher = self._single
         if (
@@ -458,7 +467,7 @@ class Subscription:
             or not self._transactions.allows(burst.last)
         ):
             return False
-        receiver = dispatcher.take(burst)
+        receiver = dispatcher.take(burst, permits)
         if receiver is None:
             return False
         consumer = self._consumers[id(receiver)]

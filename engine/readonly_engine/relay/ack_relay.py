@@ -93,11 +93,11 @@ class AckRelay:
     @property
     def unanswered(self) -> CommandAck:
         """What the owner has not answered, as one ack."""
-        return _ack(self._batches.unanswered)
+        return ack_of_entries(self._batches.unanswered)
 
     def _send(self, outgoing: Iterable[Outgoing[AckWay]]) -> None:
         for number, way, ids in outgoing:
-            way.send_acks(_ack(ids), partial(self._answered, number))
+            way.send_acks(ack_of_entries(ids), partial(self._answered, number))
 
     def _answered(self, number: int, response: BaseCommand | None) -> None:
         if response is None:
@@ -133,8 +133,12 @@ class AckRelay:
         self._wake()
 
 
-def _ack(ids: bytes) -> CommandAck:
-    """An ack of whole entries."""
+def ack_of_entries(ids: bytes) -> CommandAck:
+    """An ack of whole entries.
+
+    Args:
+        ids: fields `message_id` of a CommandAck, encoded.
+    """
     ack = CommandAck(ack_type=CommandAck.Individual)
     ack.MergeFromString(ids)
     return ack

@@ -390,9 +390,8 @@ class RelayedConsumer:
 
     def _send_ack(self, number: int, ack: CommandAck) -> None:
         assert self._connection is not None
-        relayed = CommandAck()
-        relayed.CopyFrom(ack)
-        relayed.consumer_id = self._consumer_id
+        command = BaseCommand(type=BaseCommand.ACK, ack=ack)  # a copy
+        command.ack.consumer_id = self._consumer_id
 
         def answered(response: BaseCommand | None) -> None:
             # Without an answer the ack stays, to be sent again.
@@ -404,4 +403,4 @@ class RelayedConsumer:
             if not self._unanswered:
                 self._idle.set()
 
-        self._connection.ask(BaseCommand(type=BaseCommand.ACK, ack=relayed), answered)
+        self._connection.ask(command, answered)

@@ -15,6 +15,7 @@ _ACK = b"\x08\x0a\x52"
 _INDIVIDUAL = b"\x10\x00"
 _CONSUMER_ID, _LEDGER_ID, _ENTRY_ID, _MESSAGE_ID = 0x08, 0x08, 0x10, 0x1A
 _ONE_BYTE = 0x80
+_MOST = (1 << 63) - 1  # what is larger is a negative number
 
 
 class PlainAck(NamedTuple):
@@ -63,7 +64,7 @@ def _decode(frame: bytes) -> PlainAck | None:
             if frame[at] != _LEDGER_ID:
                 return None
             ledger_id, behind = decode_varint(frame, at + 1)
-            if frame[behind] != _ENTRY_ID:
+            if frame[behind] != _ENTRY_ID or ledger_id > _MOST:
                 return None
             ledger = frame[at : behind + 1]
         at += len(ledger)
@@ -75,7 +76,7 @@ def _decode(frame: bytes) -> PlainAck | None:
             at += 2
         else:
             entry_id, at = decode_varint(frame, at)
-        if at != stop:
+        if at != stop or entry_id > _MOST:
             return None
         entries.append((ledger_id, entry_id))
-    return PlainAck(consumer_id, entries, frame[begin:])
+    return PlainAck(consumer_id, entries, frame[begin:]) if entries else None

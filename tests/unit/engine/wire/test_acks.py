@@ -10,7 +10,7 @@ from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
 LONG = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
-ENTRIES = st.lists(st.tuples(st.one_of(st.integers(1, 3), LONG), LONG), max_size=30)
+ENTRIES = st.lists(st.tuples(st.one_of(st.integers(1, 3), LONG), LONG), min_size=1, max_size=30)
 
 
 def framed(ack):
@@ -57,6 +57,9 @@ def test_acks_that_say_more_are_left_to_protobuf():
         with_(lambda ack: ack.message_id.add(ledger_id=3, entry_id=5, batch_index=0)),
         with_(lambda ack: ack.message_id.add(ledger_id=3, entry_id=5, partition=1)),
         with_(lambda ack: ack.message_id.add(ledger_id=3)),
+        framed(plain(1, [])),
+        framed(plain(1, [(-1, -1)])),
+        framed(plain(1, [(1, -1)])),
         framed(CommandAck(ack_type=CommandAck.Individual, message_id=[{"ledger_id": 1, "entry_id": 1}])),
     ]
     for other in others:
