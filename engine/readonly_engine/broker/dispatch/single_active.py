@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.keys import KeyRanges
 from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, Delivery
+from readonly_engine.wire.entry_view import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,8 +101,23 @@ class SingleActiveDispatcher:
             self._next = self._chain.after(passed)
         return deliveries
 
-    def take(self, burst: Burst) -> Receiver | None:
+    def affordable(self, entries: list[TopicEntry]) -> list[TopicEntry]:
+        """Those of the next entries for which the active consumer has permits: the first one at least.
+
+        Of the last one it may get more messages than it has permits for, as a batch is not divided.
+        """
+        permits = 0 if self.active is None else self.active.permits
+        if survey(entries)[0] <= permits:
+            return entries
+        costs = accumulate(entry.messages for entry in entries)
+        return entries[: 1 + sum(1 for _ in takewhile(permits.__gt__, costs))]
+
+    def take(self, burst: Burst, permits: int = 0) -> Receiver | None:
         """Hand out all of a burst at once: what `offer` would do with entries of which none is filtered.
+
+        Args:
+            burst: the entries.
+            permits: what the consumer must have for them; 0 for one for each message.
 
         Returns:
             The consumer that gets it; None where it must go the long way.
@@ -109,7 +126,7 @@ class SingleActiveDispatcher:
         if (
             active is None
             or self._next != burst.first
-            or active.permits < burst.messages
+            or active.permits < (permits or burst.messages)
             or not active.ready
             or self._keys is not None
             or not self._cursor.untouched(burst.first)
