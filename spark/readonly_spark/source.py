@@ -299,10 +299,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._connected is not None:
             self._connected.close()
             self._connected = None
-        if _PLANNER in sys.modules and isinstance(sys.exc_info()[1], EOFError):
+        if _is_planner() and isinstance(sys.exc_info()[1], EOFError):
             # The JVM has closed its end, which is how a query ends. Spark's planner (4.2) would go on to write to it that this is
-            # an error, and print two tracebacks of a broken pipe; there is nothing else left for its process to do.
+            # an error, and print tracebacks of a broken pipe; there is nothing else left for its process to do.
             os._exit(0)
+
+
+def _is_planner() -> bool:
+    """Whether this process is there for one query's plans and for nothing else."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name == _PLANNER
 
 
 async def _between(

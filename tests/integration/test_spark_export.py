@@ -45,7 +45,9 @@ def test_a_killed_export_goes_on_and_no_other_may_run_beside_it(spark_stack, spa
     assert other.process.wait(DEADLINE_S) == 1
     assert "is in use by another export" in other.errors.read_text()
     export.kill()
-    Export(spark_stack, topic, tmp_path, "delta", "--partition-by", "publishDate").end()
+    last = Export(spark_stack, topic, tmp_path, "delta", "--partition-by", "publishDate")
+    last.end()
+    assert "Traceback" not in last.errors.read_text()
     assert values(tmp_path, "delta") == list(range(6000))
 
 
