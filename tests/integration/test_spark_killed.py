@@ -29,7 +29,9 @@ pytestmark = [
 ]
 
 KINDS: Final = ("driver", "executor", "worker", "Python worker")
-KILLS: Final = 20
+KILLS: Final = int(os.environ.get("SPARK_KILLS", "20"))
+"""Of each table."""
+
 RATE: Final = 40
 """Batches of five messages a second: in the minutes of the test the topic's ledger rolls many times."""
 
@@ -110,6 +112,7 @@ class Killing:
             for victim in random.sample(self._victims(kind), 1):
                 os.kill(victim, signal.SIGKILL)
         self.done[kind] += 1
+        sys.stdout.write(f"{sum(self.done.values())}: {kind}, in micro-batch {before}\n")
         self._wait(lambda: self.export.newest("commits") > before)
 
     def _victims(self, kind: str) -> list[int]:
