@@ -140,7 +140,9 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)  # until the next micro-batch
 
 
-@pytest.mark.parametrize(("kind", "form"), [(JsonSchema, "parquet"), (AvroSchema, "iceberg")])
+@pytest.mark.parametrize(
+    ("kind", "form"), [(JsonSchema, "parquet"), pytest.param(AvroSchema, "iceberg", marks=pytest.mark.slow)]
+)
 def test_decoded_values_are_columns_of_the_table_and_stay_so(
     spark, spark_stack, spark_client, topic, tmp_path, kind, form
 ) -> None:
