@@ -49,6 +49,8 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
+MOST_WORKERS = 64
+
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - what a server in a container listens on
 AS_NOTED = TieredConfig()
 LISTEN = Address(ALL_INTERFACES, 6650)
@@ -98,6 +100,7 @@ class EngineConfig:
         max_consumers_per_topic: consumers of a topic or partition on this broker, 0 for any number.
         max_consumers_per_subscription: consumers of a subscription on this broker, 0 for any number.
         max_buffered_bytes: bytes that wait for slow clients to read them, of all clients together.
+        workers: processes that serve together, each a broker of the pool with ports of its own; 1 for this one alone.
         log_level: one of LOG_LEVELS.
         log_format: one of LOG_FORMATS.
     """
@@ -140,6 +143,7 @@ class EngineConfig:
     max_consumers_per_topic: int = 0
     max_consumers_per_subscription: int = 0
     max_buffered_bytes: int = 512 << 20
+    workers: int = 1
     log_level: str = "info"
     log_format: str = "text"
 
@@ -305,6 +309,13 @@ def _count(value: object) -> int:
     return int(text)
 
 
+def _workers(value: object) -> int:
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if not re.fullmatch("[0-9]{1,3}", text) or not 0 < int(text) <= MOST_WORKERS:
+        raise ConfigError(f"{value!r} would be a number from 1 to {MOST_WORKERS}, best that of the cores")
+    return int(text)
+
+
 def _tiered_storage(value: object) -> TieredConfig:
     """A mapping, or on the command line a text that is one in YAML."""
     if isinstance(value, str):
@@ -410,6 +421,7 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "max_consumers_per_topic": _count,
     "max_consumers_per_subscription": _count,
     "max_buffered_bytes": _size,
+    "workers": _workers,
     "log_level": _one_of(LOG_LEVELS),
     "log_format": _one_of(LOG_FORMATS),
 }

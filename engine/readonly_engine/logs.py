@@ -8,10 +8,15 @@ from datetime import UTC, datetime
 
 
 class _JsonFormatter(logging.Formatter):
+    def __init__(self, worker: int | None) -> None:
+        super().__init__()
+        self._worker = {} if worker is None else {"worker": worker}
+
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
+            **self._worker,
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -20,17 +25,19 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-def set_up_logging(level: str, log_format: str) -> None:
+def set_up_logging(level: str, log_format: str, worker: int | None = None) -> None:
     """Log to standard error.
 
     Args:
         level: debug, info, warning or error.
         log_format: text or json.
+        worker: the number of this process among those that serve together; None where it is alone.
     """
     handler = logging.StreamHandler()
     if log_format == "json":
-        handler.setFormatter(_JsonFormatter())
+        handler.setFormatter(_JsonFormatter(worker))
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        who = "" if worker is None else f"worker {worker}, "
+        handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {who}%(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("kazoo").setLevel(logging.WARNING)

@@ -9,7 +9,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -45,6 +45,11 @@ from readonly_engine.relay.owners import Owners
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.topic.cache import EntryCache
+from readonly_engine.workers.parent import Parent
+from readonly_engine.workers.plan import APART, check_ports, worker_config
+
+if TYPE_CHECKING:
+    import ssl
 
 log = logging.getLogger("readonly_engine")
 
@@ -155,6 +160,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="{messages: N, bytes: SIZE}",
         help="what all subscriptions of this broker may get in a second (default: no limit)",
     )
+    add(
+        "--workers",
+        metavar="N",
+        help="processes that serve together, best one for each core (default 1); each has ports of its own too: those given "
+        f"plus {APART}, plus {2 * APART} and so on",
+    )
     add("--log-level", choices=LOG_LEVELS, help="default info")
     add("--log-format", choices=LOG_FORMATS, help="default text")
     return made
@@ -204,8 +215,12 @@ def _url_of(scheme: str, address: Address, option: str) -> str:
     return f"{scheme}://{address}"
 
 
-async def serve(config: EngineConfig) -> None:
+async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> None:
     """Run one broker until SIGTERM or SIGINT.
+
+    Args:
+        config: its settings.
+        shared: of a worker the settings of all: it listens where these say, too, and ends with its standard input.
 
     Raises:
         StartError: the broker cannot start.
@@ -214,6 +229,8 @@ async def serve(config: EngineConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if shared is not None:
+        loop.add_reader(sys.stdin.fileno(), stop.set)
     try:
         patterns = Bindings((from_patterns("topics", config.topics),) if config.topics else ())
     except BindingsError as error:
@@ -270,16 +287,15 @@ async def serve(config: EngineConfig) -> None:
     try:
         await _listen("http", config.http, http.start)
         await _listen("listen", config.listen, broker.start)
-        if config.tls_listen is not None and tls is not None:
-            await _listen("tls-listen", config.tls_listen, partial(broker.listen_tls, DEFAULT, tls))
-        for bind in config.bind_addresses:
-            listen = partial(broker.listen, bind.listener)
-            if bind.tls and tls is not None:
-                listen = partial(broker.listen_tls, bind.listener, tls)
-            await _listen("bind-addresses", Address(bind.host.strip("[]"), bind.port), listen)
+        await _listen_too(config, broker, tls)
+        if shared is not None:
+            await _listen("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True))
+            await _listen_too(shared, broker, tls, shared=True)
         log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
         await stop.wait()
         log.info("stopping")
+        if shared is not None:
+            loop.remove_reader(sys.stdin.fileno())
         await broker.drain()
     finally:
         if following is not None:
@@ -290,6 +306,19 @@ async def serve(config: EngineConfig) -> None:
         await bookies.wait_closed()
         tiered.close()
         await store.close()
+
+
+async def _listen_too(
+    config: EngineConfig, broker: Broker, tls: Reloaded[ssl.SSLContext] | None, *, shared: bool = False
+) -> None:
+    """Listen wherever clients connect beside --listen."""
+    if config.tls_listen is not None and tls is not None:
+        await _listen("tls-listen", config.tls_listen, partial(broker.listen_tls, DEFAULT, tls, shared=shared))
+    for bind in config.bind_addresses:
+        listen = partial(broker.listen, bind.listener, shared=shared)
+        if bind.tls and tls is not None:
+            listen = partial(broker.listen_tls, bind.listener, tls, shared=shared)
+        await _listen("bind-addresses", Address(bind.host.strip("[]"), bind.port), listen)
 
 
 async def _listen(option: str, address: Address, start: Any) -> None:
@@ -305,19 +334,49 @@ async def _listen(option: str, address: Address, start: Any) -> None:
 
 def main(argv: list[str]) -> int:
     """Run the command; returns its exit status: 0 stopped, 1 could not start, 2 wrong usage."""
-    flags = vars(parser().parse_args(argv))
-    path = flags.pop("config", None)
-    settings = {name.replace("_", "-"): value for name, value in flags.items()}
     try:
-        config = make_config(read_config_file(Path(path)) if path else {}, settings)
+        config = _config(argv)
+        if config.workers > 1:
+            check_ports(config)
     except ConfigError as error:
         print(f"pulsar-readonly serve: {error}", file=sys.stderr)
         return 2
     set_up_logging(config.log_level, config.log_format)
-    collector.relax()
     try:
+        if config.workers > 1:
+            return uvloop.run(_serve_by_workers(config, argv))
+        collector.relax()
         uvloop.run(serve(config))
     except StartError as error:
         print(f"pulsar-readonly serve: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def run_worker(index: int, argv: list[str]) -> int:
+    """Be one of the processes that `main` starts for --workers; returns as `main` does."""
+    config = _config(argv)
+    set_up_logging(config.log_level, config.log_format, index)
+    collector.relax()
+    try:
+        uvloop.run(serve(worker_config(config, index), config))
+    except StartError as error:
+        print(f"pulsar-readonly serve: worker {index}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _serve_by_workers(config: EngineConfig, argv: list[str]) -> int:
+    # What is wrong for all is said once.
+    advertised_url(config)
+    advertised_tls_url(config)
+    parent = Parent(config, argv)
+    await _listen("http", config.http, parent.listen)
+    return await parent.run()
+
+
+def _config(argv: list[str]) -> EngineConfig:
+    flags = vars(parser().parse_args(argv))
+    path = flags.pop("config", None)
+    settings = {name.replace("_", "-"): value for name, value in flags.items()}
+    return make_config(read_config_file(Path(path)) if path else {}, settings)

@@ -106,23 +106,41 @@ class Broker:
         if self._bindings_file is not None:
             self._watcher = self.spawn(self._watch_bindings())
 
-    async def listen(self, listener: str, host: str, port: int) -> None:
+    async def listen(self, listener: str, host: str, port: int, *, shared: bool = False) -> None:
         """Listen for clients of a named listener, too.
+
+        Args:
+            listener: its name.
+            host: of this machine.
+            port: the port.
+            shared: whether other processes listen there too, and each gets some of the connections.
 
         Raises:
             OSError: the address cannot be listened on.
         """
         loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_server(lambda: ClientConnection(self, listener), host, port))
+        server = await loop.create_server(
+            lambda: ClientConnection(self, listener), host, port, reuse_port=shared or None
+        )
+        self._servers.append(server)
 
-    async def listen_tls(self, listener: str, context: Reloaded[ssl.SSLContext], host: str, port: int) -> None:
+    async def listen_tls(
+        self, listener: str, context: Reloaded[ssl.SSLContext], host: str, port: int, *, shared: bool = False
+    ) -> None:
         """Listen for clients of a listener with TLS, too.
+
+        Args:
+            listener: its name.
+            context: what clients are shown.
+            host: of this machine.
+            port: the port.
+            shared: whether other processes listen there too, and each gets some of the connections.
 
         Raises:
             OSError: the address cannot be listened on.
         """
         tls_listener = TlsListener(lambda: ClientConnection(self, listener), context)
-        await tls_listener.start(host, port)
+        await tls_listener.start(host, port, shared=shared)
         self._tls_listeners.append(tls_listener)
 
     @property

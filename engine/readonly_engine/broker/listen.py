@@ -38,14 +38,24 @@ class TlsListener:
         self._servers: list[asyncio.Server] = []
         self._watcher: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, *, shared: bool = False) -> None:
         """Listen.
+
+        Args:
+            host: of this machine.
+            port: the port.
+            shared: whether other processes listen there too.
 
         Raises:
             OSError: the address cannot be listened on.
         """
         server = await asyncio.get_running_loop().create_server(
-            self._make, host, port, ssl=self._current, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
+            self._make,
+            host,
+            port,
+            ssl=self._current,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            reuse_port=shared or None,
         )
         self._servers = [server]
         self._watcher = keep_going(self._watch, "the watch of the certificate")

@@ -115,6 +115,7 @@ max-connections-per-ip: "100"
 max-consumers-per-topic: 50
 max-consumers-per-subscription: 10
 max-buffered-bytes: 1GiB
+workers: 2
 log-level: debug
 log-format: json
 """)
@@ -256,6 +257,8 @@ WRONG = [
     ("max-consumers-per-topic", True, "True would be a number, 0 for no limit"),
     ("max-consumers-per-subscription", 1.5, "1.5 would be a number, 0 for no limit"),
     ("max-buffered-bytes", "1GB", "'1GB' would be a size as 64MiB or 1GiB"),
+    ("workers", 0, "0 would be a number from 1 to 64, best that of the cores"),
+    ("workers", "all", "'all' would be a number from 1 to 64"),
     ("log-level", "loud", "'loud' would be one of debug, info, warning, error"),
     ("log-format", "xml", "'xml' would be one of text, json"),
 ]

@@ -1,0 +1,1 @@
+"""Several broker processes that are started and ended as one: a process for each core."""

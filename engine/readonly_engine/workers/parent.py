@@ -1,0 +1,194 @@
+"""The process that starts workers, keeps them running, ends them, and speaks for them over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from readonly_engine.workers.merge import merge
+from readonly_engine.workers.plan import worker_config
+from readonly_engine.workers.restarts import Restarts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_engine.config import EngineConfig
+
+log = logging.getLogger("readonly_engine.workers")
+
+ASK_S: Final = 5.0
+READY_POLL_S: Final = 0.2
+
+END_S: Final = 60.0
+"""A worker that was asked to end has so long to drain; then it is killed."""
+
+LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - where a worker listens everywhere
+
+
+class Worker:
+    """One worker's process.
+
+    Args:
+        index: its number, from 0.
+        config: its configuration.
+        argv: the arguments of `serve`.
+    """
+
+    def __init__(self, index: int, config: EngineConfig, argv: Sequence[str]) -> None:
+        self.index = index
+        host = LOOPBACK.get(config.http.host, config.http.host)
+        self.http = f"http://{f'[{host}]' if ':' in host else host}:{config.http.port}"
+        self.restarts = Restarts()
+        self.process: asyncio.subprocess.Process | None = None
+        self._argv = argv
+
+    async def start(self) -> asyncio.subprocess.Process:
+        """Start it. It ends when its standard input does, so that it never outlives this process."""
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "readonly_engine.worker", str(self.index), *self._argv, stdin=asyncio.subprocess.PIPE
+        )
+        return self.process
+
+    async def end(self) -> None:
+        """Let it drain and end."""
+        process = self.process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(END_S):
+                await process.wait()
+        except TimeoutError:
+            log.warning("worker %d has not ended in %g s; it is killed", self.index, END_S)
+            process.kill()
+            await process.wait()
+
+
+class Parent:
+    """All workers.
+
+    Args:
+        config: the configuration of all.
+        argv: the arguments of `serve`, which each worker gets too.
+    """
+
+    def __init__(self, config: EngineConfig, argv: Sequence[str]) -> None:
+        self._config = config
+        self._workers = [Worker(index, worker_config(config, index), argv) for index in range(config.workers)]
+        self._stop = asyncio.Event()
+        self._status = 0
+        self._session: ClientSession | None = None
+        self._runner: web.AppRunner | None = None
+
+    async def listen(self, host: str, port: int) -> None:
+        """Answer over HTTP.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/{rest:.*}", self._elsewhere)
+        runner = self._runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError:
+            await runner.cleanup()
+            raise
+
+    async def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until a worker cannot start.
+
+        Returns:
+            The exit status: 0, or that of a worker that could not start.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        async with ClientSession(timeout=ClientTimeout(total=ASK_S)) as self._session:
+            keeping = [asyncio.create_task(self._keep(worker)) for worker in self._workers]
+            log.info("%d workers; health and metrics on %s", len(self._workers), self._config.http)
+            try:
+                await self._stop.wait()
+                log.info("stopping")
+            finally:
+                for task in keeping:
+                    task.cancel()
+                await asyncio.gather(*keeping, return_exceptions=True)
+                await asyncio.gather(*(worker.end() for worker in self._workers))
+                if self._runner is not None:
+                    await self._runner.cleanup()
+        return self._status
+
+    async def _keep(self, worker: Worker) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            process = await worker.start()
+            worker.restarts.started(loop.time())
+            watching = asyncio.create_task(self._watch(worker))
+            try:
+                status = await process.wait()
+            finally:
+                watching.cancel()
+            pause = worker.restarts.ended(status, loop.time())
+            if pause is None:
+                self._status = self._status or status
+                self._stop.set()
+                return
+            log.error("worker %d ended with status %d; it is started again in %g s", worker.index, status, pause)
+            await asyncio.sleep(pause)
+
+    async def _watch(self, worker: Worker) -> None:
+        """Notice that it serves: one that has served once is started again whatever it ends with."""
+        while not worker.restarts.ready:
+            worker.restarts.ready = not await self._why_unready(worker)
+            await asyncio.sleep(READY_POLL_S)
+
+    async def _ask(self, worker: Worker, path: str) -> tuple[int, str]:
+        if self._session is None:
+            raise OSError("no worker has been started yet")
+        async with self._session.get(worker.http + path) as response:
+            return response.status, await response.text()
+
+    async def _why_unready(self, worker: Worker) -> str:
+        if worker.process is None or worker.process.returncode is not None:
+            return f"worker {worker.index}: does not run"
+        try:
+            status, text = await self._ask(worker, "/readyz")
+        except (ClientError, OSError, TimeoutError) as error:
+            return f"worker {worker.index}: {error or 'does not answer'}"
+        return "" if status == web.HTTPOk.status_code else f"worker {worker.index}: {text.strip()}"
+
+    # HTTP
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        reasons = [reason for reason in await asyncio.gather(*map(self._why_unready, self._workers)) if reason]
+        return web.Response(status=503 if reasons else 200, text="".join(f"{reason}\n" for reason in reasons) or "ok\n")
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        answers = await asyncio.gather(
+            *(self._ask(worker, "/metrics") for worker in self._workers), return_exceptions=True
+        )
+        texts = {}
+        for worker, answer in zip(self._workers, answers, strict=True):
+            if isinstance(answer, BaseException):
+                log.info("worker %d tells no metrics: %s", worker.index, answer or "no answer in time")
+            else:
+                texts[worker.index] = answer[1]
+        return web.Response(body=merge(texts), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _elsewhere(self, request: web.Request) -> web.Response:
+        urls = [f"{worker.http}{request.path_qs}" for worker in self._workers]
+        return web.json_response({"reason": "each worker answers this for itself", "workers": urls}, status=404)

@@ -1,0 +1,164 @@
+"""`serve --workers 2`: two processes that are brokers of the pool, share a port, and are looked after by a third."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pulsar as pulsar_lib
+import pytest
+from readonly_engine.workers.plan import APART
+
+from devstack.pool import BrokerProcess, free_port
+from tests.integration.fleet import TESTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from devstack.pulsar.status import Endpoints
+
+WAIT_S = 60.0
+MESSAGES = 200
+
+
+def ports_with_room() -> int:
+    """A port that is free, as are those of two workers after it."""
+    while True:
+        port = free_port()
+        try:
+            for other in (port + APART, port + 2 * APART):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", other))
+        except (OSError, OverflowError):
+            continue
+        return port
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Wait for something; fails where it does not come in time."""
+    deadline = time.monotonic() + WAIT_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+    return found
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    """The status and text of an HTTP answer; 0 where nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def children_of(parent: BrokerProcess) -> set[int]:
+    """The workers' processes."""
+    pid = parent.process.pid
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+@pytest.fixture
+def workers(pulsar: Endpoints, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """Two workers of a pool of their own, and what looks after them."""
+    options = ("--topics", TESTS, "--pool", uuid.uuid4().hex, "--workers", "2")
+    parent = BrokerProcess(pulsar, tmp_path / "workers.log", options, (ports_with_room(), ports_with_room()))
+    try:
+        parent.wait_ready()
+        yield parent
+    finally:
+        if parent.process.poll() is None:
+            parent.kill()
+        for index in (1, 2):  # they end with what started them
+            port = parent.http_port + index * APART
+        until(lambda port=port: asked(port, "/healthz")[0] == 0, "a worker lives on")  # type: ignore[misc]
+
+
+def served(parent: BrokerProcess) -> dict[str, float]:
+    """How many messages each worker has served, as the merged metrics say."""
+    _, text = asked(parent.http_port, "/metrics")
+    counts = {"0": 0.0, "1": 0.0}
+    for line in text.splitlines():
+        if line.startswith("pulsar_readonly_messages_dispatched_total{"):
+            counts[line.partition('worker="')[2][0]] += float(line.rpartition(" ")[2])
+    return counts
+
+
+def read_all(client: pulsar_lib.Client, topics: list[str]) -> dict[str, list[int]]:
+    """All messages of all topics, by readers that are there together."""
+    readers = {topic: client.create_reader(topic, pulsar_lib.MessageId.earliest) for topic in topics}
+    found = {
+        topic: [int(reader.read_next(60_000).data()) for _ in range(MESSAGES)] for topic, reader in readers.items()
+    }
+    for reader in readers.values():
+        reader.close()
+    return found
+
+
+def test_both_workers_serve_and_one_that_is_killed_comes_back(
+    workers: BrokerProcess, pulsar_client: pulsar_lib.Client, topic: str
+) -> None:
+    topics = [f"{topic}-{number}" for number in range(6)]
+    for name in topics:
+        producer = pulsar_client.create_producer(name)
+        for number in range(MESSAGES):
+            producer.send_async(b"%d" % number, lambda *_: None)
+        producer.flush()
+    client = pulsar_lib.Client(
+        workers.url, operation_timeout_seconds=90, logger=pulsar_lib.ConsoleLogger(pulsar_lib.LoggerLevel.Error)
+    )
+    try:
+        everything = {name: list(range(MESSAGES)) for name in topics}
+        assert read_all(client, topics) == everything
+        assert min(served(workers).values()) > 0, "one of the workers has served nothing"
+        before = children_of(workers)
+        assert len(before) == 2
+        victim = min(before)
+        os.kill(victim, signal.SIGKILL)
+        assert read_all(client, topics) == everything
+        until(lambda: asked(workers.http_port, "/readyz")[0] == 200, "the worker that was killed does not come back")
+        assert len(children_of(workers) - before) == 1
+    finally:
+        client.close()
+    assert workers.stop() == 0
+
+
+def test_what_one_worker_answers_is_asked_of_one_worker(workers: BrokerProcess) -> None:
+    status, text = asked(workers.http_port, "/stats")
+    assert status == 404
+    urls = json.loads(text)["workers"]
+    assert urls == [f"http://127.0.0.1:{workers.http_port + n * APART}/stats" for n in (1, 2)]
+    with urllib.request.urlopen(urls[1], timeout=10) as response:
+        assert len(json.load(response)["brokers"]) == 2
+
+
+def test_a_store_that_cannot_be_reached_ends_all(pulsar: Endpoints) -> None:
+    dead = free_port()
+    listen, http = ports_with_room(), ports_with_room()
+    command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store", f"zk:127.0.0.1:{dead}"]
+    command += [
+        "--writer-url",
+        pulsar.writer_url,
+        "--admin-url",
+        pulsar.admin_url,
+        "--topics",
+        "orders",
+        "--workers",
+        "2",
+    ]
+    command += ["--listen", f"127.0.0.1:{listen}", "--http", f"127.0.0.1:{http}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 1
+    assert "worker 0: --metadata-store: " in done.stderr
