@@ -14,3 +14,11 @@ bench: $(STAMP) ## read-only brokers beside stock ones, in turns: all of it take
 .PHONY: bench-spark
 bench-spark: $(STAMP) ## rows read by Spark, beside its Kafka source and the Pulsar connector (BENCH=--write for docs/spark-performance.md)
 	@$(PY) -m bench.spark $(BENCH)
+
+.PHONY: bench-spark-owner
+bench-spark-owner: $(STAMP) ## what an owner notices while Spark reads a backlog beside it (BENCH=--write for docs/spark-performance.md)
+	@$(PY) -m bench.spark.beside $(BENCH)
+
+.PHONY: bench-spark-scale
+bench-spark-scale: $(STAMP) ## reads on one worker of Spark and on two, and plans over 1,000 topics (BENCH=--write for docs/spark-performance.md)
+	@$(PY) -m bench.spark.scale $(BENCH)

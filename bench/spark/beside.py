@@ -1,0 +1,403 @@
+"""`python -m bench.spark.beside`: what an owner and its publisher notice while Spark reads a backlog beside them.
+
+A broker owns a topic that is published to at a fixed rate, and another one with a backlog of 2 GB. By turns: nobody reads;
+Spark reads the backlog as fast as it can, again and again; the same with the option that limits what tasks read from the
+bookies; and two programs that read nothing but keep as many cores busy as Spark has. The last is for judging the others: on a
+machine whose cores are all shared, publishing is slower beside any program that uses them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from http.client import CONFLICT
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from bench.client import LoadClient
+from bench.cpu import cpu_seconds
+from bench.figures import Sample
+from bench.spark.processes import Side, engine_side
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar import process
+from devstack.pulsar.admin import AdminError
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.counters import entries_read
+from devstack.pulsar.spec import PulsarSpec, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
+BEGIN: Final = "<!-- beside: made by make bench-spark-owner -->"
+END: Final = "<!-- end of beside -->"
+BASE_PORT: Final = 19650
+NAME: Final = "bench-spark-owner"
+
+MASTER: Final = "local[2]"
+TASKS: Final = 2
+MEMORY: Final = "2g"
+SIZE: Final = 1024
+BACKLOG: Final = 2_000_000
+LIMITED_BACKLOG: Final = 150_000
+"""A topic of its own for the limited reads: one of them should not take longer than a turn."""
+
+RATE: Final = 1000.0
+LIMIT: Final = 10_000_000
+"""Bytes a second of each task."""
+
+SETTLE_S: Final = 2.0
+FILL_TIMEOUT_S: Final = 900.0
+COLUMNS: Final = ("key", "value", "topic", "partition", "ledgerId", "entryId", "batchIndex", "publishTime")
+
+COUNTING: Final = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+while True:
+    pass
+"""
+"""Ends with the bench, however that ends."""
+
+NOBODY: Final = "nobody reads"
+SPARK: Final = "Spark reads as fast as it can"
+LIMITED: Final = "Spark reads, limited"
+BUSY: Final = "two programs that only count"
+SIDES: Final = (NOBODY, SPARK, LIMITED, BUSY)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One side, measured once.
+
+    Attributes:
+        side: one of SIDES.
+        seconds: how long.
+        published: messages in this time.
+        owner_cpu: CPU seconds of the owner.
+        bookie_cpu: of the bookies.
+        spark_cpu: of Spark and its Python workers.
+        p50_ms: publish latency, median.
+        p99_ms: the same, 99th percentile.
+        read_bytes: of payloads that Spark read from the bookies.
+    """
+
+    side: str
+    seconds: float
+    published: int
+    owner_cpu: float
+    bookie_cpu: float
+    spark_cpu: float
+    p50_ms: float
+    p99_ms: float
+    read_bytes: float
+
+    @property
+    def owner_us(self) -> float:
+        """The owner's CPU for a message that was published, µs."""
+        return self.owner_cpu / self.published * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """A topic that is read.
+
+    Attributes:
+        topic: its name.
+        options: how Spark reads it.
+    """
+
+    topic: str
+    options: dict[str, str]
+
+
+class Reads:
+    """Spark reads a topic again and again, until it is left; the read that is under way then is waited for."""
+
+    def __init__(self, side: Side, backlog: Backlog, folder: Path) -> None:
+        self._side = side
+        self._backlog = backlog
+        self._folder = folder
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._failed: DevstackError | None = None
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._side.ask("noop", "pulsar-readonly", COLUMNS, self._folder, self._backlog.options)
+        except DevstackError as error:
+            self._failed = error
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While this is entered.
+
+        Raises:
+            DevstackError: a read failed.
+        """
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+
+
+@contextmanager
+def counting() -> Iterator[None]:
+    """Keep as many cores busy as Spark has."""
+    words = [sys.executable, "-c", COUNTING]
+    programs = [subprocess.Popen(words, stdin=subprocess.PIPE) for _ in range(TASKS)]  # noqa: S603
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
+
+
+class Bench:
+    """The servers, the publisher and Spark.
+
+    Args:
+        stack: the Pulsar, up.
+        side: Spark.
+        publisher: publishes at its rate.
+        backlogs: what is read, by side.
+        folder: for what Spark leaves.
+    """
+
+    def __init__(
+        self, stack: PulsarCluster, side: Side, publisher: LoadClient, backlogs: dict[str, Backlog], folder: Path
+    ) -> None:
+        self._stack = stack
+        self._side = side
+        self._publisher = publisher
+        self._backlogs = backlogs
+        self._folder = folder
+        self._entry_bytes = {name: entry_bytes(stack, backlog.topic) for name, backlog in backlogs.items()}
+
+    def turn(self, side: str, seconds: float) -> Turn:
+        """Measure one side.
+
+        Raises:
+            DevstackError: it could not be measured.
+        """
+        with ExitStack() as open_:
+            if side == BUSY:
+                open_.enter_context(counting())
+            elif side in self._backlogs:
+                open_.enter_context(Reads(self._side, self._backlogs[side], self._folder).running())
+            time.sleep(SETTLE_S)
+            return self._measure(side, seconds)
+
+    def _measure(self, side: str, seconds: float) -> Turn:
+        groups = {
+            "owner": [self._pid("broker-0")],
+            "bookies": [self._pid("bookie-0"), self._pid("bookie-1")],
+            "spark": [self._side.pid],
+        }
+        reads, published = entries_read(self._stack.endpoints), self._publisher.counted()
+        before = {name: cpu_seconds(pids) for name, pids in groups.items()}
+        time.sleep(seconds)
+        after = {name: cpu_seconds(pids) for name, pids in groups.items()}
+        published_after = self._publisher.counted()
+        reads = entries_read(self._stack.endpoints) - reads
+        return Turn(
+            side=side,
+            seconds=published_after.seconds - published.seconds,
+            published=published_after.receipts - published.receipts,
+            owner_cpu=after["owner"] - before["owner"],
+            bookie_cpu=after["bookies"] - before["bookies"],
+            spark_cpu=after["spark"] - before["spark"],
+            p50_ms=published_after.latency_ms["p50"],
+            p99_ms=published_after.latency_ms["p99"],
+            read_bytes=reads * self._entry_bytes.get(side, 0.0),
+        )
+
+    def _pid(self, server: str) -> int:
+        running = process.running(self._stack.state.record(server))
+        if running is None:
+            raise DevstackError(f"{server} of the bench's cluster does not run any more")
+        return running.pid
+
+
+def entry_bytes(stack: PulsarCluster, topic: str) -> float:
+    """The average size of a topic's entries."""
+    stats = stack.admin().internal_stats(topic)
+    return float(stats["totalSize"]) / max(1.0, float(stats["numberOfEntries"]))
+
+
+def fill(stack: PulsarCluster, topic: str, messages: int) -> None:
+    """Write a topic, unless it is there.
+
+    Raises:
+        DevstackError: that takes too long.
+    """
+    admin, broker = stack.admin(), stack.endpoints.brokers[0].removeprefix("pulsar://")
+    try:
+        admin.create_topic(topic)
+    except AdminError as error:
+        if error.status != CONFLICT:
+            raise
+        if admin.internal_stats(topic)["totalSize"] >= messages * SIZE:
+            return  # left by --prepare or --keep
+    say(f"writing {messages * SIZE / 1e9:.2f} GB to {topic}")
+    deadline = time.monotonic() + FILL_TIMEOUT_S
+    with LoadClient("produce", broker=broker, topic=topic, count=messages, size=SIZE, batched=True) as producer:
+        while (counted := producer.counted()).receipts < counted.entries or not counted.done:
+            if time.monotonic() > deadline:
+                raise DevstackError(f"{counted.messages:,} of {messages:,} messages in {FILL_TIMEOUT_S:g} s")
+            time.sleep(0.2)
+    admin.unload(topic)  # its last ledger is closed
+
+
+def the_stack(base_port: int) -> PulsarCluster:
+    """The bench's Pulsar: JVMs as of stock servers, with fsync."""
+    return PulsarCluster(
+        PulsarSpec(
+            name=NAME,
+            base_port=base_port,
+            bookies=2,
+            brokers=1,
+            settings=(
+                Setting("bookie", "journalMaxSizeMB", "256"),  # the disk should hold the backlog and little more
+                Setting("bookie", "journalMaxBackups", "1"),
+                Setting("broker", "defaultRetentionTimeInMinutes", "600"),
+                Setting("broker", "defaultRetentionSizeInMB", "20000"),
+                Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),
+            ),
+        )
+    )
+
+
+def run(arguments: argparse.Namespace) -> list[Turn]:
+    """All turns that count.
+
+    Raises:
+        DevstackError: it could not be measured.
+    """
+    stack = the_stack(arguments.base_port)
+    store = stack.endpoints.metadata_store
+    tasks = {"metadataUrl": store, "minPartitions": str(TASKS)}
+    names = {side: f"persistent://public/default/backlog-{number}" for number, side in enumerate((SPARK, LIMITED))}
+    backlogs = {
+        SPARK: Backlog(names[SPARK], {**tasks, "topic": names[SPARK]}),
+        LIMITED: Backlog(names[LIMITED], {**tasks, "topic": names[LIMITED], "maxReadBytesPerSecond": str(LIMIT)}),
+    }
+    try:
+        stack.up()
+        fill(stack, names[SPARK], arguments.messages)
+        fill(stack, names[LIMITED], min(LIMITED_BACKLOG, arguments.messages))
+        if arguments.prepare:
+            return []
+        topic = f"persistent://public/default/published-{time.time_ns()}"
+        stack.admin().create_topic(topic)
+        broker = stack.endpoints.brokers[0].removeprefix("pulsar://")
+        with ExitStack() as open_:
+            folder = Path(open_.enter_context(tempfile.TemporaryDirectory(prefix="bench-beside-")))
+            publisher = open_.enter_context(
+                LoadClient("produce", broker=broker, topic=topic, rate=RATE, size=SIZE, batched=False)
+            )
+            bench = Bench(stack, open_.enter_context(engine_side(MASTER, MEMORY, folder)), publisher, backlogs, folder)
+            turns = []
+            for number in range(-arguments.warm_up, arguments.rounds):
+                for side in SIDES if number % 2 else SIDES[::-1]:
+                    turn = bench.turn(side, arguments.seconds)
+                    say(
+                        f"round {number + 1} of {arguments.rounds}, {side}: owner {turn.owner_cpu / turn.seconds:.1%} of a "
+                        f"core, p99 {turn.p99_ms:.2f} ms, {turn.read_bytes / turn.seconds / 1e6:.0f} MB/s read"
+                    )
+                    turns += [turn] if number >= 0 else []
+            return turns
+    finally:
+        if not (arguments.keep or arguments.prepare):
+            stack.down(purge=True)
+
+
+def table(turns: Sequence[Turn]) -> str:
+    """Markdown: medians, and from the least to the most."""
+    lines = [
+        (
+            "| beside the publisher | Spark reads | owner's CPU a message | change | publish p50 | publish p99 "
+            "| owner's CPU | bookies' CPU | Spark's CPU |"
+        ),
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    sides = {side: [turn for turn in turns if turn.side == side] for side in SIDES}
+    alone = median(turn.owner_us for turn in sides[NOBODY])
+    for side, found in sides.items():
+
+        def sample(name: str, found: Sequence[Turn] = found) -> Sample:
+            return Sample(tuple(float(getattr(turn, name)) for turn in found))
+
+        def cores(name: str, found: Sequence[Turn] = found) -> str:
+            return f"{median(float(getattr(turn, name)) / turn.seconds for turn in found):.0%}"
+
+        rate = median(turn.read_bytes / turn.seconds for turn in found)
+        lines.append(
+            f"| {side} | {f'{rate / 1e6:,.0f} MB/s' if rate else '-'} | {sample('owner_us').text('.0f')} µs "
+            f"| {sample('owner_us').median / alone - 1:+.1%} | {sample('p50_ms').text()} ms | {sample('p99_ms').text()} ms "
+            f"| {cores('owner_cpu')} | {cores('bookie_cpu')} | {cores('spark_cpu')} |"
+        )
+    return "\n".join(lines)
+
+
+def insert(document: str, made: str) -> str:
+    """Put the table between its two marks."""
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; exit status 1 where it could not be measured."""
+    parser = argparse.ArgumentParser(prog="python -m bench.spark.beside", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3, help="measured rounds of every side (default %(default)s)")
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds before them (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each side (default %(default)s)")
+    parser.add_argument("--messages", type=int, default=BACKLOG, help="of 1 KB in the backlog (default %(default)s)")
+    parser.add_argument("--prepare", action="store_true", help="write the backlog, leave the Pulsar running, and end")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all turns there")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/spark-performance.md")
+    parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
+    parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
+    arguments = parser.parse_args(argv)
+    try:
+        turns = run(arguments)
+    except DevstackError as error:
+        print(f"bench.spark.beside: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
+        return 1
+    if not turns:
+        return 0
+    made = table(turns)
+    print(made)  # noqa: T201
+    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
+    if arguments.json:
+        text = json.dumps({"machine": machine, "turns": [asdict(turn) for turn in turns]}, indent=1)
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    if arguments.write:
+        note = (
+            f"{machine}; {arguments.rounds} rounds of {arguments.seconds:g} s a side, in turns; {RATE:,g} messages of "
+            f"{SIZE} bytes a second, a backlog of {arguments.messages * SIZE / 1e9:.1f} GB; Spark {MASTER}; limited: "
+            f"`maxReadBytesPerSecond` of {LIMIT / 1e6:g} MB in {TASKS} tasks. Medians, with the least and the most.\n"
+        )
+        DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
