@@ -38,7 +38,7 @@ class Followed:
             LedgerReader(ledger.ledger_id, decode_ledger_metadata(ledger.metadata()), pool), self._advanced, self._owner
         )
 
-    def _advanced(self, lac: int, entry: object) -> None:
+    def _advanced(self, lac: int, entries: object) -> None:
         pass
 
     async def _owner(self) -> None:

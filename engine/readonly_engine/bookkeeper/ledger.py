@@ -7,7 +7,12 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from readonly_engine.bookkeeper.errors import BookieUnavailableError, NoSuchLedgerError, ReadFailedError
+from readonly_engine.bookkeeper.errors import (
+    BatchUnsupportedError,
+    BookieUnavailableError,
+    NoSuchLedgerError,
+    ReadFailedError,
+)
 from readonly_engine.bookkeeper.race import AllFailedError, first_good
 from readonly_engine.bookkeeper.reads import EntryReads
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_LAC = -1
+
+READ_ON_ENTRIES = 500
+READ_ON_BYTES = 1 << 20
+"""So much at the tail is asked for at once."""
 
 TIMER_MARGIN_S = 0.1
 """A bookie's timer that ends a long poll may be early by so much; it ticks in steps of 10 ms."""
@@ -153,6 +162,36 @@ class LedgerReader:
             except DigestMismatchError as error:
                 log.warning("bookie %s: %s", bookie_id, error)
         return reply.max_lac, entry
+
+    async def read_on(self, bookie_id: str, first: int) -> list[Entry]:
+        """The entries from `first` on, as far as one bookie has them, confirmed or not; none where it has none.
+
+        Raises:
+            BookieUnavailableError: no answer.
+            BatchUnsupportedError: the bookie does not know batch reads.
+            NoSuchLedgerError: the bookie holds nothing of this ledger (any more).
+            DigestMismatchError: the entry at `first` is damaged there.
+        """
+        connection = await self._pool.for_tails(bookie_id)
+        try:
+            batch = await connection.batch_read(self.ledger_id, first, READ_ON_ENTRIES, READ_ON_BYTES, self._digest)
+        except BookieUnavailableError as error:
+            if not connection.refused:
+                raise
+            self._pool.refused_batch(connection)
+            raise BatchUnsupportedError(str(error)) from error
+        if batch.status == ENOENTRY:
+            return []
+        if batch.status == ENOLEDGER:
+            raise NoSuchLedgerError(f"bookie {bookie_id} holds nothing of ledger {self.ledger_id}")
+        if batch.status != EOK:
+            raise BookieUnavailableError(f"bookie {bookie_id} answered {batch.status} to a batch read")
+        self._pool.answered_batch(bookie_id)
+        if batch.damage is not None:
+            log.warning("bookie %s: %s", bookie_id, batch.damage)
+            if not batch.entries:
+                raise batch.damage
+        return batch.entries
 
     async def await_more(self, bookie_id: str, previous_lac: int, timeout_s: float) -> bool:
         """Wait until one bookie's LAC is above `previous_lac`, without reading an entry there.

@@ -36,7 +36,7 @@ BATCH_RETRY_S: Final = 600.0
 
 
 class BookiePool:
-    """Three connections a bookie: reads, long polls and batch reads do not queue behind each other's replies.
+    """Up to four connections a bookie: reads, long polls, batches and reads at the tail do not queue behind each other's replies.
 
     Args:
         resolve: from a bookie id to its host and port; may raise MetadataError.
@@ -63,6 +63,7 @@ class BookiePool:
         self._reads = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
         self._polls = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
         self._batches = _Connections(lambda bookie_id: connect(BatchConnection, bookie_id))
+        self._tails = _Connections(lambda bookie_id: connect(BatchConnection, bookie_id))
         self._refusals: dict[str, int] = {}
         self._no_batches_until: dict[str, float] = {}
         self._in_flight: dict[str, InFlight] = {}
@@ -94,9 +95,22 @@ class BookiePool:
             BookieUnavailableError: the bookie cannot be reached.
             BatchUnsupportedError: it does not know batch reads.
         """
+        self._expect_batches(bookie_id)
+        return self._batches.ready(bookie_id) or await self._batches.get(bookie_id)
+
+    async def for_tails(self, bookie_id: str) -> BatchConnection:
+        """The connection for batch reads of what has just been written, which must not wait for large batches.
+
+        Raises:
+            BookieUnavailableError: the bookie cannot be reached.
+            BatchUnsupportedError: it does not know batch reads.
+        """
+        self._expect_batches(bookie_id)
+        return self._tails.ready(bookie_id) or await self._tails.get(bookie_id)
+
+    def _expect_batches(self, bookie_id: str) -> None:
         if not self.knows_batches(bookie_id):
             raise BatchUnsupportedError(f"bookie {bookie_id} does not know batch reads (BookKeeper before 4.17)")
-        return self._batches.ready(bookie_id) or await self._batches.get(bookie_id)
 
     def knows_batches(self, bookie_id: str) -> bool:
         """Whether to ask the bookie for batches: not if it has just shown that it does not know them."""
@@ -106,7 +120,8 @@ class BookiePool:
     def refused_batch(self, connection: BatchConnection) -> None:
         """Learn that a batch read ended with its connection; called once or more for each such connection."""
         bookie_id = connection.name
-        if not connection.refused or not self._batches.forget(bookie_id, connection):
+        kept = self._batches.forget(bookie_id, connection) or self._tails.forget(bookie_id, connection)
+        if not connection.refused or not kept:
             return
         refusals = self._refusals[bookie_id] = self._refusals.get(bookie_id, 0) + 1
         if refusals >= BATCH_REFUSALS:
@@ -127,12 +142,12 @@ class BookiePool:
 
     def close(self) -> None:
         """Close every connection."""
-        for connections in (self._reads, self._polls, self._batches):
+        for connections in (self._reads, self._polls, self._batches, self._tails):
             connections.close()
 
     async def wait_closed(self) -> None:
         """After `close`: wait until what was being opened then is closed too, before the event loop ends."""
-        for connections in (self._reads, self._polls, self._batches):
+        for connections in (self._reads, self._polls, self._batches, self._tails):
             await connections.wait_closed()
         await asyncio.sleep(0)  # transports tell of their end in the next turn
 

@@ -1,4 +1,4 @@
-"""Following the LAC of an open ledger by long polls, of which one brings the new entries along."""
+"""Following the LAC of an open ledger: by long polls, of which one brings new entries along, or by reading on while they flow."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.background import keep_going
-from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import NO_LAC
-from readonly_engine.bookkeeper.tail_state import EXPLICIT_LAC_WAIT_S, GRACE_S, POLL_S, REST_S, Leader, Polls, Rest
+from readonly_engine.bookkeeper.tail_state import (
+    EXPLICIT_LAC_WAIT_S,
+    GRACE_S,
+    POLL_S,
+    REST_S,
+    Flow,
+    Leader,
+    Polls,
+    Rest,
+)
 from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from readonly_engine.bookkeeper.ledger import LedgerReader
     from readonly_engine.wire.entry import Entry
@@ -34,12 +43,16 @@ class LacTail:
     so that it sends the next entry along, and the others only tell that there is something new (Leader). Else an explicit LAC
     is written to the bookies of one write set only (PendingWriteLacOp), and all are polled for entries.
 
+    While entries come quickly (Flow) the one is not polled, but read on at, some entries at a time and at the pace of those who
+    wait: each tells the LAC that its writer knew, as a poll would. What is not confirmed yet is kept until it is.
+
     Without explicit LAC the last entry of a ledger stays unconfirmed until the next one comes (entry N carries LAC N-1):
     when the LAC has come to rest it is looked whether there is one, and the owner is asked (Rest).
 
     Args:
         ledger: the ledger, open when this starts.
-        advanced: called with the new LAC, and with the entry that came along where the bookie sent it.
+        advanced: called with the LAC, and with entries that came along: of those some may lie behind the LAC, and it may be the
+            same as before.
         ask_owner: asks the topic's owner how far the topic goes, and confirms it here.
         pause: seconds for which nobody needs to know anything new: what comes meanwhile is asked for together.
     """
@@ -47,7 +60,7 @@ class LacTail:
     def __init__(
         self,
         ledger: LedgerReader,
-        advanced: Callable[[int, Entry | None], None],
+        advanced: Callable[[int, Sequence[Entry]], None],
         ask_owner: Callable[[], Awaitable[None]],
         pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -61,6 +74,8 @@ class LacTail:
         self._polls: dict[str, Polls] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._rest = Rest(self._loop.time())
+        self._flow = Flow()
+        self._read_to = NO_LAC
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._explicit = False
@@ -84,12 +99,16 @@ class LacTail:
             for bookie_id, polls in self._polls.items()
         ]
 
-    def confirm(self, lac: int, entry: Entry | None = None) -> None:
-        """Take a LAC from wherever it came; a lower one than before is ignored."""
+    def confirm(self, lac: int, entries: Sequence[Entry] = ()) -> None:
+        """Take a LAC from wherever it came, and what came along; a lower one than before is ignored."""
         if lac > self.lac:
+            self._flow.came(lac - self.lac, self._loop.time())
             self.lac = lac
-            self._heard()
-            self._advanced(lac, entry)
+            self._read_to = max(self._read_to, lac)
+        elif not entries:
+            return
+        self._heard()
+        self._advanced(self.lac, entries)
 
     def stop(self) -> None:
         """Poll no more."""
@@ -152,14 +171,31 @@ class LacTail:
             await asyncio.sleep(pause)
         if self._leader is not None:
             self._leader.settle(self._ledger.best_first, self._loop.time())
+            if self._flow.quick and await self._read_on(bookie_id, polls):
+                self._leader.answered(bookie_id)
+                return
         previous, wait_s = polls.next(self.lac)
         lac, entry = await self._ledger.long_poll(bookie_id, previous, wait_s)
         polls.told(lac)
         if lac > previous or wait_s == POLL_S[1]:
             self._heard()
-        self.confirm(lac, entry)
+        self.confirm(lac, () if entry is None else (entry,))
         if self._leader is not None:
             self._leader.answered(bookie_id)
+
+    async def _read_on(self, bookie_id: str, polls: Polls) -> bool:
+        """Read what has come at the leader; False where nothing has, or where it cannot be read like this."""
+        try:
+            entries = await self._ledger.read_on(bookie_id, self._read_to + 1)
+        except BatchUnsupportedError:
+            return False
+        if not entries:
+            return False
+        lac = max([entry.last_add_confirmed for entry in entries])
+        polls.told(lac)
+        self._read_to = max(self._read_to, entries[-1].entry_id)
+        self.confirm(lac, entries)
+        return True
 
     async def _listen(self, bookie_id: str, leader: Leader, polls: Polls) -> None:
         """Hear from a bookie that does not lead that there is more; where the leader has not told so soon after, it leads."""
@@ -212,7 +248,7 @@ class LacTail:
                 if found.entry is not None and polls is not None:
                     polls.told(found.lac)
                 if found.entry is not None and found.lac > lac:
-                    self.confirm(found.lac, found.entry)
+                    self.confirm(found.lac, (found.entry,))
                 elif found.entry is not None:
                     unconfirmed = await self._left_unconfirmed()
                 elif found.bookie_id == self._leader.bookie and polls is not None and NO_LAC < lac == polls.lac:

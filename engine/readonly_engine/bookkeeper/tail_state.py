@@ -22,6 +22,15 @@ RETURN_S: Final = 30.0
 EXPLICIT_LAC_WAIT_S: Final = 0.5
 """Where the writer tells its LAC by itself: after so long a rest it is looked whether an entry is left unconfirmed."""
 
+QUICK_S: Final = 2.5e-3
+"""On the average so little time between two entries, and they are not waited for one by one."""
+
+SLOW_S: Final = 0.1
+"""A longer time between two entries counts as this, so that a rest is soon forgotten."""
+
+GAP_WEIGHT: Final = 0.2
+"""What the newest entries count for in the average."""
+
 PROBE_S: Final = (0.05, 10.0)
 """While an entry is left unconfirmed it is looked again after the first of these, then after twice as long, up to the second."""
 
@@ -76,6 +85,28 @@ class Polls:
     def forget(self) -> None:
         """The bookie may have been restarted, and know less than it did."""
         self.lac = None
+
+
+class Flow:
+    """How quickly entries come: one by one, so that each is waited for, or so that some are read at a time.
+
+    Seconds are those of any one clock.
+    """
+
+    def __init__(self) -> None:
+        self._gap = SLOW_S
+        self._came_at: float | None = None
+
+    def came(self, entries: int, now: float) -> None:
+        """So many have come."""
+        if self._came_at is not None:
+            self._gap += (min((now - self._came_at) / entries, SLOW_S) - self._gap) * GAP_WEIGHT
+        self._came_at = now
+
+    @property
+    def quick(self) -> bool:
+        """Whether it is better not to wait for each."""
+        return self._gap < QUICK_S
 
 
 class Leader:

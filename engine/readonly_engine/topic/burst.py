@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 4 << 20
 """Chunks of a burst that are kept: each consumer id has its own, and few ids are in use by many."""
 
-LISTENER_S: Final = 60e-6
-"""About ten times what it costs to tell one listener: while news flows, so much of the time is left for other work."""
-
-PAUSE_S: Final = (1e-3, 3e-3)
-"""At least, because a long poll and a read cost much the same for one entry as for some; and at most."""
+PAUSE_S: Final = 3e-3
+"""To read and tell of some entries costs little more than of one; and this is what latency may grow by."""
 
 
 class Burst:
@@ -75,7 +72,7 @@ class Burst:
 
 
 class Pace:
-    """How soon those who wait at the tail are told again: the more they are, the more entries they get together.
+    """How soon those who wait at the tail are told again.
 
     A message that comes alone is told of at once. Pure; seconds are those of any one clock.
     """
@@ -83,9 +80,9 @@ class Pace:
     def __init__(self) -> None:
         self._next = 0.0
 
-    def told(self, listeners: int, now: float) -> None:
-        """So many were told."""
-        self._next = now + min(max(listeners * LISTENER_S, PAUSE_S[0]), PAUSE_S[1])
+    def told(self, now: float) -> None:
+        """They were told."""
+        self._next = now + PAUSE_S
 
     def pause(self, now: float) -> float:
         """For how long nobody needs to know anything new."""

@@ -76,11 +76,17 @@ class LedgerChain:
         if ledger is not None and metadata.closed and not ledger.closed:
             ledger.last_readable, ledger.closed = metadata.last_entry_id, True
 
-    def lac_advanced(self, ledger_id: int, lac: int) -> None:
-        """Take a LAC of an open ledger; a lower one than before is ignored, so is one of a closed ledger."""
+    def lac_advanced(self, ledger_id: int, lac: int) -> bool:
+        """Take a LAC of an open ledger; a lower one than before is ignored, so is one of a closed ledger.
+
+        Returns:
+            Whether more may be read.
+        """
         ledger = self._ledgers.get(ledger_id)
-        if ledger is not None and not ledger.closed:
-            ledger.last_readable = max(ledger.last_readable, lac)
+        if ledger is None or ledger.closed or lac <= ledger.last_readable:
+            return False
+        ledger.last_readable = lac
+        return True
 
     # What follows from it
 

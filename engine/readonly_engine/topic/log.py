@@ -267,7 +267,7 @@ class TopicLog:
                 burst = await self._gather(self.chain.after(self._told), limit)
             self.newest, self._awaited = burst, False
             self._told = limit if burst is None or burst.whole else burst.last
-            if burst is None or burst.whole:
+            if burst is not None and burst.whole:
                 self._pace.told(self._loop.time())
             for listener in list(self._listeners):
                 listener()

@@ -4,8 +4,10 @@ import pytest
 from readonly_engine.bookkeeper.tail_state import (
     EXPLICIT_LAC_WAIT_S,
     PROBE_S,
+    QUICK_S,
     REST_S,
     RETURN_S,
+    Flow,
     Leader,
     Rest,
 )
@@ -111,3 +113,31 @@ def test_what_is_heard_during_a_look_asks_for_another():
     rest.heard(5.5)
     rest.looked(5.4, 5.6, unconfirmed=False)
     assert rest.next(explicit=False) == 5.5 + REST_S
+
+
+def flow_of(gaps, entries=1):
+    flow, now = Flow(), 0.0
+    flow.came(1, now)
+    for gap in gaps:
+        now += gap
+        flow.came(entries, now)
+    return flow
+
+
+def test_entries_that_come_one_after_another_are_quick_after_some_of_them():
+    assert not Flow().quick
+    assert not flow_of([QUICK_S / 2] * 5).quick
+    assert flow_of([QUICK_S / 2] * 40).quick
+    assert not flow_of([2 * QUICK_S] * 1000).quick
+
+
+def test_several_that_come_together_count_each():
+    assert flow_of([3 * QUICK_S] * 40, entries=4).quick
+    assert not flow_of([3 * QUICK_S] * 40, entries=2).quick
+
+
+@pytest.mark.parametrize("rest", [1.0, 3600.0])
+def test_after_a_rest_they_are_waited_for_again_and_however_long_it_was_it_is_forgotten_as_soon(rest):
+    rested = flow_of([QUICK_S / 2] * 40 + [rest])
+    assert not rested.quick
+    assert flow_of([QUICK_S / 2] * 40 + [rest] + [QUICK_S / 2] * 40).quick

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.topic.burst import KEPT_BYTES, LISTENER_S, PAUSE_S, Burst, Pace
+from readonly_engine.topic.burst import KEPT_BYTES, PAUSE_S, Burst, Pace
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
@@ -46,13 +46,10 @@ def test_chunks_beyond_the_limit_are_made_but_not_kept():
     assert big.chunk(0, -1, -1) is not big.chunk(0, -1, -1)
 
 
-def test_the_more_listen_the_longer_they_are_left_alone():
+def test_who_waits_is_told_again_after_a_pause():
     pace = Pace()
     assert pace.pause(100.0) == 0
-    pace.told(1, 100.0)
-    assert pace.pause(100.0) == pytest.approx(PAUSE_S[0])
+    pace.told(100.0)
+    assert pace.pause(100.0) == pytest.approx(PAUSE_S)
+    assert pace.pause(100.0 + PAUSE_S / 3) == pytest.approx(PAUSE_S * 2 / 3)
     assert pace.pause(101.0) == 0
-    pace.told(30, 101.0)
-    assert pace.pause(101.0) == pytest.approx(30 * LISTENER_S)
-    pace.told(100_000, 102.0)
-    assert pace.pause(102.0) == pytest.approx(PAUSE_S[1])

@@ -18,7 +18,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic import log as log_module
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.entries import TopicEntry
-from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.log import PREFETCH_ENTRIES, TopicLog
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.entry import Entry
@@ -298,10 +298,12 @@ def test_what_does_not_go_out_together_is_told_in_steps_while_somebody_waits_for
         stage.ledger(3)
         await settle()
         stage.log.listen(listener)
-        stage.keep(3, *range(250))
-        stage.log.confirm(Position(3, 249))
+        step, last = PREFETCH_ENTRIES, 5 * PREFETCH_ENTRIES // 2
+        stage.keep(3, *range(last + 1))
+        stage.log.confirm(Position(3, last))
         await until(lambda: len(told) == 3)
-        assert told == [((3, 0), (3, 99), False), ((3, 100), (3, 199), False), ((3, 200), (3, 249), True)]
+        ends = [((3, 0), (3, step - 1)), ((3, step), (3, 2 * step - 1)), ((3, 2 * step), (3, last))]
+        assert told == [(*ends[0], False), (*ends[1], False), (*ends[2], True)]
 
     play(scene)
 
@@ -311,12 +313,12 @@ def test_what_nobody_waits_for_is_not_read_ahead():
         stage.topic((2, 1), 3)
         stage.ledger(3)
         await settle()
-        stage.keep(3, *range(250))
-        stage.log.confirm(Position(3, 249))
+        stage.keep(3, *range(2 * PREFETCH_ENTRIES))
+        stage.log.confirm(Position(3, 2 * PREFETCH_ENTRIES - 1))
         await until(lambda: stage.log.newest is not None)
         await settle()
-        assert stage.log.newest.last == (3, 99)
-        assert not stage.log.coming(Position(3, 100)), "who comes later reads for himself"
+        assert stage.log.newest.last == (3, PREFETCH_ENTRIES - 1)
+        assert not stage.log.coming(Position(3, PREFETCH_ENTRIES)), "who comes later reads for himself"
 
     play(scene)
 
