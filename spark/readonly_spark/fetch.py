@@ -1,8 +1,8 @@
 """Fetching a stretch of one ledger from its replicas: which request goes to whom, and what follows from each answer. Pure.
 
 The stretch is cut into parts that are under way side by side and given out in order. A part is a batch (v2) of about 1 MiB, or
-one entry (v3) where the ensemble is striped or its bookies do not know batches. A part goes to the best replica; on any error to
-the next; after a while without an answer to the next as well, and the first answer counts.
+one entry (v3) where the ensemble is striped or its bookies do not know batches. All parts go to one replica; on any error to the
+next; after a while without an answer to the next as well, and the first answer counts.
 
 Times are seconds of any monotonic clock.
 """
@@ -29,6 +29,10 @@ PART_BYTES: Final = 1 << 20
 """What one batch is meant to bring."""
 
 PART_MOST_ENTRIES: Final = 5000
+
+STRETCH_BYTES: Final = 64 << 20
+"""Stretches that begin so far from each other go to replicas by turns. One stretch goes to one replica as long as that is well:
+bookies read far ahead of what they are asked for, and of two that are asked by turns each would read all."""
 
 SINGLES_PER_READ: Final = 64
 """So many single entries may be under way in the place of one batch."""
@@ -63,7 +67,6 @@ class _Part:
     last: int
     ensemble: tuple[str, ...]
     batch: bool
-    turn: int
     found: list[Entry] = field(default_factory=list)
     asked: dict[int, tuple[str, float]] = field(default_factory=dict)  # token to bookie and time
     failures: dict[str, tuple[int | None, str]] = field(default_factory=dict)  # bookie to status and reason
@@ -118,7 +121,7 @@ class Fetch:
         self._tokens = tokens
         self._parts: deque[_Part] = deque()
         self._by_token: dict[int, _Part] = {}
-        self._turn = first
+        self._turn = round(first * self._entry_bytes / STRETCH_BYTES)
 
     @property
     def done(self) -> bool:
@@ -204,15 +207,14 @@ class Fetch:
         size = max(1, min(int(PART_BYTES / self._entry_bytes), PART_MOST_ENTRIES)) if batch else 1
         last = min(first + size - 1, end)
         self._next = last + 1
-        self._turn += 1
-        return _Part(first, last, ensemble, batch, self._turn)
+        return _Part(first, last, ensemble, batch)
 
     def _ask(self, part: _Part, now: float, sent: list[Request]) -> None:
         """Ask the next replica for a part; where none is left wait for those asked, for those that rest, or give up."""
         out = {bookie_id for bookie_id, _ in part.asked.values()}
         left = [
             bookie_id
-            for bookie_id in self._choice.order(self._replicas(part), now, part.turn)
+            for bookie_id in self._choice.order(self._replicas(part), now, self._turn)
             if bookie_id not in part.failures and bookie_id not in out and not self._choice.rest(bookie_id, now)
         ]
         if left:
@@ -256,11 +258,9 @@ class Fetch:
         self._forget(part)
         index = self._parts.index(part)
         self._parts.remove(part)
-        singles = [
-            _Part(entry_id, entry_id, part.ensemble, False, entry_id) for entry_id in range(part.wanted, part.last + 1)
-        ]
+        singles = [_Part(entry_id, entry_id, part.ensemble, False) for entry_id in range(part.wanted, part.last + 1)]
         if part.found:
-            singles.insert(0, _Part(part.first, part.wanted - 1, part.ensemble, False, part.turn, part.found))
+            singles.insert(0, _Part(part.first, part.wanted - 1, part.ensemble, False, part.found))
         for single in reversed(singles):
             self._parts.insert(index, single)
 

@@ -12,7 +12,7 @@ from readonly_engine.bookkeeper.replicas import SPECULATE_S, ReplicaChoice
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, ETOOMANYREQUESTS
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.ledgers import LedgerMetadata
-from readonly_spark.fetch import BUSY_DEADLINE_S, PART_BYTES, Fetch
+from readonly_spark.fetch import BUSY_DEADLINE_S, PART_BYTES, STRETCH_BYTES, Fetch
 
 LEDGER = 5
 ENTRY_BYTES = 1000
@@ -49,13 +49,19 @@ def taken(fetch):
     return found
 
 
-def test_parts_are_of_one_mebibyte_and_go_to_the_replicas_by_turns():
+def test_parts_are_of_one_mebibyte_and_go_to_one_replica():
     fetch = make(0, 5000)
     sent = fetch.requests(0.0)
     size = PART_BYTES // ENTRY_BYTES
     assert [(r.first, r.most, r.batch) for r in sent] == [(0, size, True), (size, size, True)]
-    assert {r.bookie_id for r in sent} == {"a", "b"}
+    assert {r.bookie_id for r in sent} == {"a"}
     assert fetch.requests(0.1) == [], "so many are under way"
+
+
+def test_stretches_of_a_ledger_go_to_its_replicas_by_turns():
+    stretch = STRETCH_BYTES // ENTRY_BYTES
+    asked = [make(number * stretch, 10**6).requests(0.0)[0].bookie_id for number in range(4)]
+    assert asked == ["a", "b", "a", "b"]
 
 
 def test_answers_in_any_order_are_given_out_in_order():
