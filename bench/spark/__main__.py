@@ -16,11 +16,11 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bench.cpu import cpu_seconds, family
 from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
-from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, insert, table
+from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, insert, results_of, table
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar import process
@@ -216,7 +216,7 @@ def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
             for case in cases:
                 messages = case.quick if arguments.quick else case.messages
                 readings = bench.fill(case, messages)
-                for sink in SINKS:
+                for sink in [arguments.sink] if arguments.sink else SINKS:
                     results += bench.measure(case, sink, readings, messages, rounds)
     finally:
         if not arguments.keep:
@@ -229,28 +229,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few messages, to see that it works")
     parser.add_argument("--rounds", type=int, help="measured rounds of each client (default 5, quick 2)")
+    parser.add_argument("--sink", choices=SINKS, help="only this sink")
     parser.add_argument("--only", default="", metavar="TEXT", help="only topics whose names contain this")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
+    parser.add_argument(
+        "--from", dest="files", type=Path, nargs="+", metavar="FILE",
+        help="measure nothing: make one table of what several runs wrote with --json",
+    )  # fmt: skip
     parser.add_argument("--write", action="store_true", help="put the table into docs/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)
-    rounds = arguments.rounds or (2 if arguments.quick else 5)
     try:
-        results = run(arguments, rounds)
+        runs = [json.loads(file.read_text(encoding="utf-8")) for file in arguments.files or []] or [measured(arguments)]
     except DevstackError as error:
         print(f"bench.spark: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
         return 1
+    results = sorted(results_of(runs), key=_place)
     made = table(results)
     print(made)  # noqa: T201
-    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
-    if arguments.json:
-        text = json.dumps(figures(results, machine=machine, rounds=rounds), indent=1)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.write:
-        note = f"{machine}; each Spark {MASTER} with {MEMORY}; medians of {rounds} rounds.\n"
+        machines = ", ".join(sorted({run["machine"] for run in runs}))
+        rounds = " to ".join(map(str, sorted({min(run["rounds"] for run in runs), max(run["rounds"] for run in runs)})))
+        note = f"{machines}; each Spark {MASTER} with {MEMORY}; medians of {rounds} rounds.\n"
         DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
     return 0
+
+
+def measured(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The figures of a run, which are written to a file too where that is asked for."""
+    rounds = arguments.rounds or (2 if arguments.quick else 5)
+    results = run(arguments, rounds)
+    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
+    found: dict[str, Any] = json.loads(json.dumps(figures(results, machine=machine, rounds=rounds)))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def _place(result: Result) -> tuple[int, int, int]:
+    """Where a result stands in the table."""
+    cases = [case.name for case in CASES]
+    return cases.index(result.case), SINKS.index(result.sink), CLIENTS.index(result.client)
 
 
 if __name__ == "__main__":

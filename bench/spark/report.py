@@ -94,6 +94,16 @@ def figures(results: Sequence[Result], **about: Any) -> dict[str, Any]:
     return {**about, "results": [asdict(result) for result in results]}
 
 
+def results_of(found: Sequence[dict[str, Any]]) -> list[Result]:
+    """The results of several runs, from what `figures` made of each; of what was measured twice the last ones."""
+    kept: dict[tuple[str, str, str], Result] = {}
+    for one in found:
+        for result in one["results"]:
+            rounds = tuple(Round(**values) for values in result["rounds"])
+            kept[result["case"], result["sink"], result["client"]] = Result(**{**result, "rounds": rounds})
+    return list(kept.values())
+
+
 def insert(document: str, made: str) -> str:
     """Put the table between its two marks."""
     before, _, rest = document.partition(BEGIN)
