@@ -170,8 +170,9 @@ class LacTail:
         if pause := self._pause():
             await asyncio.sleep(pause)
         if self._leader is not None:
-            self._leader.settle(self._ledger.best_first, self._loop.time())
-            if self._flow.quick and await self._read_on(bookie_id, polls):
+            now = self._loop.time()
+            self._leader.settle(self._ledger.best_first, now)
+            if self._flow.quick(now) and await self._read_on(bookie_id, polls):
                 self._leader.answered(bookie_id)
                 return
         previous, wait_s = polls.next(self.lac)

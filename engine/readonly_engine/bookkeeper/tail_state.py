@@ -29,7 +29,7 @@ SLOW_S: Final = 0.1
 """A longer time between two entries counts as this, so that a rest is soon forgotten."""
 
 GAP_WEIGHT: Final = 0.2
-"""What the newest entries count for in the average."""
+"""What the newest entry counts for in the average."""
 
 PROBE_S: Final = (0.05, 10.0)
 """While an entry is left unconfirmed it is looked again after the first of these, then after twice as long, up to the second."""
@@ -100,13 +100,13 @@ class Flow:
     def came(self, entries: int, now: float) -> None:
         """So many have come."""
         if self._came_at is not None:
-            self._gap += (min((now - self._came_at) / entries, SLOW_S) - self._gap) * GAP_WEIGHT
+            gap = min((now - self._came_at) / entries, SLOW_S)
+            self._gap = gap + (self._gap - gap) * (1 - GAP_WEIGHT) ** entries
         self._came_at = now
 
-    @property
-    def quick(self) -> bool:
+    def quick(self, now: float) -> bool:
         """Whether it is better not to wait for each."""
-        return self._gap < QUICK_S
+        return self._gap < QUICK_S and self._came_at is not None and now - self._came_at < REST_S
 
 
 class Leader:

@@ -115,29 +115,29 @@ def test_what_is_heard_during_a_look_asks_for_another():
     assert rest.next(explicit=False) == 5.5 + REST_S
 
 
-def flow_of(gaps, entries=1):
+def quick_after(gaps, entries=1, rest=0.0):
     flow, now = Flow(), 0.0
     flow.came(1, now)
     for gap in gaps:
         now += gap
         flow.came(entries, now)
-    return flow
+    return flow.quick(now + rest)
 
 
 def test_entries_that_come_one_after_another_are_quick_after_some_of_them():
-    assert not Flow().quick
-    assert not flow_of([QUICK_S / 2] * 5).quick
-    assert flow_of([QUICK_S / 2] * 40).quick
-    assert not flow_of([2 * QUICK_S] * 1000).quick
+    assert not Flow().quick(0.0)
+    assert not quick_after([QUICK_S / 2] * 5)
+    assert quick_after([QUICK_S / 2] * 40)
+    assert not quick_after([2 * QUICK_S] * 1000)
 
 
 def test_several_that_come_together_count_each():
-    assert flow_of([3 * QUICK_S] * 40, entries=4).quick
-    assert not flow_of([3 * QUICK_S] * 40, entries=2).quick
+    assert quick_after([3 * QUICK_S] * 10, entries=4)
+    assert not quick_after([3 * QUICK_S] * 100, entries=2)
 
 
 @pytest.mark.parametrize("rest", [1.0, 3600.0])
 def test_after_a_rest_they_are_waited_for_again_and_however_long_it_was_it_is_forgotten_as_soon(rest):
-    rested = flow_of([QUICK_S / 2] * 40 + [rest])
-    assert not rested.quick
-    assert flow_of([QUICK_S / 2] * 40 + [rest] + [QUICK_S / 2] * 40).quick
+    assert not quick_after([QUICK_S / 2] * 40, rest=REST_S)
+    assert not quick_after([QUICK_S / 2] * 40 + [rest])
+    assert quick_after([QUICK_S / 2] * 40 + [rest] + [QUICK_S / 2] * 40)

@@ -1,0 +1,205 @@
+"""A tail that follows a ledger while it is written quickly, at a bookie that answers as real ones do and counts its reads."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import Counter
+
+import pytest
+from readonly_engine.bookkeeper.ledger import LedgerReader
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.bookkeeper.tail import LacTail
+from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, EOK, READ_LAC, Request, Response
+from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat as Metadata
+from readonly_engine.wire.ledgers import LedgerMetadata
+
+from tests.unit.engine.bookkeeper.test_reads import LEDGER, body
+
+DEADLINE_S = 60
+TICK_S = 0.001
+PAUSE_S = 5 * TICK_S
+TOGETHER = 10
+"""Entries that are written in a tick: quick enough on any machine."""
+
+
+class Bookie:
+    """Holds a ledger of which entry N carries the LAC N - 1."""
+
+    def __init__(self, *, batches):
+        self.written = 0
+        self.read = Counter()
+        self.batches = 0
+        self._knows_batches = batches
+        self._grown = asyncio.Condition()
+
+    @property
+    def lac(self):
+        return self.written - 2
+
+    async def write(self, count):
+        async with self._grown:
+            self.written += count
+            self._grown.notify_all()
+
+    async def serve(self, reader, writer):
+        polls = set()
+        try:
+            while True:
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                if frame[0] == 2:
+                    if not self._knows_batches:
+                        break
+                    self._send(writer, self.batch(frame))
+                    continue
+                request = Request.FromString(frame)
+                if request.header.operation == READ_LAC:
+                    self._send(writer, self.last(request))
+                else:
+                    polls.add(asyncio.create_task(self.poll(request, writer)))
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            for poll in polls:
+                poll.cancel()
+            writer.close()
+
+    def _send(self, writer, frame):
+        writer.write(len(frame).to_bytes(4, "big") + frame)
+
+    def last(self, request):
+        response = Response(header=request.header, status=EOK)
+        response.read_lac_response.status = EOK
+        response.read_lac_response.last_entry_body = body(self.written - 1)
+        return response.SerializeToString()
+
+    async def poll(self, request, writer):
+        read = request.read_request
+        response = Response(header=request.header, status=EOK)
+        if read.HasField("previous_lac"):
+            async with self._grown:
+                try:
+                    async with asyncio.timeout(read.time_out / 1000):
+                        await self._grown.wait_for(lambda: self.lac > read.previous_lac)
+                except TimeoutError:
+                    pass
+            response.read_response.max_lac = self.lac
+            entry_id = read.previous_lac + 1
+        else:
+            entry_id = read.entry_id
+        there = entry_id < self.written if not read.HasField("previous_lac") else entry_id <= self.lac
+        if there:
+            self.read[entry_id] += 1
+            response.read_response.body = body(entry_id)
+        elif not read.HasField("previous_lac"):
+            response.status = ENOENTRY
+        response.read_response.status = response.status
+        self._send(writer, response.SerializeToString())
+
+    def batch(self, frame):
+        _, _, first, request_id, count, _ = struct.unpack(">iqqqiq", frame)
+        self.batches += 1
+        entries = range(first, min(first + count, self.written))
+        self.read.update(entries)
+        head = struct.pack(">iiqqq", 0x02070000, 0 if entries else 2, LEDGER, first, request_id)
+        bodies = [body(entry_id) for entry_id in entries]
+        return head + b"".join(struct.pack(">i", len(one)) + one for one in bodies)
+
+
+def follow(scene, *, batches=True):
+    """Run a scene with the bookie, and what the tail has told: LACs with the entries that came along."""
+
+    async def run():
+        bookie = Bookie(batches=batches)
+        server = await asyncio.start_server(bookie.serve, "127.0.0.1", 0)
+
+        async def resolve(_name):
+            return server.sockets[0].getsockname()[:2]
+
+        async def ask_owner():
+            pass
+
+        told = []
+
+        def advanced(lac, entries):
+            assert lac <= bookie.lac, "beyond what is confirmed"
+            told.append((lac, [entry.entry_id for entry in entries]))
+
+        await bookie.write(1)
+        pool = BookiePool(resolve)
+        metadata = LedgerMetadata(
+            ensembles=((0, ("a",)),),
+            write_quorum=1,
+            ack_quorum=1,
+            closed=False,
+            last_entry_id=-1,
+            digest_type=Metadata.CRC32C,
+        )
+        tail = LacTail(LedgerReader(LEDGER, metadata, pool), advanced, ask_owner, lambda: PAUSE_S)
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                await scene(bookie, tail, told)
+        finally:
+            tail.stop()
+            pool.close()
+            await pool.wait_closed()
+            server.close()
+
+    asyncio.run(run())
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(TICK_S)
+
+
+async def write_quickly(bookie, tail, ticks):
+    for _ in range(ticks):
+        await bookie.write(TOGETHER)
+        await asyncio.sleep(TICK_S)
+    await until(lambda: tail.lac == bookie.lac)
+
+
+def test_while_entries_flow_they_are_read_some_at_a_time_and_each_once():
+    async def scene(bookie, tail, told):
+        await write_quickly(bookie, tail, 30)
+        bookie.read.clear()
+        before, began = bookie.batches, len(told)
+        first = bookie.written
+        await write_quickly(bookie, tail, 200)
+        assert bookie.batches > before
+        lacs = [lac for lac, _ in told[began:]]
+        assert lacs == sorted(lacs)
+        brought = {entry_id for _, entries in told[began:] for entry_id in entries}
+        wanted = range(first, bookie.written - 1)
+        # A poll, where a batch has found nothing, brings one of several, and one again that was read before it was confirmed.
+        assert len(brought.intersection(wanted)) >= 0.8 * len(wanted)
+        assert sum(bookie.read[entry_id] for entry_id in wanted) <= 1.1 * len(wanted)
+
+    follow(scene)
+
+
+def test_when_they_rest_they_are_waited_for_one_by_one_again():
+    async def scene(bookie, tail, told):
+        await write_quickly(bookie, tail, 40)
+        assert bookie.batches
+        await asyncio.wait_for(until(lambda: not tail._rest.flows(asyncio.get_running_loop().time())), DEADLINE_S)
+        before = bookie.batches
+        for _ in range(3):
+            written = bookie.written
+            await bookie.write(1)
+            await until(lambda: tail.lac == bookie.lac)
+            assert written - 1 in [entry_id for _, entries in told for entry_id in entries]
+        assert bookie.batches <= before + 1
+
+    follow(scene)
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_bookie_that_does_not_know_batches_is_polled(batches):
+    async def scene(bookie, tail, told):
+        await write_quickly(bookie, tail, 60)
+        assert bool(bookie.batches) is batches
+        assert told[-1][0] == bookie.lac
+
+    follow(scene, batches=batches)
