@@ -35,6 +35,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandError,
     CommandPing,
     CommandPong,
+    CommandSubscribe,
     CommandSuccess,
     ServerError,
 )
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.broker import Broker
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 log = logging.getLogger(__name__)
 
@@ -378,7 +378,9 @@ class ClientConnection(asyncio.Protocol):
         if len(self._subscribing) >= SUBSCRIBES_AT_ONCE:
             self._waiting[consumer_id] = frame
             return
-        task = self.spawn(self._join(topic, subscribe))
+        own = CommandSubscribe()
+        own.CopyFrom(subscribe)  # the one in the command would keep all of it, as long as the consumer is there
+        task = self.spawn(self._join(topic, own))
         self._subscribing[consumer_id] = task
         task.add_done_callback(lambda _: self._joined(consumer_id))
 

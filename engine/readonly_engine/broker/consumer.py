@@ -63,6 +63,31 @@ class Consumer:
         in_step: whether it has been at the owner ever since the copy of the cursor was last compared with the owner's.
     """
 
+    __slots__ = (
+        "_active",
+        "_handing_over",
+        "_newest_ledger",
+        "_rates",
+        "_told_end",
+        "bound",
+        "brought_at",
+        "bytes",
+        "connection",
+        "consumer_id",
+        "hold",
+        "in_step",
+        "left",
+        "messages",
+        "pass_through",
+        "passage",
+        "receiver",
+        "relayed",
+        "subscribe",
+        "subscription",
+        "topic",
+        "via",
+    )
+
     def __init__(
         self,
         connection: ClientConnection,

@@ -6,7 +6,7 @@ acknowledgmentAtBatchIndexLevelEnabled is set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.topic.position import Position, PositionRanges
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from readonly_engine.topic.chain import LedgerChain
+
+_NOTHING: Final[frozenset[Position]] = frozenset()
 
 
 class CursorCopy:
@@ -24,11 +26,13 @@ class CursorCopy:
         mark_delete: everything up to here is acked.
     """
 
+    __slots__ = ("_acked", "_chain", "_unacked", "_withheld", "mark_delete")
+
     def __init__(self, chain: LedgerChain, mark_delete: Position) -> None:
         self._chain = chain
         self._acked = PositionRanges()
         self._unacked: dict[Position, int] = {}
-        self._withheld: set[Position] = set()
+        self._withheld: set[Position] | frozenset[Position] = _NOTHING  # one for all: few subscriptions have any
         self.mark_delete = mark_delete
 
     def load_holes(self, ranges: Iterable[tuple[Position, Position]]) -> None:
@@ -63,11 +67,14 @@ class CursorCopy:
 
     def withhold(self, position: Position) -> None:
         """An entry is acked in a transaction, which may be aborted: until it ends the entry is not delivered."""
+        if isinstance(self._withheld, frozenset):
+            self._withheld = set()
         self._withheld.add(position)
 
     def release(self, position: Position) -> None:
         """The transaction has ended."""
-        self._withheld.discard(position)
+        if isinstance(self._withheld, set):
+            self._withheld.discard(position)
 
     def ack(self, position: Position) -> None:
         """One entry is acked."""

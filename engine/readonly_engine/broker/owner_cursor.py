@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.errors import RelayError
@@ -17,9 +17,10 @@ from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from readonly_engine.broker.cursor import CursorCopy
+    from readonly_engine.broker.txn_acks import TxnAckSource
     from readonly_engine.relay.consumer import OwnerState, RelayedConsumer
     from readonly_engine.topic.view import TopicView
 
@@ -35,18 +36,20 @@ MOST_ACKED_AGAIN = 1_000_000
 ACKS_A_COMMAND = 1000
 
 
-class Questions(NamedTuple):
-    """What the owner, and the pool, can be asked of a subscription.
+class Questions(Protocol):
+    """What the owner, and the pool, can be asked of a subscription."""
 
-    Attributes:
-        state: where the owner says that the subscription stands, asked through one of its consumers.
-        acked: what is acked at the owner: ranges (lower, upper].
-        batches: batches that other brokers of the pool know to be acked in part, with the bits of the messages that are not.
-    """
+    async def state(self, relayed: RelayedConsumer) -> OwnerState:
+        """Where the owner says that the subscription stands, asked through one of its consumers."""
 
-    state: Callable[[RelayedConsumer], Awaitable[OwnerState]]
-    acked: Callable[[], Awaitable[list[tuple[Position, Position]]]]
-    batches: Callable[[], Awaitable[list[tuple[Position, int]]]]
+    async def acked(self) -> list[tuple[Position, Position]]:
+        """What is acked at the owner: ranges (lower, upper]."""
+
+    async def batches(self) -> list[tuple[Position, int]]:
+        """Batches that other brokers of the pool know to be acked in part, with the bits of the messages that are not."""
+
+    def txn_ack_source(self) -> TxnAckSource:
+        """Where the owner's log of acks in transactions is found."""
 
 
 class OwnerCursor:
@@ -60,6 +63,8 @@ class OwnerCursor:
         told: called when the owner has said where topic and subscription stand.
         moved: called when the copy has followed the owner's cursor.
     """
+
+    __slots__ = ("_compared_at", "_comparing", "_cursor", "_moved", "_name", "_questions", "_told", "_view")
 
     def __init__(
         self,

@@ -54,6 +54,10 @@ def _limit(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
+_PLAIN = DispatchSettings()
+_WITH_BATCH_ACKS = DispatchSettings(batch_acks=True)
+
+
 class OwnerSettings:
     """Asks, and remembers for a while. Without an answer a stock broker's settings count.
 
@@ -75,7 +79,7 @@ class OwnerSettings:
         """The settings for a subscription."""
         batch_acks = await self._counts_batch_acks()
         if subscribe.sub_type not in MULTIPLE:
-            return DispatchSettings(batch_acks=batch_acks)
+            return _WITH_BATCH_ACKS if batch_acks else _PLAIN
         now = asyncio.get_running_loop().time()
         topic = topic.base
         known = self._topics.get(topic)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.receiver import Delivery
     from readonly_engine.broker.owner_cursor import Questions
     from readonly_engine.broker.together import Seat, Together
-    from readonly_engine.broker.txn_acks import TxnAckSource
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.transactions import TopicTransactions
@@ -85,12 +84,44 @@ class Subscription:
         state: where the owner says that the subscription stands, and how far it lets consumers read.
         acked: what is acked at the owner: ranges (lower, upper].
         batches: batches that are acked in part, with the bits of the messages that are not.
-        questions: asks for both again.
-        txn_ack_source: the owner's log of acks in transactions.
+        questions: asks for both again, and for the owner's log of acks in transactions.
         counters: where it counts what it does.
         cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
         together: those who get what is new on the topic together; None where nobody does.
     """
+
+    __slots__ = (
+        "_ack_relay",
+        "_activating",
+        "_batch_acks",
+        "_cannot_read",
+        "_closed",
+        "_consumers",
+        "_cursor",
+        "_dispatcher",
+        "_log",
+        "_moving",
+        "_multiple",
+        "_owner",
+        "_paused",
+        "_questions",
+        "_rates",
+        "_reading",
+        "_reset",
+        "_seat",
+        "_single",
+        "_timer",
+        "_together",
+        "_transactions",
+        "_txn_ack_log",
+        "_txn_acks",
+        "_txn_start",
+        "counters",
+        "durable",
+        "kind",
+        "name",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -103,7 +134,6 @@ class Subscription:
         acked: Iterable[tuple[Position, Position]],
         batches: Iterable[tuple[Position, int]],
         questions: Questions,
-        txn_ack_source: TxnAckSource,
         counters: Counters,
         cannot_read: Callable[[Subscription, Position, str], None],
         together: Together | None = None,
@@ -139,7 +169,7 @@ class Subscription:
         self._paused = False
         self._txn_acks = TxnAcks(self._cursor)
         self._txn_ack_log: TxnAckLog | None = None
-        self._txn_ack_source = txn_ack_source
+        self._questions = questions
         self._transactions = transactions
         self._txn_start: Position | None = None  # where transactions with messages from here on began to matter
         self._look_back(state.last)
@@ -567,7 +597,7 @@ class Subscription:
 
     def _follow_txn_acks(self) -> TxnAckLog:
         if self._txn_ack_log is None:
-            self._txn_ack_log = TxnAckLog(self._txn_ack_source, self._txn_ack_noted)
+            self._txn_ack_log = TxnAckLog(self._questions.txn_ack_source(), self._txn_ack_noted)
         return self._txn_ack_log
 
     def _txn_ack_noted(self, record: TxnAckRecord) -> None:

@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
-from readonly_engine.broker.owner_cursor import Questions
 from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
@@ -101,6 +100,32 @@ class ServedTopic:
             self._compacted.close()
         self.transactions.close()
         self.log.close()
+
+
+class _Asking:
+    """The questions of one subscription (`Questions`)."""
+
+    __slots__ = ("_settings", "_subscribe", "_topic", "_topics")
+
+    def __init__(
+        self, topics: ServedTopics, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings
+    ) -> None:
+        self._topics = topics
+        self._topic = topic
+        self._subscribe = subscribe
+        self._settings = settings
+
+    async def state(self, relayed: RelayedConsumer) -> OwnerState:
+        return await self._topics.state(self._topic, self._subscribe.subscription, relayed)
+
+    async def acked(self) -> list[tuple[Position, Position]]:
+        return await self._topics.acked(self._topic, self._subscribe)
+
+    async def batches(self) -> list[tuple[Position, int]]:
+        return await self._topics.left_batches(self._topic, self._subscribe, self._settings)
+
+    def txn_ack_source(self) -> TxnAckSource:
+        return self._topics.txn_ack_source(self._topic, self._subscribe.subscription)
 
 
 class ServedTopics:
@@ -196,9 +221,9 @@ class ServedTopics:
         settings = await self._owner_settings.of(topic, subscribe)
         # Nothing can be acked behind a cursor that stands at the end.
         behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
-        acked = await self._acked(topic, subscribe) if behind else []
-        recall = partial(self._left_batches, topic, subscribe, settings)
-        batches = await recall() if behind else []
+        asking = _Asking(self, topic, subscribe, settings)
+        acked = await asking.acked() if behind else []
+        batches = await asking.batches() if behind else []
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         subscription = Subscription(
             view,
@@ -209,10 +234,7 @@ class ServedTopics:
             state,
             acked,
             batches,
-            Questions(
-                partial(self.state, topic, subscribe.subscription), partial(self._acked, topic, subscribe), recall
-            ),
-            self._txn_ack_source(topic, subscribe.subscription),
+            asking,
             self._counters_of(topic, subscribe.subscription),
             self.passing.cannot_read,
             served.together if view is served.log else None,
@@ -304,7 +326,8 @@ class ServedTopics:
             topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic), self._tiered
         )
 
-    def _txn_ack_source(self, topic: TopicName, subscription: str) -> TxnAckSource:
+    def txn_ack_source(self, topic: TopicName, subscription: str) -> TxnAckSource:
+        """Where the owner's log of a subscription's acks in transactions is found."""
         last = partial(self._last_txn_ack, topic, subscription)
         name = log_of(topic, subscription)
         return TxnAckSource(partial(TopicLog, name, self._cluster, self._pool, self._cache, last, self._tiered), last)
@@ -404,10 +427,10 @@ class ServedTopics:
             served.transactions.guard()
 
     async def _may_have_transactions(self) -> bool:
-        """Whether a broker of the cluster has them, or none says that it has not. Owners without them heed no log of their acks."""
+        """Whether a broker of the cluster has them, or none says that it has not: then owners heed no log of their acks."""
         return self._transactions or await self._owner_settings.transactions() is not False
 
-    async def _acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
+    async def acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
         """What is acked, as the owner has it now."""
         if not subscribe.durable:
             return []
@@ -415,7 +438,7 @@ class ServedTopics:
         # A reader of the compacted topic may have to begin before the owner's cursor.
         return [reach for reach in acked if reach[0] != EARLIEST] if subscribe.read_compacted else acked
 
-    async def _left_batches(
+    async def left_batches(
         self, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings
     ) -> list[tuple[Position, int]]:
         """What consumers before have acked of batches, anywhere in the pool."""

@@ -68,6 +68,8 @@ class TxnAcks:
         cursor: the copy of the cursor; what is acked as a whole is withheld there.
     """
 
+    __slots__ = ("_cursor", "_open")
+
     def __init__(self, cursor: CursorCopy) -> None:
         self._cursor = cursor
         self._open: dict[tuple[int, int], _Open] = {}

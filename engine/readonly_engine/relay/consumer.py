@@ -98,6 +98,26 @@ class RelayedConsumer:
         attachments: how often it has come to the owner.
     """
 
+    __slots__ = (
+        "_attaching",
+        "_closed",
+        "_closing_requests",
+        "_connection",
+        "_consumer_id",
+        "_events",
+        "_identity",
+        "_idle",
+        "_last_ack",
+        "_mute",
+        "_owners",
+        "_reattaching",
+        "_subscribe",
+        "_together",
+        "_unanswered",
+        "_via",
+        "attachments",
+    )
+
     def __init__(
         self,
         owners: Owners,
@@ -123,8 +143,7 @@ class RelayedConsumer:
         self._reattaching: asyncio.Task[None] | None = None
         self._unanswered: dict[int, CommandAck] = {}
         self._last_ack = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle: asyncio.Event | None = None  # where somebody waits for it
         self._together: AckRelay | None = None
 
     @property
@@ -257,7 +276,6 @@ class RelayedConsumer:
         self._last_ack += 1
         number = self._last_ack
         self._unanswered[number] = ack
-        self._idle.clear()
         if self._connection is not None:
             self._flush_acks()
             self._send_ack(number, ack)
@@ -266,7 +284,9 @@ class RelayedConsumer:
         """Wait until the owner has answered every ack."""
         if self._together is not None:
             await self._together.settled()
-        await self._idle.wait()
+        if self._unanswered:
+            self._idle = self._idle or asyncio.Event()
+            await self._idle.wait()
 
     def ack_together(self, acks: AckRelay) -> None:
         """Be a way to the owner for acks that consumers of the subscription send together."""
@@ -400,7 +420,8 @@ class RelayedConsumer:
             if ack.HasField("request_id"):
                 body_of(response).request_id = ack.request_id
                 self._events.owner_command(response, b"")
-            if not self._unanswered:
+            if not self._unanswered and self._idle is not None:
                 self._idle.set()
+                self._idle = None
 
         self._connection.ask(command, answered)

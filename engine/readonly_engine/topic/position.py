@@ -22,6 +22,8 @@ class PositionRanges:
     A range may span ledgers, as a cursor's individually deleted messages do (ManagedCursorInfo).
     """
 
+    __slots__ = ("_lowers", "_uppers")
+
     def __init__(self) -> None:
         self._lowers: list[Position] = []
         self._uppers: list[Position] = []

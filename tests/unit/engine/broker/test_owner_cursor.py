@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from readonly_engine.broker import owner_cursor
 from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.owner_cursor import OwnerCursor, Questions
+from readonly_engine.broker.owner_cursor import OwnerCursor
 from readonly_engine.relay.consumer import OwnerState
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST
@@ -42,7 +42,9 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
 
     async def run():
         view = SimpleNamespace(chain=topic.chain)
-        owner = OwnerCursor("s", view, cursor, Questions(state, acked, batches), told.append, lambda _: None)
+        owner = OwnerCursor(
+            "s", view, cursor, SimpleNamespace(state=state, acked=acked, batches=batches), told.append, lambda _: None
+        )
         async with asyncio.timeout(10):
             return await owner.take_over(relayed)
 

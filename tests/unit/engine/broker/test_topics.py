@@ -81,6 +81,7 @@ class Admin:
 def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
     monkeypatch.setattr(topics, "TopicLog", Log)
     monkeypatch.setattr(topics, "Subscription", Subscription)
+    monkeypatch.setattr(Admin, "answer", "true")
     consumer = SimpleNamespace(subscribe=CommandSubscribe(subscription="s", durable=True), in_step=True)
 
     async def run():
@@ -103,6 +104,22 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
         assert not list(served.all)
 
     Subscription.made = None
+    asyncio.run(run())
+
+
+def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Subscription)
+    monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
+    consumer = SimpleNamespace(subscribe=CommandSubscribe(subscription="s", durable=True), in_step=True)
+
+    async def run():
+        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        async with asyncio.timeout(10):
+            joined = await served.join(TOPIC, consumer, STATE)
+        assert not joined.replaying.is_set()
+        served.close()
+
     asyncio.run(run())
 
 
