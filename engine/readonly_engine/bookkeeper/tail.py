@@ -169,13 +169,19 @@ class LacTail:
         """Wait for the next entry at the leader, or at each bookie where entries are striped."""
         if pause := self._pause():
             await asyncio.sleep(pause)
+        flows = False
         if self._leader is not None:
             now = self._loop.time()
             self._leader.settle(self._ledger.best_first, now)
-            if self._flow.quick(now) and await self._read_on(bookie_id, polls):
-                self._leader.answered(bookie_id)
+            flows = self._flow.quick(now)
+            if flows and await self._read_on(bookie_id, polls):
                 return
         previous, wait_s = polls.next(self.lac)
+        if flows and wait_s and self._read_to > self.lac:
+            # A poll would bring the entry again that was read before it was confirmed; what is new confirms it, too.
+            if await self._ledger.await_more(bookie_id, previous, wait_s) and await self._read_on(bookie_id, polls):
+                return
+            wait_s = 0.0
         lac, entry = await self._ledger.long_poll(bookie_id, previous, wait_s)
         polls.told(lac)
         if lac > previous or wait_s == POLL_S[1]:
@@ -196,6 +202,8 @@ class LacTail:
         polls.told(lac)
         self._read_to = max(self._read_to, entries[-1].entry_id)
         self.confirm(lac, entries)
+        if self._leader is not None:
+            self._leader.answered(bookie_id)
         return True
 
     async def _listen(self, bookie_id: str, leader: Leader, polls: Polls) -> None:

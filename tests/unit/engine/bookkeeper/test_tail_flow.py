@@ -76,6 +76,7 @@ class Bookie:
     async def poll(self, request, writer):
         read = request.read_request
         response = Response(header=request.header, status=EOK)
+        entry_id = read.entry_id
         if read.HasField("previous_lac"):
             async with self._grown:
                 try:
@@ -83,18 +84,20 @@ class Bookie:
                         await self._grown.wait_for(lambda: self.lac > read.previous_lac)
                 except TimeoutError:
                     pass
+        if read.flag == read.ENTRY_PIGGYBACK:
             response.read_response.max_lac = self.lac
-            entry_id = read.previous_lac + 1
+            if self.lac > read.previous_lac:
+                self._bring(read.previous_lac + 1, response)
+        elif entry_id < self.written:
+            self._bring(entry_id, response)
         else:
-            entry_id = read.entry_id
-        there = entry_id < self.written if not read.HasField("previous_lac") else entry_id <= self.lac
-        if there:
-            self.read[entry_id] += 1
-            response.read_response.body = body(entry_id)
-        elif not read.HasField("previous_lac"):
             response.status = ENOENTRY
         response.read_response.status = response.status
         self._send(writer, response.SerializeToString())
+
+    def _bring(self, entry_id, response):
+        self.read[entry_id] += 1
+        response.read_response.body = body(entry_id)
 
     def batch(self, frame):
         _, _, first, request_id, count, _ = struct.unpack(">iqqqiq", frame)
@@ -172,9 +175,9 @@ def test_while_entries_flow_they_are_read_some_at_a_time_and_each_once():
         assert lacs == sorted(lacs)
         brought = {entry_id for _, entries in told[began:] for entry_id in entries}
         wanted = range(first, bookie.written - 1)
-        # A poll, where a batch has found nothing, brings one of several, and one again that was read before it was confirmed.
-        assert len(brought.intersection(wanted)) >= 0.8 * len(wanted)
-        assert sum(bookie.read[entry_id] for entry_id in wanted) <= 1.1 * len(wanted)
+        # Where the machine stalls, they rest; a poll brings one of several then, and one again that was not confirmed when it was read.
+        assert len(brought.intersection(wanted)) >= 0.9 * len(wanted)
+        assert sum(bookie.read[entry_id] for entry_id in wanted) <= 1.03 * len(wanted)
 
     follow(scene)
 
