@@ -175,7 +175,7 @@ def test_while_entries_flow_they_are_read_some_at_a_time_and_each_once():
         assert lacs == sorted(lacs)
         brought = {entry_id for _, entries in told[began:] for entry_id in entries}
         wanted = range(first, bookie.written - 1)
-        # Where the machine stalls, they rest; a poll brings one of several then, and one again that was not confirmed when it was read.
+        # Where the machine stalls, they rest: a poll brings one of several then, and one again that was not confirmed before.
         assert len(brought.intersection(wanted)) >= 0.9 * len(wanted)
         assert sum(bookie.read[entry_id] for entry_id in wanted) <= 1.03 * len(wanted)
 
