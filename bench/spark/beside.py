@@ -4,6 +4,8 @@ A broker owns a topic that is published to at a fixed rate, and another one with
 Spark reads the backlog as fast as it can, again and again; the same with the option that limits what tasks read from the
 bookies; and two programs that read nothing but keep as many cores busy as Spark has. The last is for judging the others: on a
 machine whose cores are all shared, publishing is slower beside any program that uses them.
+
+All of it twice: with the cores shared by all, and with one core for the owner alone, as on a machine of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from http.client import CONFLICT
 from pathlib import Path
@@ -25,7 +27,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from bench.client import LoadClient
-from bench.cpu import cpu_seconds
+from bench.cpu import cpu_seconds, family
 from bench.figures import Sample
 from bench.spark.processes import Side, engine_side
 from devstack.console import say
@@ -37,7 +39,7 @@ from devstack.pulsar.counters import entries_read
 from devstack.pulsar.spec import PulsarSpec, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
 BEGIN: Final = "<!-- beside: made by make bench-spark-owner -->"
@@ -75,6 +77,10 @@ LIMITED: Final = "Spark reads, limited"
 BUSY: Final = "two programs that only count"
 SIDES: Final = (NOBODY, SPARK, LIMITED, BUSY)
 
+SHARED: Final = "shared by all"
+APART: Final = "one for the owner alone"
+CORES: Final = (SHARED, APART)
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -82,6 +88,7 @@ class Turn:
 
     Attributes:
         side: one of SIDES.
+        cores: one of CORES.
         seconds: how long.
         published: messages in this time.
         owner_cpu: CPU seconds of the owner.
@@ -93,6 +100,7 @@ class Turn:
     """
 
     side: str
+    cores: str
     seconds: float
     published: int
     owner_cpu: float
@@ -157,12 +165,12 @@ class Reads:
 
 
 @contextmanager
-def counting() -> Iterator[None]:
-    """Keep as many cores busy as Spark has."""
+def counting() -> Iterator[list[int]]:
+    """Keep as many cores busy as Spark has; the programs that do it."""
     words = [sys.executable, "-c", COUNTING]
     programs = [subprocess.Popen(words, stdin=subprocess.PIPE) for _ in range(TASKS)]  # noqa: S603
     try:
-        yield
+        yield [program.pid for program in programs]
     finally:
         for program in programs:
             program.kill()
@@ -189,6 +197,22 @@ class Bench:
         self._backlogs = backlogs
         self._folder = folder
         self._entry_bytes = {name: entry_bytes(stack, backlog.topic) for name, backlog in backlogs.items()}
+        self._cores = SHARED
+
+    def share(self, cores: str) -> None:
+        """Say who runs where: one of CORES.
+
+        Raises:
+            DevstackError: there is one core only.
+        """
+        every = sorted(os.sched_getaffinity(0))
+        if cores == APART and len(every) < 2:
+            raise DevstackError("there is no core that the owner could have alone")
+        bookies = [self._pid(f"bookie-{number}") for number in range(self._stack.spec.bookies)]
+        others = [*bookies, self._pid("zookeeper"), self._side.pid, self._publisher.process.pid]
+        pin([self._pid("broker-0")], every[-1:] if cores == APART else every)
+        pin(others, every[:-1] if cores == APART else every)
+        self._cores = cores
 
     def turn(self, side: str, seconds: float) -> Turn:
         """Measure one side.
@@ -198,7 +222,7 @@ class Bench:
         """
         with ExitStack() as open_:
             if side == BUSY:
-                open_.enter_context(counting())
+                pin(open_.enter_context(counting()), sorted(os.sched_getaffinity(self._side.pid)))
             elif side in self._backlogs:
                 open_.enter_context(Reads(self._side, self._backlogs[side], self._folder).running())
             time.sleep(SETTLE_S)
@@ -218,6 +242,7 @@ class Bench:
         reads = entries_read(self._stack.endpoints) - reads
         return Turn(
             side=side,
+            cores=self._cores,
             seconds=published_after.seconds - published.seconds,
             published=published_after.receipts - published.receipts,
             owner_cpu=after["owner"] - before["owner"],
@@ -233,6 +258,16 @@ class Bench:
         if running is None:
             raise DevstackError(f"{server} of the bench's cluster does not run any more")
         return running.pid
+
+
+def pin(pids: Iterable[int], cores: Iterable[int]) -> None:
+    """Have processes, their children and all their threads run on these cores; what they start later inherits that."""
+    wanted = list(cores)
+    for pid in pids:
+        for one in family(pid):
+            for thread in Path(f"/proc/{one}/task").iterdir():
+                with suppress(ProcessLookupError):  # it has ended meanwhile
+                    os.sched_setaffinity(int(thread.name), wanted)
 
 
 def entry_bytes(stack: PulsarCluster, topic: str) -> float:
@@ -314,46 +349,75 @@ def run(arguments: argparse.Namespace) -> list[Turn]:
             )
             bench = Bench(stack, open_.enter_context(engine_side(MASTER, MEMORY, folder)), publisher, backlogs, folder)
             turns = []
-            for number in range(-arguments.warm_up, arguments.rounds):
-                for side in SIDES if number % 2 else SIDES[::-1]:
-                    turn = bench.turn(side, arguments.seconds)
-                    say(
-                        f"round {number + 1} of {arguments.rounds}, {side}: owner {turn.owner_cpu / turn.seconds:.1%} of a "
-                        f"core, p99 {turn.p99_ms:.2f} ms, {turn.read_bytes / turn.seconds / 1e6:.0f} MB/s read"
-                    )
-                    turns += [turn] if number >= 0 else []
+            for cores in CORES:
+                if arguments.only not in {"", cores}:
+                    continue
+                bench.share(cores)
+                turns += rounds(bench, arguments)
+            bench.share(SHARED)
             return turns
     finally:
         if not (arguments.keep or arguments.prepare):
             stack.down(purge=True)
 
 
+def rounds(bench: Bench, arguments: argparse.Namespace) -> list[Turn]:
+    """All sides in turns; those that warm up do not count."""
+    turns = []
+    for number in range(-arguments.warm_up, arguments.rounds):
+        for side in SIDES if number % 2 else SIDES[::-1]:
+            turn = bench.turn(side, arguments.seconds)
+            say(
+                f"round {number + 1} of {arguments.rounds}, {side}: owner {turn.owner_us:.0f} µs a message, "
+                f"p99 {turn.p99_ms:.2f} ms, {turn.read_bytes / turn.seconds / 1e6:.0f} MB/s read; cores {turn.cores}"
+            )
+            turns += [turn] if number >= 0 else []
+    return turns
+
+
 def table(turns: Sequence[Turn]) -> str:
     """Markdown: medians, and from the least to the most."""
     lines = [
         (
-            "| beside the publisher | Spark reads | owner's CPU a message | change | publish p50 | publish p99 "
+            "| cores | beside the publisher | Spark reads | owner's CPU a message | change | publish p50 | publish p99 "
             "| owner's CPU | bookies' CPU | Spark's CPU |"
         ),
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    sides = {side: [turn for turn in turns if turn.side == side] for side in SIDES}
-    alone = median(turn.owner_us for turn in sides[NOBODY])
-    for side, found in sides.items():
-
-        def sample(name: str, found: Sequence[Turn] = found) -> Sample:
-            return Sample(tuple(float(getattr(turn, name)) for turn in found))
-
-        def cores(name: str, found: Sequence[Turn] = found) -> str:
-            return f"{median(float(getattr(turn, name)) / turn.seconds for turn in found):.0%}"
-
-        rate = median(turn.read_bytes / turn.seconds for turn in found)
-        lines.append(
-            f"| {side} | {f'{rate / 1e6:,.0f} MB/s' if rate else '-'} | {sample('owner_us').text('.0f')} µs "
-            f"| {sample('owner_us').median / alone - 1:+.1%} | {sample('p50_ms').text()} ms | {sample('p99_ms').text()} ms "
-            f"| {cores('owner_cpu')} | {cores('bookie_cpu')} | {cores('spark_cpu')} |"
-        )
+    for cores in CORES:
+        here = [turn for turn in turns if turn.cores == cores]
+        if here:
+            alone = median(turn.owner_us for turn in here if turn.side == NOBODY)
+            lines += [row([turn for turn in here if turn.side == side], alone) for side in SIDES]
     return "\n".join(lines)
+
+
+def row(turns: Sequence[Turn], alone: float) -> str:
+    """One line of the table.
+
+    Args:
+        turns: of one side.
+        alone: the owner's CPU for a message while nobody reads, µs.
+    """
+
+    def sample(name: str) -> Sample:
+        return Sample(tuple(float(getattr(turn, name)) for turn in turns))
+
+    def part(name: str) -> str:
+        return f"{median(float(getattr(turn, name)) / turn.seconds for turn in turns):.0%}"
+
+    rate = median(turn.read_bytes / turn.seconds for turn in turns)
+    owner = sample("owner_us")
+    return (
+        f"| {turns[0].cores} | {turns[0].side} | {f'{rate / 1e6:,.0f} MB/s' if rate else '-'} | {owner.text('.0f')} µs "
+        f"| {owner.median / alone - 1:+.1%} | {sample('p50_ms').text()} ms | {sample('p99_ms').text()} ms "
+        f"| {part('owner_cpu')} | {part('bookie_cpu')} | {part('spark_cpu')} |"
+    )
+
+
+def read(files: Sequence[Path]) -> list[Turn]:
+    """Turns that were written by `--json`."""
+    return [Turn(**turn) for file in files for turn in json.loads(file.read_text(encoding="utf-8"))["turns"]]
 
 
 def insert(document: str, made: str) -> str:
@@ -370,14 +434,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--warm-up", type=int, default=1, help="rounds before them (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each side (default %(default)s)")
     parser.add_argument("--messages", type=int, default=BACKLOG, help="of 1 KB in the backlog (default %(default)s)")
+    parser.add_argument("--only", choices=("", *CORES), default="", help="with the cores used so only")
     parser.add_argument("--prepare", action="store_true", help="write the backlog, leave the Pulsar running, and end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all turns there")
+    parser.add_argument(
+        "--read", type=Path, nargs="+", metavar="FILE", help="measure nothing, but take turns written there"
+    )
     parser.add_argument("--write", action="store_true", help="put the table into docs/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)
     try:
-        turns = run(arguments)
+        turns = read(arguments.read) if arguments.read else run(arguments)
     except DevstackError as error:
         print(f"bench.spark.beside: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
         return 1
@@ -391,7 +459,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.write:
         note = (
-            f"{machine}; {arguments.rounds} rounds of {arguments.seconds:g} s a side, in turns; {RATE:,g} messages of "
+            f"{machine}; {sum(turn.side == NOBODY and turn.cores == turns[0].cores for turn in turns)} rounds of "
+            f"{median(turn.seconds for turn in turns):.0f} s a side, in turns; {RATE:,g} messages of "
             f"{SIZE} bytes a second, a backlog of {arguments.messages * SIZE / 1e9:.1f} GB; Spark {MASTER}; limited: "
             f"`maxReadBytesPerSecond` of {LIMIT / 1e6:g} MB in {TASKS} tasks. Medians, with the least and the most.\n"
         )
