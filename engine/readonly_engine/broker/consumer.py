@@ -117,7 +117,7 @@ class Consumer:
         self.messages = 0
         self.bytes = 0
         self._active: bool | None = None
-        self._rates: Rates[None] | None = None  # of few consumers: most clients never ask
+        self._rates: Rates[str] | None = None  # of few consumers: most clients never ask
         self._told_end = False
         self._newest_ledger = -1
         self.in_step = True
@@ -208,8 +208,11 @@ class Consumer:
             return
         if self._rates is None:
             self._rates = Rates()
-        rate = self._rates.of(None, self.messages, self.bytes, time.monotonic())
-        served = Served(rate, receiver.unacked, receiver.blocked)
+        now = time.monotonic()
+        rate = self._rates.of("delivered", self.messages, self.bytes, now)
+        ack_rate = self._rates.of("acked", receiver.acked, 0, now).messages
+        together = self.subscribe.sub_type in MULTIPLE
+        served = Served(rate, receiver.unacked, receiver.blocked, ack_rate if together else None)
         complete(answer, self.connection.peer, receiver.permits, served)
 
     def leave(self) -> None:

@@ -16,11 +16,14 @@ class Served(NamedTuple):
         rate: of messages to it.
         unacked: messages that it has not acked; of Shared and Key_Shared only, as at an owner.
         blocked: whether it gets none because of these.
+        ack_rate: messages that it acks in a second, where its acks go to the owner together with those of others; None where
+            the owner says it.
     """
 
     rate: Rate
     unacked: int
     blocked: bool
+    ack_rate: float | None = None
 
 
 def complete(answer: CommandConsumerStatsResponse, address: str, permits: int, served: Served | None) -> None:
@@ -40,3 +43,5 @@ def complete(answer: CommandConsumerStatsResponse, address: str, permits: int, s
         answer.msg_rate_out, answer.msg_throughput_out = served.rate
         answer.unacked_messages = served.unacked
         answer.blocked_consumer_on_unacked_msgs = served.blocked
+        if served.ack_rate is not None:
+            answer.message_ack_rate = served.ack_rate

@@ -113,7 +113,10 @@ class MultipleDispatcher:
         """Whoever had it pending has it no more: any consumer may ack any entry."""
         self._redeliveries.pop(position, None)
         holder = self._holder(position, by)
-        return holder is not None and self._take(holder, position)
+        if holder is None:
+            return False
+        holder.acked += holder.pending[position]
+        return self._take(holder, position)
 
     def has_pending(self, receiver: Receiver, entries: Sequence[tuple[int, int]]) -> bool:
         """Whether a consumer has all of these entries, each named once."""
@@ -129,6 +132,7 @@ class MultipleDispatcher:
             for entry in entries:
                 redeliveries.pop(Position(*entry), None)
         messages = sum([pending.pop(entry) for entry in entries])  # type: ignore[call-overload]  # equal to a Position
+        receiver.acked += messages
         receiver.unacked -= messages
         self._unacked -= messages
         freed = self._freed_any(entries)
@@ -144,6 +148,7 @@ class MultipleDispatcher:
         if holder is None:
             return False
         acked = holder.pending[position] - left
+        holder.acked += acked
         holder.unacked -= acked
         self._unacked -= acked
         holder.pending[position] = left

@@ -31,6 +31,7 @@ class Receiver:
         pending: delivered to it and not acked, with the number of messages (kept for Shared and Key_Shared only).
         unacked: how many messages are pending.
         blocked: whether it has too many of them, and gets nothing until it has acked some.
+        acked: how many of its messages were acked since it came.
     """
 
     permits: int = 0
@@ -42,6 +43,7 @@ class Receiver:
     pending: dict[Position, int] = field(default_factory=dict)
     unacked: int = 0
     blocked: bool = False
+    acked: int = 0
 
     @property
     def ready(self) -> bool:

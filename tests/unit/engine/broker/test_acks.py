@@ -72,7 +72,9 @@ def test_parts_of_several_acks_add_up_to_the_whole(topic):
     assert scene.ack(position, 0b1010).completed == []
     assert scene.ack(position, 0b0111).completed == []
     assert scene.cursor.unacked_of(position) == 0b0010
+    assert scene.receiver.acked == 3
     assert scene.ack(position, 0b1101).completed == [position]
+    assert scene.receiver.acked == 4
     assert scene.cursor.is_acked(position)
     assert scene.receiver.pending == {}
     assert scene.ack(position, 0b1111).completed == [], "acked is acked"
@@ -214,9 +216,10 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
             two[1].ack_entries(mine)
             assert two[2].acked_entries(other, mine) == unblocked
             assert (one[1].mark_delete, list(one[1]._acked)) == (two[1].mark_delete, list(two[1]._acked))
-            assert (receiver.pending, receiver.unacked, receiver.blocked) == (
+            assert (receiver.pending, receiver.unacked, receiver.blocked, receiver.acked) == (
                 other.pending,
                 other.unacked,
                 other.blocked,
+                other.acked,
             )
         assert pump(*one) == pump(*two)

@@ -33,6 +33,12 @@ def test_a_consumer_that_is_served_here() -> None:
     assert (answer.msg_backlog, answer.message_ack_rate, answer.consumer_name, answer.type) == (7, 2.5, "c", "Shared")
 
 
+def test_a_consumer_whose_acks_go_together_with_those_of_others() -> None:
+    answer = owners_answer()
+    complete(answer, "10.0.0.1:2", 990, Served(Rate(3.0, 300.0), 5, blocked=True, ack_rate=0.5))
+    assert answer.message_ack_rate == 0.5
+
+
 def test_a_consumer_that_passes_through_keeps_the_numbers_of_whoever_serves_it() -> None:
     answer = owners_answer()
     answer.msg_rate_out, answer.unacked_messages = 4.0, 6
