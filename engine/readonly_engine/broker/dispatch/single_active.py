@@ -6,7 +6,7 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.keys import KeyRanges
-from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, Delivery
+from readonly_engine.broker.dispatch.receiver import Delivery
 from readonly_engine.wire.entry_view import survey
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
+
+BACKLOG_ENTRIES = 500
+"""Entries asked for at once: half of a stock client's permits, which it asks for again together. They go out as one chunk."""
 
 
 class SingleActiveDispatcher:
@@ -75,7 +78,7 @@ class SingleActiveDispatcher:
         if self.active is None or not self.active.ready:
             return None
         self._next = self._cursor.next_unacked(self._next)
-        return self._next, min(self.active.permits, READ_ENTRIES)
+        return self._next, min(self.active.permits, BACKLOG_ENTRIES)
 
     def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
         """Hand out entries."""
