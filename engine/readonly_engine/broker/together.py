@@ -96,6 +96,7 @@ class Together:
         self._tail = tail
         self._owner = owner
         self._cohorts: dict[tuple[int, int, int], _Cohort] = {}
+        self._links: set[Link] = set()
         self._burst: Burst | None = None
 
     def join(self, follower: Follower, link: Link, key: tuple[int, int, int], permits: int) -> Seat | None:
@@ -108,10 +109,11 @@ class Together:
             permits: how many messages the client takes.
 
         Returns:
-            The place; None where bytes cannot go straight to the client now, or where the owner must be asked about each entry.
+            The place; None where bytes cannot go straight to the client now, where the owner must be asked about each entry, and
+            for a second consumer on a connection: what many of them get there is better sent in one piece when the turn ends.
         """
         newest = self._tail.newest
-        if newest is None or link.descriptor == NO_DESCRIPTOR or self._owner.guarded:
+        if newest is None or link.descriptor == NO_DESCRIPTOR or self._owner.guarded or link in self._links:
             return None
         if newest is not self._burst:
             self.news()  # those who are here already get it before anybody stands behind it
@@ -121,6 +123,7 @@ class Together:
         cohort = self._cohorts.get(key)
         if cohort is None:
             cohort = self._cohorts[key] = _Cohort(self, key, newest.following)
+        self._links.add(link)
         return cohort.join(follower, link, permits)
 
     def news(self) -> None:
@@ -148,8 +151,11 @@ class Together:
         for follower in followers:
             follower.pump()
 
-    def forget(self, key: tuple[int, int, int]) -> None:
-        """Nobody is left in a cohort."""
+    def left(self, link: Link, key: tuple[int, int, int]) -> None:
+        """Somebody has left a cohort."""
+        self._links.discard(link)
+        if self._cohorts[key].seats:
+            return
         del self._cohorts[key]
         if not self._cohorts:
             self._tail.unlisten(self.news)
@@ -219,8 +225,7 @@ class _Cohort:
     def leave(self, seat: Seat) -> None:
         del self.seats[seat]
         self._changed = True
-        if not self.seats:
-            self._group.forget(self._key)
+        self._group.left(seat.link, self._key)
 
     def take(self, burst: Burst, chunk: bytes) -> None:
         """Send a burst to all who have permits for it; the others look alone."""

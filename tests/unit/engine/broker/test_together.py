@@ -100,9 +100,9 @@ class Link:
 class Follower:
     """What a subscription is to those it reads with: alone it is called by the topic, and joins after each burst."""
 
-    def __init__(self, scene, *, consumer_id=0, permits=1000):
+    def __init__(self, scene, *, consumer_id=0, permits=1000, link=None):
         self.scene = scene
-        self.link = Link(scene.log)
+        self.link = link or Link(scene.log)
         self.link.riders.append(self)
         self.consumer_id = consumer_id
         self.permits = permits
@@ -280,6 +280,22 @@ def test_nobody_joins_whose_bytes_must_go_through_the_transport(scene):
     scene.tail.tell(1)
     assert one.seat is None
     assert scene.tail.listening == 1
+
+
+def test_of_many_consumers_on_a_connection_one_joins(scene):
+    first = scene.follower()
+    second = scene.follower(consumer_id=1, link=first.link)
+    scene.tail.tell(1)
+    assert (first.seat is None, second.seat) == (False, None)
+    first.part()
+    scene.tail.tell(1)
+    assert [one.seat for one in (first, second)].count(None) == 1
+    scene.tail.tell(2)
+    assert len(first.link.sent()) == len(scene.expected(0)) + len(scene.expected(1))
+    for one in (first, second):
+        one.settle()
+        assert one.next == scene.tail.newest.following
+        assert one.bytes == len(scene.expected(one.consumer_id))
 
 
 def test_after_a_part_of_what_is_new_the_rest_is_asked_for(scene):
