@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-DELAY_S: Final = 0.01
+DELAY_S: Final = 0.02
 """So far behind the owner's cursor may be."""
 
 MOST_ENTRIES: Final = 1000
