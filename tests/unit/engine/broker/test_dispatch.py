@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, Receiver
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
-from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.broker.dispatch.single_active import BACKLOG_ENTRIES, SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
 
 MANY = 10_000
@@ -25,6 +25,8 @@ NOW = 1_700_000_000_000
 
 class Delivering(RuleBasedStateMachine):
     """What both types have in common: a topic that grows, consumers that come and go, and a pump as Subscription's."""
+
+    at_once = READ_ENTRIES
 
     def __init__(self, topic):
         super().__init__()
@@ -86,7 +88,7 @@ class Delivering(RuleBasedStateMachine):
             if want is None:
                 return
             position, most = want
-            assert 0 < most <= min(READ_ENTRIES, sum(receiver.permits for receiver in ready))
+            assert 0 < most <= min(self.at_once, sum(receiver.permits for receiver in ready))
             entries = self.topic.read(position, min(count, most))
             if not entries:
                 assert not self.topic.chain.readable(position)
@@ -237,6 +239,7 @@ class SingleMachine(Delivering):
     """Exclusive and Failover: since it last started over, the active consumer has got every unacked entry, in order."""
 
     elected = True
+    at_once = BACKLOG_ENTRIES
 
     def __init__(self, topic):
         super().__init__(topic)
