@@ -330,13 +330,16 @@ static int ask_python(State *state, View *view) {
     int marker, aborts;
     PyObject *txn, *chunk;
     if (PyTuple_Check(told) && PyArg_ParseTuple(told, "O!ipLOpO", &PyBytes_Type, &payload, &view->messages, &marker,
-                                                &view->deliver_at, &txn, &aborts, &chunk)) {
+                                                &view->deliver_at, &txn, &aborts, &chunk) &&
+        PyBytes_GET_SIZE(payload) <= PyBytes_GET_SIZE(view->stored)) {
         view->start = PyBytes_GET_SIZE(view->stored) - PyBytes_GET_SIZE(payload);
         view->marker = (char)marker;
         view->aborts = (char)aborts;
         view->txn = Py_NewRef(txn);
         view->chunk = Py_NewRef(chunk);
         done = 0;
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_TypeError, "look_into tells no StoredMessage of these bytes");
     }
     Py_DECREF(told);
     return done;
