@@ -335,6 +335,7 @@ class Subscription:
         if dispatcher is None or self._ack_relay is None:
             consumer.relayed.ack(ack_of_entries(ack.ids))
             self._cursor.ack_entries(ack.entries)
+            self._keep_together()
         elif dispatcher.has_pending(consumer.receiver, ack.entries):
             self._ack_relay.add(consumer.relayed, ack.ids, len(ack.entries))
             self._cursor.ack_entries(ack.entries)

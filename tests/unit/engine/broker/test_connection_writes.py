@@ -1,0 +1,122 @@
+"""What is written to a client: in order, past the transport and through it, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+import uvloop
+from readonly_engine.broker.connection import ClientConnection
+from readonly_engine.broker.sending import send_many
+from readonly_engine.broker.together import NO_DESCRIPTOR
+from readonly_engine.broker.turn import Turn
+
+DEADLINE_S = 60
+FRAME_BYTES = 64 << 10
+FRAMES = 400
+"""More than sockets and the transport's buffer take while nobody reads."""
+
+
+def frame(number):
+    return number.to_bytes(4, "big") * (FRAME_BYTES // 4)
+
+
+class Limits:
+    def connect(self, _address):
+        return ""
+
+    def disconnect(self, _address):
+        pass
+
+
+def broker():
+    nothing = SimpleNamespace(add=lambda _: None, discard=lambda _: None)
+    return SimpleNamespace(
+        turn=Turn(), connections=set(), keep_alive=nothing, limits=Limits(), slow_clients=0, pressed=False
+    )
+
+
+@pytest.fixture(params=[uvloop.new_event_loop, asyncio.new_event_loop], ids=["uvloop", "asyncio"])
+def play(request):
+    def run(scene):
+        async def main():
+            made = []
+
+            def connection():
+                made.append(ClientConnection(broker()))
+                return made[-1]
+
+            server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+            try:
+                async with asyncio.timeout(DEADLINE_S):
+                    while not made:
+                        await asyncio.sleep(0.001)
+                    await scene(made[0], reader, writer)
+            finally:
+                writer.close()
+                server.close()
+
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(main())
+
+    return run
+
+
+def test_what_the_socket_does_not_take_follows_in_order_and_then_it_goes_past_the_transport_again(play):
+    async def scene(connection, reader, _):
+        assert connection.descriptor != NO_DESCRIPTOR
+        for number in range(FRAMES):
+            connection.send(frame(number))
+            if number % 7 == 0:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert connection.descriptor == NO_DESCRIPTOR
+        assert connection.buffered > 0
+        assert not connection.writable
+        assert await reader.readexactly(FRAMES * FRAME_BYTES) == b"".join(map(frame, range(FRAMES)))
+        while connection.buffered:
+            await asyncio.sleep(0.001)
+        connection.send(b"next")
+        connection.end_turn()
+        assert connection.descriptor != NO_DESCRIPTOR
+        assert connection.writable
+        assert await reader.readexactly(4) == b"next"
+
+    play(scene)
+
+
+def test_what_is_left_of_bytes_that_went_to_many_follows_too(play):
+    async def scene(connection, reader, _):
+        data = b"".join(map(frame, range(FRAMES)))
+        ((_, taken),) = send_many([connection.descriptor], data)
+        connection.left_over(data, taken)
+        connection.send(b"next")
+        assert await reader.readexactly(len(data) + 4) == data + b"next"
+
+    play(scene)
+
+
+def test_nothing_is_written_past_the_transport_of_a_client_that_has_gone(play):
+    async def scene(connection, _, writer):
+        writer.close()
+        while connection.descriptor != NO_DESCRIPTOR:
+            await asyncio.sleep(0.001)
+        connection.send(b"data")
+        connection.end_turn()
+        connection.left_over(b"data", 0)
+        assert connection.descriptor == NO_DESCRIPTOR
+        assert connection.buffered == 0
+
+    play(scene)
+
+
+def test_what_was_sent_before_closing_arrives(play):
+    async def scene(connection, reader, _):
+        connection.send(b"last")
+        connection.close()
+        assert connection.descriptor == NO_DESCRIPTOR
+        assert await reader.read() == b"last"
+
+    play(scene)
