@@ -17,6 +17,7 @@ from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
 from readonly_engine.broker.dispatch.receiver import in_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.owner_cursor import OwnerCursor
+from readonly_engine.broker.place import take_place
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
 from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
 from readonly_engine.topic.burst import Burst
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.dispatch.receiver import Delivery
     from readonly_engine.broker.owner_cursor import Questions
-    from readonly_engine.broker.together import Seat, Together
+    from readonly_engine.broker.place import Place
+    from readonly_engine.broker.together import Together
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.transactions import TopicTransactions
@@ -104,11 +106,11 @@ class Subscription:
         "_multiple",
         "_owner",
         "_paused",
+        "_place",
         "_questions",
         "_rates",
         "_reading",
         "_reset",
-        "_seat",
         "_single",
         "_timer",
         "_together",
@@ -158,7 +160,7 @@ class Subscription:
             f"{self.topic}, {self.name}", log_, self._cursor, questions, self.confirm, self._cursor_moved
         )
         self._together = together
-        self._seat: tuple[Seat, Consumer] | None = None
+        self._place: Place | None = None
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
         self._moving = 0
         self._reset = False
@@ -408,42 +410,31 @@ class Subscription:
 
     def granted(self, consumer: Consumer, permits: int) -> None:
         """The client has asked for so many messages more."""
-        if self._seat is None:
+        if self._place is None:
             self.pump()
-        elif self._seat[1] is consumer:
-            self._seat[0].grant(permits)
+        else:
+            self._place.granted(consumer, permits)
 
     def settle(self) -> None:
         """Reckon up what was had together with others."""
-        if self._seat is None or self._together is None or self._single is None:
-            return
-        seat, consumer = self._seat
-        had = seat.settle()
-        consumer.receiver.permits -= had.messages
-        consumer.messages += had.messages
-        consumer.bytes += had.bytes
-        self.counters.entries += had.entries
-        self.counters.messages += had.messages
-        self.counters.bytes += had.bytes
-        self._single.go_on(had.following)
+        if self._place is not None:
+            self._place.settle()
 
     def part(self) -> None:
         """Get alone what is new: something has happened to this subscription, or will."""
-        if self._seat is not None:
-            self.settle()
-            self._seat[0].leave()
-            self._seat = None
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
             self._log.listen(self.pump)
 
     def _keep_together(self) -> None:
         """An ack may have gone beyond what was delivered; then it is looked at each entry."""
-        if self._seat is not None and not self._cursor.untouched(self._seat[0].following):
+        if self._place is not None and not self._cursor.untouched(self._place.following):
             self.part()
 
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
-        if self._seat is not None:
-            self.part()
+        self.part()
         newest = self._log.newest
         if newest is not None and self._take(newest) and (newest.whole or self._log.coming(newest.following)):
             self._join()
@@ -516,10 +507,8 @@ class Subscription:
         if self._together is None or single is None or single.active is None or self._activating is not None:
             return
         consumer = self._consumers[id(single.active)]
-        key = (consumer.consumer_id, self.topic.partition, single.active.epoch)
-        seat = self._together.join(self, consumer.connection, key, single.active.permits)
-        if seat is not None:
-            self._seat = (seat, consumer)
+        self._place = take_place(self._together, self, consumer, single, self.counters, self.topic.partition)
+        if self._place is not None:
             self._log.unlisten(self.pump)
 
     def _tell_end(self) -> None:
