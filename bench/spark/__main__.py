@@ -199,6 +199,8 @@ def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
             brokers=1,
             settings=(
                 Setting("bookie", "journalSyncData", "false"),  # writing is no part of the measurement
+                # By default it is a quarter of a bookie's memory; this is less than the page cache that Kafka has.
+                Setting("bookie", "dbStorage_readAheadCacheMaxSizeMb", "128"),
                 Setting("broker", "defaultRetentionTimeInMinutes", "600"),
                 Setting("broker", "defaultRetentionSizeInMB", "20000"),
                 Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),

@@ -30,9 +30,9 @@ PART_BYTES: Final = 1 << 20
 
 PART_MOST_ENTRIES: Final = 5000
 
-STRETCH_BYTES: Final = 64 << 20
-"""Stretches that begin so far from each other go to replicas by turns. One stretch goes to one replica as long as that is well:
-bookies read far ahead of what they are asked for, and of two that are asked by turns each would read all."""
+STRETCH_BYTES: Final = 512 << 20
+"""Stretches of a ledger go to its replicas by turns, of this size and not less: bookies read far ahead of what they are asked
+for, a thousand entries by default, so that of two that are asked for neighbouring parts each would read all."""
 
 SINGLES_PER_READ: Final = 64
 """So many single entries may be under way in the place of one batch."""

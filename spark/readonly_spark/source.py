@@ -8,8 +8,10 @@ Spark pickles readers to send them to tasks and makes several of them: nothing i
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -176,9 +178,17 @@ async def _opened(options: Options) -> Catalog:
 
 
 def _read(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    _set_aside_what_is_loaded()
     # Where there is nothing to read Spark makes up a partition of its own.
     if isinstance(partition, TaskPartition):
         yield from read_work(partition.work, schema)
+
+
+@cache
+def _set_aside_what_is_loaded() -> None:
+    """Once in a worker: Spark collects garbage after every task, and would look through all modules each time."""
+    gc.collect()
+    gc.freeze()
 
 
 class BatchReader(DataSourceReader):

@@ -60,7 +60,7 @@ def test_parts_are_of_one_mebibyte_and_go_to_one_replica():
 
 def test_stretches_of_a_ledger_go_to_its_replicas_by_turns():
     stretch = STRETCH_BYTES // ENTRY_BYTES
-    asked = [make(number * stretch, 10**6).requests(0.0)[0].bookie_id for number in range(4)]
+    asked = [make(number * stretch, 10**7).requests(0.0)[0].bookie_id for number in range(4)]
     assert asked == ["a", "b", "a", "b"]
 
 
