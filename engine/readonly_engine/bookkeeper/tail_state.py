@@ -28,6 +28,9 @@ QUICK_S: Final = 2.5e-3
 SLOW_S: Final = 0.1
 """A longer time between two entries counts as this, so that a rest is soon forgotten."""
 
+STALL_S: Final = 0.5
+"""A flow that stops for less than this, as it does where a disk or a machine is busy, goes on in the same way."""
+
 GAP_WEIGHT: Final = 0.2
 """What the newest entry counts for in the average."""
 
@@ -106,7 +109,7 @@ class Flow:
 
     def quick(self, now: float) -> bool:
         """Whether it is better not to wait for each."""
-        return self._gap < QUICK_S and self._came_at is not None and now - self._came_at < REST_S
+        return self._gap < QUICK_S and self._came_at is not None and now - self._came_at < STALL_S
 
 
 class Leader:

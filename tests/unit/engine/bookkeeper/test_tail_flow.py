@@ -193,7 +193,7 @@ def test_when_they_rest_they_are_waited_for_one_by_one_again():
             await bookie.write(1)
             await until(lambda: tail.lac == bookie.lac)
             assert written - 1 in [entry_id for _, entries in told for entry_id in entries]
-        assert bookie.batches <= before + 1
+        assert bookie.batches <= before + 3, "the first one may find that they rest, and that they came"
 
     follow(scene)
 

@@ -7,6 +7,7 @@ from readonly_engine.bookkeeper.tail_state import (
     QUICK_S,
     REST_S,
     RETURN_S,
+    STALL_S,
     Flow,
     Leader,
     Rest,
@@ -138,6 +139,7 @@ def test_several_that_come_together_count_each():
 
 @pytest.mark.parametrize("rest", [1.0, 3600.0])
 def test_after_a_rest_they_are_waited_for_again_and_however_long_it_was_it_is_forgotten_as_soon(rest):
-    assert not quick_after([QUICK_S / 2] * 40, rest=REST_S)
+    assert quick_after([QUICK_S / 2] * 40, rest=STALL_S / 2)
+    assert not quick_after([QUICK_S / 2] * 40, rest=STALL_S)
     assert not quick_after([QUICK_S / 2] * 40 + [rest])
     assert quick_after([QUICK_S / 2] * 40 + [rest] + [QUICK_S / 2] * 40)
