@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from readonly_spark.native_rows import ROWS
 from readonly_spark.rows import Facts, Wanted, times_array
@@ -171,12 +170,7 @@ class MessageColumns:
     def _build_message_id(self, taken: Taken, facts: _Facts) -> pa.Array:
         places = zip(facts.ledger_id, facts.entry_id, strict=True)
         ids = [f"{ledger_id}:{entry_id}:{self._partition}" for ledger_id, entry_id in places]
-        whole = _spread(ids, pa.string(), taken)
-        in_batch = taken.batch_indexes
-        if in_batch.null_count == taken.rows:
-            return whole
-        with_index = pc.binary_join_element_wise(whole, pc.cast(in_batch, pa.string()), ":")
-        return with_index if not in_batch.null_count else pc.coalesce(with_index, whole)
+        return self.rows.message_ids(ids, taken)
 
     def _build_ledger_id(self, taken: Taken, facts: _Facts) -> pa.Array:
         return _spread(facts.ledger_id, pa.int64(), taken)

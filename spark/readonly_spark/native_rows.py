@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from readonly_engine import native
 
-from readonly_spark.rows import ListRows, Rows, Taken, Wanted, indexes_array, no_properties
+from readonly_spark.rows import ListRows, Rows, Taken, Wanted, indexes_array, joined_ids, no_properties
 from readonly_spark.type_names import PROPERTIES, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -64,6 +64,14 @@ class NativeRows:
             event_times=_times(rows, event_times),
             sequence_ids=_numbers(pa.int64(), rows, sequence_ids),
         )
+
+    def message_ids(self, entries: list[str], taken: Taken, /) -> pa.Array:
+        """Ids of messages as text, of what their entries have."""
+        indexes = taken.batch_indexes
+        if _NATIVE is None or indexes.null_count:
+            return joined_ids(entries, taken)
+        of_rows = None if taken.spread is None else taken.spread.buffers()[1]
+        return _texts(pa.string(), taken.rows, _NATIVE.message_ids(entries, of_rows, indexes.buffers()[1]))
 
 
 def _numbers(kind: pa.DataType, rows: int, block: Any) -> pa.Array:

@@ -156,6 +156,14 @@ class Rows(Protocol):
     def take(self) -> Taken:
         """Give out all rows, and begin anew."""
 
+    def message_ids(self, entries: list[str], taken: Taken, /) -> pa.Array:
+        """Ids of messages as text: in a batch that of their entry, a colon and their place; else that of the entry.
+
+        Args:
+            entries: ids of the entries.
+            taken: what was given out.
+        """
+
 
 class ListRows:
     """Rows in lists.
@@ -306,6 +314,10 @@ class ListRows:
         self._clear()
         return taken
 
+    def message_ids(self, entries: list[str], taken: Taken, /) -> pa.Array:
+        """Ids of messages as text, of what their entries have."""
+        return joined_ids(entries, taken)
+
     def _spread(self) -> pa.Array | None:
         if len(self._counts) == self.count:
             return None
@@ -333,6 +345,17 @@ def indexes_array(indexes: Any, rows: int, *, outside: bool) -> pa.Array:
     """
     found = pa.Array.from_buffers(pa.int32(), rows, [None, indexes])
     return pc.replace_with_mask(found, pc.less(found, 0), _NO_INDEX) if outside else found
+
+
+def joined_ids(entries: list[str], taken: Taken) -> pa.Array:
+    """As `Rows.message_ids`, by Arrow."""
+    ids = pa.array(entries, pa.string())
+    whole = ids if taken.spread is None else ids.take(taken.spread)
+    in_batch = taken.batch_indexes
+    if in_batch.null_count == taken.rows:
+        return whole
+    with_index = pc.binary_join_element_wise(whole, pc.cast(in_batch, pa.string()), ":")
+    return with_index if not in_batch.null_count else pc.coalesce(with_index, whole)
 
 
 def no_properties(rows: int) -> pa.Array:

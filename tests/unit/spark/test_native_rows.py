@@ -9,6 +9,7 @@ import gc
 import resource
 
 import lz4.block
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from readonly_spark.chunked import ChunkedMessages
 from readonly_spark.columns import NAMES, MessageColumns
 from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
 from readonly_spark.native_rows import ROWS, NativeRows
-from readonly_spark.rows import ListRows, Wanted
+from readonly_spark.rows import ListRows, Taken, Wanted
 
 from tests.unit.spark.stored import LEDGER, batch, batch_body, metadata, payload
 from tests.unit.spark.test_decode import schema_of
@@ -284,3 +285,19 @@ def decoded_once(entries):
     columns = MessageColumns("persistent://public/default/t", -1, NAMES, rows=NativeRows)
     decode_entries(entries, 0, Decoder(ChunkedMessages(lambda _: [])), columns.rows, 1 << 30)
     return columns.batch(schema_of(NAMES))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from([0, 9, 10, 12345, 2**31 - 1])), min_size=1, max_size=9))
+def test_message_ids_of_rows(rows):
+    spread, indexes = (pa.array(column, pa.int32()) for column in zip(*rows, strict=True))
+    taken = Taken(len(rows), [], spread, indexes, *[None] * 6)
+    found = NativeRows(Wanted()).message_ids(["7:0:-1", "7:1:-1"], taken)
+    found.validate(full=True)
+    assert found.to_pylist() == ListRows(Wanted()).message_ids(["7:0:-1", "7:1:-1"], taken).to_pylist()
+
+
+@pytest.mark.parametrize(("spread", "index"), [([2], 0), ([-1], 0), ([0], -1), ([], 0)])
+def test_message_ids_of_rows_that_cannot_be(spread, index):
+    taken = Taken(1, [], pa.array(spread, pa.int32()), pa.array([index], pa.int32()), *[None] * 6)
+    with pytest.raises(ValueError, match="row"):
+        NativeRows(Wanted()).message_ids(["a", "b"], taken)
