@@ -240,4 +240,50 @@ static PyObject *bitmap(const uint8_t *bytes, size_t count) {
     return block;
 }
 
+/* None where no row has a text; else the number of nulls, the bitmap (None for no nulls), offsets and data. */
+static PyObject *take_texts(Texts *texts, size_t rows) {
+    PyObject *valid = NULL, *offsets = NULL, *data = NULL, *found = NULL;
+    size_t nulls = rows - texts->present;
+    if (!texts->present) {
+        found = Py_NewRef(Py_None);
+    } else if (texts->filled == rows || texts_fill(texts, rows)) {
+        valid = nulls ? bitmap(texts->valid.at, rows) : Py_NewRef(Py_None);
+        offsets = valid ? as_block(&texts->offsets) : NULL;
+        data = offsets ? as_block(&texts->data) : NULL;
+        found = data ? Py_BuildValue("nOOO", (Py_ssize_t)nulls, valid, offsets, data) : NULL;
+    }
+    Py_XDECREF(valid);
+    Py_XDECREF(offsets);
+    Py_XDECREF(data);
+    texts_free(texts);
+    return found;
+}
+
+/* Times in ms as microseconds: nulls, bitmap and data; None where no row has one. What no timestamp can be is null. */
+static PyObject *take_times(Numbers *times, size_t rows) {
+    if (!times->filled) {
+        return Py_NewRef(Py_None);
+    }
+    size_t written = times->filled;
+    Buffer valid = {0};
+    PyObject *bits = NULL, *data = NULL, *found = NULL;
+    if ((written == rows || numbers_append(times, rows - 1, 0)) && make_room(&valid, rows)) {
+        int64_t *all = (int64_t *)times->data.at;
+        size_t nulls = 0;
+        for (size_t row = 0; row < rows; row++) {
+            valid.at[row] = all[row] != 0 && all[row] <= INT64_MAX / 1000 && all[row] >= INT64_MIN / 1000;
+            nulls += !valid.at[row];
+            all[row] = valid.at[row] ? all[row] * 1000 : 0;
+        }
+        bits = bitmap(valid.at, rows);
+        data = bits ? as_block(&times->data) : NULL;
+        found = data ? Py_BuildValue("nOO", (Py_ssize_t)nulls, bits, data) : NULL;
+    }
+    Py_XDECREF(bits);
+    Py_XDECREF(data);
+    give_back(&valid);
+    numbers_free(times);
+    return found;
+}
+
 #endif

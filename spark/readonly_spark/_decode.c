@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include "_columns.h"
+#include "_ids.h"
 #include "_metadata.h"
 #include "_wire.h"
 
@@ -504,52 +505,6 @@ static PyObject *rows_entry(Rows *self, PyObject *facts) {
     Py_RETURN_NONE;
 }
 
-/* None where no row has a text; else the number of nulls, the bitmap (None for no nulls), offsets and data. */
-static PyObject *take_texts(Texts *texts, size_t rows) {
-    PyObject *valid = NULL, *offsets = NULL, *data = NULL, *found = NULL;
-    size_t nulls = rows - texts->present;
-    if (!texts->present) {
-        found = Py_NewRef(Py_None);
-    } else if (texts->filled == rows || texts_fill(texts, rows)) {
-        valid = nulls ? bitmap(texts->valid.at, rows) : Py_NewRef(Py_None);
-        offsets = valid ? as_block(&texts->offsets) : NULL;
-        data = offsets ? as_block(&texts->data) : NULL;
-        found = data ? Py_BuildValue("nOOO", (Py_ssize_t)nulls, valid, offsets, data) : NULL;
-    }
-    Py_XDECREF(valid);
-    Py_XDECREF(offsets);
-    Py_XDECREF(data);
-    texts_free(texts);
-    return found;
-}
-
-/* Times in ms as microseconds: nulls, bitmap and data; None where no row has one. What no timestamp can be is null. */
-static PyObject *take_times(Numbers *times, size_t rows) {
-    if (!times->filled) {
-        return Py_NewRef(Py_None);
-    }
-    size_t written = times->filled;
-    Buffer valid = {0};
-    PyObject *bits = NULL, *data = NULL, *found = NULL;
-    if ((written == rows || numbers_append(times, rows - 1, 0)) && make_room(&valid, rows)) {
-        int64_t *all = (int64_t *)times->data.at;
-        size_t nulls = 0;
-        for (size_t row = 0; row < rows; row++) {
-            valid.at[row] = all[row] != 0 && all[row] <= INT64_MAX / 1000 && all[row] >= INT64_MIN / 1000;
-            nulls += !valid.at[row];
-            all[row] = valid.at[row] ? all[row] * 1000 : 0;
-        }
-        bits = bitmap(valid.at, rows);
-        data = bits ? as_block(&times->data) : NULL;
-        found = data ? Py_BuildValue("nOO", (Py_ssize_t)nulls, bits, data) : NULL;
-    }
-    Py_XDECREF(bits);
-    Py_XDECREF(data);
-    give_back(&valid);
-    numbers_free(times);
-    return found;
-}
-
 /* Offsets of the map column, keys and values; None where no row has a property. */
 static PyObject *take_properties(Columns *columns) {
     size_t rows = columns->rows, pairs = columns->property_keys.filled;
@@ -676,67 +631,6 @@ static PyType_Spec rows_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = rows_slots,
 };
-
-/* Message ids as text: of each row what its entry has, and behind a colon its place in the batch. */
-
-static size_t write_decimal(uint8_t *at, uint32_t number) {
-    uint8_t digits[10];
-    size_t count = 0;
-    do {
-        digits[count++] = (uint8_t)('0' + number % 10);
-        number /= 10;
-    } while (number);
-    for (size_t index = 0; index < count; index++) {
-        at[index] = digits[count - 1 - index];
-    }
-    return count;
-}
-
-static bool write_ids(PyObject *entries, const Py_buffer *spread, const Py_buffer *indexes, Texts *out) {
-    const int32_t *of_rows = spread->buf, *places = indexes->buf;
-    size_t rows = (size_t)indexes->len / sizeof(int32_t);
-    for (size_t row = 0; row < rows; row++) {
-        Py_ssize_t entry = of_rows ? of_rows[row] : (Py_ssize_t)row, size;
-        if (entry < 0 || entry >= PyList_GET_SIZE(entries) || places[row] < 0) {
-            PyErr_SetString(PyExc_ValueError, "a row of no entry, or of no batch");
-            return false;
-        }
-        const char *text = PyUnicode_AsUTF8AndSize(PyList_GET_ITEM(entries, entry), &size);
-        if (!text) {
-            return false;
-        }
-        uint8_t place[11] = ":";
-        size_t more = 1 + write_decimal(place + 1, (uint32_t)places[row]);
-        uint8_t *at = texts_room(out, row, (size_t)size + more);
-        if (!at) {
-            return false;
-        }
-        memcpy(at, text, (size_t)size);
-        memcpy(at + size, place, more);
-    }
-    return true;
-}
-
-static PyObject *message_ids(PyObject *Py_UNUSED(module), PyObject *arguments) {
-    PyObject *entries, *spread_object, *found = NULL;
-    Py_buffer spread = {0}, indexes = {0};
-    if (!PyArg_ParseTuple(arguments, "O!Oy*:message_ids", &PyList_Type, &entries, &spread_object, &indexes)) {
-        return NULL;
-    }
-    if (spread_object == Py_None || PyObject_GetBuffer(spread_object, &spread, PyBUF_SIMPLE) == 0) {
-        Texts out = {0};
-        size_t rows = (size_t)indexes.len / sizeof(int32_t);
-        if (spread.buf && spread.len < indexes.len) {
-            PyErr_SetString(PyExc_ValueError, "rows of which no entry is told");
-        } else if (write_ids(entries, &spread, &indexes, &out)) {
-            found = take_texts(&out, rows);
-        }
-        texts_free(&out);
-    }
-    PyBuffer_Release(&spread);
-    PyBuffer_Release(&indexes);
-    return found;
-}
 
 static PyMethodDef functions[] = {
     {"message_ids", message_ids, METH_VARARGS, "Message ids of rows in batches, as text."},

@@ -248,6 +248,8 @@ class MessageColumns:
 def _spread(of_entries: Any, kind: pa.DataType, taken: Taken) -> pa.Array:
     """What entries have, for each of their rows."""
     found = of_entries if isinstance(of_entries, pa.Array) else pa.array(of_entries, kind)
+    if found.null_count == len(found):
+        return pa.nulls(taken.rows, kind)
     return found if taken.spread is None else found.take(taken.spread)
 
 
