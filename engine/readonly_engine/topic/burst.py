@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 4 << 20
 """Chunks of a burst that are kept: each consumer id has its own, and few ids are in use by many."""
 
-PAUSE_S: Final = 3e-3
+PAUSE_S: Final = 5e-3
 """To read and tell of some entries costs little more than of one; and this is what latency may grow by."""
 
 
