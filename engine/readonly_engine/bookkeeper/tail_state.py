@@ -25,6 +25,9 @@ EXPLICIT_LAC_WAIT_S: Final = 0.5
 QUICK_S: Final = 2.5e-3
 """On the average so little time between two entries, and they are not waited for one by one."""
 
+NOT_QUICK_S: Final = 4 * QUICK_S
+"""And with so much they are again: one that turns often between the two reads an entry twice each time."""
+
 SLOW_S: Final = 0.1
 """A longer time between two entries counts as this, so that a rest is soon forgotten."""
 
@@ -98,6 +101,7 @@ class Flow:
 
     def __init__(self) -> None:
         self._gap = SLOW_S
+        self._quick = False
         self._came_at: float | None = None
 
     def came(self, entries: int, now: float) -> None:
@@ -105,11 +109,12 @@ class Flow:
         if self._came_at is not None:
             gap = min((now - self._came_at) / entries, SLOW_S)
             self._gap = gap + (self._gap - gap) * (1 - GAP_WEIGHT) ** entries
+            self._quick = self._gap < (NOT_QUICK_S if self._quick else QUICK_S)
         self._came_at = now
 
     def quick(self, now: float) -> bool:
         """Whether it is better not to wait for each."""
-        return self._gap < QUICK_S and self._came_at is not None and now - self._came_at < STALL_S
+        return self._quick and self._came_at is not None and now - self._came_at < STALL_S
 
 
 class Leader:

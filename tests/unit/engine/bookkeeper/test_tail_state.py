@@ -143,3 +143,8 @@ def test_after_a_rest_they_are_waited_for_again_and_however_long_it_was_it_is_fo
     assert not quick_after([QUICK_S / 2] * 40, rest=STALL_S)
     assert not quick_after([QUICK_S / 2] * 40 + [rest])
     assert quick_after([QUICK_S / 2] * 40 + [rest] + [QUICK_S / 2] * 40)
+
+
+def test_it_takes_much_slower_entries_to_be_waited_for_again():
+    assert quick_after([QUICK_S / 2] * 40 + [2 * QUICK_S] * 100)
+    assert not quick_after([QUICK_S / 2] * 40 + [5 * QUICK_S] * 100)
