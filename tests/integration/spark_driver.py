@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.cluster import PulsarCluster
 
-DEADLINE_S: Final = 60
+DEADLINE_S: Final = 180
 
 
 def publish(client: pulsar_lib.Client, topic: str, first: int, last: int, batch: int = 1, **options: Any) -> None:

@@ -13,7 +13,7 @@ import pulsar as pulsar_lib
 import pytest
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "spark" / "analysis.py"
-DEADLINE_S: Final = 60
+DEADLINE_S: Final = 180
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 pytestmark = pytest.mark.filterwarnings(

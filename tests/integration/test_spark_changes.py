@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.cluster import PulsarCluster
 
-DEADLINE_S: Final = 60
+DEADLINE_S: Final = 180
 STORE_PORT: Final = 18701
 BUCKET: Final = "offloaded"
 

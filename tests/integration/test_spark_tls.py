@@ -65,9 +65,8 @@ def test_tasks_speak_tls_with_the_bookies(secured, spark, written: str, shown) -
     [
         ((), "certificate verify failed"),
         (("certificate", "key"), None),
-        (("trustCertificates", "certificate", "key"), None),
     ],
-    ids=["of another authority", "without a certificate", "without TLS"],
+    ids=["of another authority", "without a certificate"],
 )
 def test_who_is_not_let_in_is_told_soon(secured, written: str, shown, tmp_path: Path, left_out, told) -> None:
     stack, credentials = secured

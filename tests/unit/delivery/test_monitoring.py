@@ -51,7 +51,7 @@ EXPRESSIONS = [pytest.param(text, id=f"{name}-{index}") for index, (name, text) 
 @pytest.fixture(scope="module")
 def metrics() -> dict[str, set[str]]:
     """The labels of every sample that brokers and operator serve, by its name; the broker serves nothing."""
-    topics = Counted(counters={}, all=[], passing=Counted(passing=[]))
+    topics = Counted(counters={}, all=[], passing=Counted(passing=[]), settle=lambda: None)
     fleet, claiming, limits = Counted(members={}), Counted(held=(), resting=False), Counted(refused=0)
     owners: typing.Any = None
     broker = Broker(owners, topics, fleet, claiming, limits, Bindings(), None)
