@@ -25,7 +25,7 @@ BELOW = {
     "relay": {"topic", "metadata", "wire", "tls"},
     "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "background", "yaml_file", "tls"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
-    "workers": {"broker", "config"},
+    "workers": {"broker", "config", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
 

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from readonly_engine.background import keep_going
 from readonly_engine.workers.merge import merge
 from readonly_engine.workers.plan import worker_config
 from readonly_engine.workers.restarts import Restarts
@@ -115,7 +117,10 @@ class Parent:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         async with ClientSession(timeout=ClientTimeout(total=ASK_S)) as self._session:
-            keeping = [asyncio.create_task(self._keep(worker)) for worker in self._workers]
+            keeping = [
+                keep_going(partial(self._keep, worker), f"looking after worker {worker.index}")
+                for worker in self._workers
+            ]
             log.info("%d workers; health and metrics on %s", len(self._workers), self._config.http)
             try:
                 await self._stop.wait()
