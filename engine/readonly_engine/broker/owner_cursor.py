@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.cursor import CursorCopy
     from readonly_engine.broker.txn_acks import TxnAckSource
     from readonly_engine.relay.consumer import OwnerState, RelayedConsumer
+    from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.view import TopicView
 
 log = logging.getLogger(__name__)
@@ -84,11 +85,6 @@ class OwnerCursor:
         self._compared_at = 0.0
         self._comparing = asyncio.Lock()
 
-    @property
-    def newest_ledger(self) -> int:
-        """The last ledger of the topic that is known; -1 for none."""
-        return max(self._view.chain.ledger_ids, default=-1)
-
     async def take_over(self, relayed: RelayedConsumer) -> OwnerState:
         """Bring the copy to where the owner's cursor stands now, however long the owner takes to say so.
 
@@ -113,16 +109,6 @@ class OwnerCursor:
         self._cursor.load_holes(acked)
         self._cursor.load_batches(batches)
         return state
-
-    def caught_up_with(self, state: OwnerState) -> bool:
-        """Follow the owner's cursor where it is ahead. Returns whether it is ahead, or as far."""
-        # The owner may name the start of a ledger for the end of the one before: compare what comes next.
-        after = self._view.chain.after
-        if state.mark_delete is None or after(state.mark_delete) < after(self._cursor.mark_delete):
-            return False
-        self._cursor.ack_up_to(state.mark_delete)
-        self._moved(state)
-        return True
 
     async def goes_on(
         self,
@@ -167,8 +153,10 @@ class OwnerCursor:
         self._told(state.last)
         if state.mark_delete is None:
             return True
-        if self.caught_up_with(state) and not self._cursor.has_holes and not self._cursor.batches:
-            return True
+        if follow(self._cursor, self._view.chain, state):
+            self._moved(state)
+            if not self._cursor.has_holes and not self._cursor.batches:
+                return True
         again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
         known = await self._acked_at_owner()
         if known is None:
@@ -176,7 +164,7 @@ class OwnerCursor:
         for ack in unanswered():
             _add_acked(known, ack)
         again = [position for position in again if position not in known]
-        anew = self.newest_ledger > newest_ledger
+        anew = max(self._view.chain.ledger_ids, default=-1) > newest_ledger
         if not anew and self._cursor.batches:
             # The owner tells nobody what is acked of a batch; a reset forward would show nowhere else.
             return False
@@ -207,6 +195,15 @@ class OwnerCursor:
             else:
                 return known
         return None
+
+
+def follow(cursor: CursorCopy, chain: LedgerChain, state: OwnerState) -> bool:
+    """Have the copy follow the owner's cursor where that is ahead. Returns whether it is ahead, or as far."""
+    # The owner may name the start of a ledger for the end of the one before: compare what comes next.
+    if state.mark_delete is None or chain.after(state.mark_delete) < chain.after(cursor.mark_delete):
+        return False
+    cursor.ack_up_to(state.mark_delete)
+    return True
 
 
 def _add_acked(known: PositionRanges, ack: CommandAck) -> None:

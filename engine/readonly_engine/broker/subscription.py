@@ -16,9 +16,10 @@ from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
 from readonly_engine.broker.dispatch.receiver import in_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-from readonly_engine.broker.owner_cursor import OwnerCursor
+from readonly_engine.broker.owner_cursor import OwnerCursor, follow
 from readonly_engine.broker.place import take_place
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
+from readonly_engine.broker.txn_gate import TxnGate
 from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
 from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import EARLIEST, Position
@@ -104,7 +105,7 @@ class Subscription:
         "_log",
         "_moving",
         "_multiple",
-        "_owner",
+        "_owner_cursor",
         "_paused",
         "_place",
         "_questions",
@@ -117,7 +118,7 @@ class Subscription:
         "_transactions",
         "_txn_ack_log",
         "_txn_acks",
-        "_txn_start",
+        "_txn_gate",
         "counters",
         "durable",
         "kind",
@@ -156,9 +157,7 @@ class Subscription:
         self._ack_relay = AckRelay() if self._multiple is not None else None
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
-        self._owner = OwnerCursor(
-            f"{self.topic}, {self.name}", log_, self._cursor, questions, self.confirm, self._cursor_moved
-        )
+        self._owner_cursor: OwnerCursor | None = None  # most owners stay where they are
         self._together = together
         self._place: Place | None = None
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
@@ -169,12 +168,12 @@ class Subscription:
         self._cannot_read = cannot_read
         self._closed = False
         self._paused = False
-        self._txn_acks = TxnAcks(self._cursor)
+        self._txn_acks: TxnAcks | None = None  # nor the log: most subscriptions never see a transaction
         self._txn_ack_log: TxnAckLog | None = None
         self._questions = questions
         self._transactions = transactions
-        self._txn_start: Position | None = None  # where transactions with messages from here on began to matter
-        self._look_back(state.last)
+        self._txn_gate = TxnGate(transactions, log_.chain, self._cursor)
+        self._txn_gate.look_back(state.last)
         log_.listen(self.pump)
         transactions.listen(self.pump)
 
@@ -305,7 +304,7 @@ class Subscription:
                 wait.cancel()
         state = await self._owner.take_over(consumer.relayed)
         self._activating = None
-        self._look_back(state.last)
+        self._txn_gate.look_back(state.last)
         self.part()
         dispatcher.activate(consumer.receiver)
         self.pump()
@@ -321,7 +320,7 @@ class Subscription:
         """Take over an ack that was relayed."""
         self.counters.acks += 1
         if ack.HasField("txnid_most_bits"):
-            self._withhold(self._txn_acks.acked((ack.txnid_most_bits, ack.txnid_least_bits), ack), consumer)
+            self._withhold(self._open_txns().acked((ack.txnid_most_bits, ack.txnid_least_bits), ack), consumer)
             self._follow_txn_acks().follow()
             return
         self._apply(ack, consumer)
@@ -373,7 +372,7 @@ class Subscription:
     @property
     def newest_ledger(self) -> int:
         """The last ledger of the topic that is known; -1 for none."""
-        return self._owner.newest_ledger
+        return max(self._log.chain.ledger_ids, default=-1)
 
     async def owner_moved(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
         """Compare with the owner's cursor after it came back.
@@ -393,11 +392,22 @@ class Subscription:
 
     def caught_up_with(self, state: OwnerState) -> bool:
         """Follow the owner's cursor where it is ahead. Returns whether it is ahead, or as far."""
-        return self._owner.caught_up_with(state)
+        if not follow(self._cursor, self._log.chain, state):
+            return False
+        self._cursor_moved(state)
+        return True
+
+    @property
+    def _owner(self) -> OwnerCursor:
+        if self._owner_cursor is None:
+            self._owner_cursor = OwnerCursor(
+                f"{self.topic}, {self.name}", self._log, self._cursor, self._questions, self.confirm, self._cursor_moved
+            )
+        return self._owner_cursor
 
     def _cursor_moved(self, state: OwnerState) -> None:
         self._dispatcher.cursor_moved()
-        self._look_back(state.last)
+        self._txn_gate.look_back(state.last)
         self.pump()
 
     def _unanswered(self) -> Iterator[CommandAck]:
@@ -460,7 +470,7 @@ class Subscription:
             if entries:
                 if self._single is not None and self._take_behind(self._single.affordable(entries)):
                     continue
-                entries = self._decided(entries)
+                entries = self._txn_gate.decided(entries)
                 if not entries:
                     return
                 self._deliver(entries, now)
@@ -481,12 +491,11 @@ class Subscription:
         if (
             dispatcher is None
             or not burst.plain
-            or self._txn_start is not None
             or self._reading is not None
             or self._closed
             or self._paused
             or self._moving
-            or not self._transactions.allows(burst.last)
+            or not self._txn_gate.allows(burst.last)
         ):
             return False
         receiver = dispatcher.take(burst, permits)
@@ -538,7 +547,7 @@ class Subscription:
         self.pump()
 
     def _deliver(self, entries: list[TopicEntry], now: int) -> None:
-        self._ack_filtered([entry.position for entry in entries if entry.marker or self._aborted(entry)])
+        self._ack_filtered([entry.position for entry in entries if entry.marker or self._txn_gate.aborted(entry)])
         self._send(self._dispatcher.offer(entries, now))
 
     def _send(self, deliveries: list[Delivery]) -> None:
@@ -590,12 +599,17 @@ class Subscription:
             self._txn_ack_log = TxnAckLog(self._questions.txn_ack_source(), self._txn_ack_noted)
         return self._txn_ack_log
 
+    def _open_txns(self) -> TxnAcks:
+        if self._txn_acks is None:
+            self._txn_acks = TxnAcks(self._cursor)
+        return self._txn_acks
+
     def _txn_ack_noted(self, record: TxnAckRecord) -> None:
         """The owner has noted an ack in a transaction, or the end of one."""
         if record.operation == Operation.ACK:
-            self._withhold(self._txn_acks.acked(record.txn, ack_of(record)))
+            self._withhold(self._open_txns().acked(record.txn, ack_of(record)))
             return
-        ended = self._txn_acks.ended(record.txn, committed=record.operation == Operation.COMMIT)
+        ended = self._open_txns().ended(record.txn, committed=record.operation == Operation.COMMIT)
         by = next(iter(self._consumers.values()), None)
         for ack in ended.acks:
             self._apply(ack, by)
@@ -608,36 +622,6 @@ class Subscription:
         for position in positions:
             self._dispatcher.withhold(position, None if by is None else by.receiver)
         self._keep_together()
-
-    def _look_back(self, last: Position) -> None:
-        """Find transactions that are open when the subscription starts, with messages before it that it will never read.
-
-        The owner lets consumers read up to `last`, so no transaction with messages up to there is open.
-        """
-        following = self._log.chain.after(last)
-        if self._txn_start is None and following < self._cursor.first_unacked():
-            self._txn_start = following
-
-    def _decided(self, entries: list[TopicEntry]) -> list[TopicEntry]:
-        """Those of the next entries that consumers may get or that are filtered: what lies before the first open transaction.
-
-        Where entries do not tell of their transactions, the owner does.
-        """
-        if self._txn_start is None:
-            self._txn_start = next((entry.position for entry in entries if entry.in_transaction), None)
-            if self._txn_start is None:
-                return self._transactions.permitted(entries)
-        index = self._transactions.index(self._txn_start)
-        self._transactions.advance(index, entries[-1].position)
-        decided = [entry for entry in entries if entry.position < index.limit]
-        return self._transactions.permitted(decided) if decided else []
-
-    def _aborted(self, entry: TopicEntry) -> bool:
-        return (
-            entry.txn is not None
-            and self._txn_start is not None
-            and self._transactions.index(self._txn_start).aborted(entry.txn)
-        )
 
     async def _read(self, position: Position, count: int) -> None:
         loop = asyncio.get_running_loop()

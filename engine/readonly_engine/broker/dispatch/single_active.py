@@ -32,6 +32,8 @@ class SingleActiveDispatcher:
         elected: whether the owner says who is active (Failover); else the only consumer is.
     """
 
+    __slots__ = ("_chain", "_cursor", "_elected", "_keys", "_next", "active", "receivers")
+
     next_due = None
 
     def __init__(self, chain: LedgerChain, cursor: CursorCopy, *, elected: bool) -> None:

@@ -43,27 +43,22 @@ def test_all_that_is_new_goes_out_at_once(scene):
 @pytest.mark.parametrize(
     "hinder",
     [
-        lambda dispatcher, cursor, receiver: setattr(receiver, "permits", 4),
-        lambda dispatcher, cursor, receiver: setattr(receiver, "writable", False),
-        lambda dispatcher, cursor, receiver: cursor.ack(Position(1, 0)),
-        lambda dispatcher, cursor, receiver: cursor.ack(Position(1, 2)),
-        lambda dispatcher, cursor, receiver: cursor.ack_in_part(Position(1, 1), 0b101),
-        lambda dispatcher, cursor, receiver: cursor.withhold(Position(1, 1)),
-        lambda dispatcher, cursor, receiver: dispatcher.deactivate(receiver),
-        lambda dispatcher, cursor, receiver: dispatcher.offer(dispatcher_entries(dispatcher), NOW),
+        lambda topic, dispatcher, cursor, receiver: setattr(receiver, "permits", 4),
+        lambda topic, dispatcher, cursor, receiver: setattr(receiver, "writable", False),
+        lambda topic, dispatcher, cursor, receiver: cursor.ack(Position(1, 0)),
+        lambda topic, dispatcher, cursor, receiver: cursor.ack(Position(1, 2)),
+        lambda topic, dispatcher, cursor, receiver: cursor.ack_in_part(Position(1, 1), 0b101),
+        lambda topic, dispatcher, cursor, receiver: cursor.withhold(Position(1, 1)),
+        lambda topic, dispatcher, cursor, receiver: dispatcher.deactivate(receiver),
+        lambda topic, dispatcher, cursor, receiver: dispatcher.offer(topic.read(Position(1, 0), 1), NOW),
     ],
 )
 def test_whatever_needs_a_look_at_each_entry_goes_the_long_way(scene, hinder):
     topic, cursor, dispatcher, receiver = scene
-    dispatcher.topic = topic
-    hinder(dispatcher, cursor, receiver)
+    hinder(topic, dispatcher, cursor, receiver)
     before = receiver.permits
     assert dispatcher.take(newest(topic, Position(1, 0))) is None
     assert receiver.permits == before
-
-
-def dispatcher_entries(dispatcher):
-    return dispatcher.topic.read(Position(1, 0), 1)
 
 
 def test_a_reader_of_some_keys_goes_the_long_way(topic):
