@@ -13,8 +13,8 @@ from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
+from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.sending import send_one
-from readonly_engine.broker.together import NO_DESCRIPTOR
 from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.broker import Broker
     from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.seat import Follower
     from readonly_engine.metadata.topic_name import TopicName
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class ClientConnection(asyncio.Protocol):
     Attributes:
         descriptor: of the socket, while bytes may go into it past the transport: without TLS, and with nothing in the transport's
             buffer; else -1.
+        direct: who gets such bytes.
     """
 
     def __init__(self, broker: Broker, listener: str = DEFAULT) -> None:
@@ -98,6 +100,7 @@ class ClientConnection(asyncio.Protocol):
         self._out_bytes = 0
         self._socket = NO_DESCRIPTOR
         self.descriptor = NO_DESCRIPTOR
+        self.direct: dict[Follower, None] = {}
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
@@ -182,8 +185,8 @@ class ClientConnection(asyncio.Protocol):
         self.descriptor = NO_DESCRIPTOR
         if ever:
             self._socket = NO_DESCRIPTOR
-        for consumer in self._consumers.values():
-            consumer.part()
+        for follower in list(self.direct):
+            follower.part()
 
     def respond(self, command: BaseCommand, request_id: int) -> None:
         """Send a response under the id of the client's request."""

@@ -7,9 +7,13 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.together import NO_DESCRIPTOR, Together
+from readonly_engine.broker import seat as seat_module
+from readonly_engine.broker.seat import NO_DESCRIPTOR
+from readonly_engine.broker.together import Together
 from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import Position
+from readonly_engine.wire.commands import decode_command
+from readonly_engine.wire.framing import FrameSplitter
 
 from tests.unit.engine.broker.conftest import Topic
 
@@ -66,14 +70,16 @@ class Owner:
 class Link:
     """A connection over a real socket."""
 
-    def __init__(self, log):
+    def __init__(self, log, *, tls=False):
         self._log = log
+        self.tls = tls
+        self.direct = {}
+        self.pieces = 0
         self.ours, self.theirs = socket.socketpair()
         for one in (self.ours, self.theirs):
             one.setblocking(False)
-        self.descriptor = self.ours.fileno()
+        self.descriptor = NO_DESCRIPTOR if tls else self.ours.fileno()
         self.waiting = b""
-        self.riders = []
 
     def end_turn(self):
         self._log.append("turn")
@@ -81,8 +87,15 @@ class Link:
     def left_over(self, data, taken):
         self.descriptor = NO_DESCRIPTOR
         self.waiting += data[taken:]
-        for rider in self.riders:
-            rider.part()
+        for follower in list(self.direct):
+            follower.part()
+
+    def send(self, data):
+        self.pieces += 1
+        if self.waiting or self.descriptor == NO_DESCRIPTOR:
+            self.waiting += data
+        else:
+            self.ours.sendall(data)
 
     def sent(self):
         found = b""
@@ -103,7 +116,6 @@ class Follower:
     def __init__(self, scene, *, consumer_id=0, permits=1000, link=None):
         self.scene = scene
         self.link = link or Link(scene.log)
-        self.link.riders.append(self)
         self.consumer_id = consumer_id
         self.permits = permits
         self.messages = self.entries = self.bytes = 0
@@ -123,7 +135,7 @@ class Follower:
             return
         self.alone += 1
         chunk = newest.chunk(*self.key)
-        self.link.ours.sendall(chunk)
+        self.link.send(chunk)
         self._count(len(newest), newest.messages, len(chunk), newest.following)
         self.seat = self.scene.together.join(self, self.link, self.key, self.permits)
         if self.seat is not None:
@@ -282,20 +294,68 @@ def test_nobody_joins_whose_bytes_must_go_through_the_transport(scene):
     assert scene.tail.listening == 1
 
 
-def test_of_many_consumers_on_a_connection_one_joins(scene):
+@pytest.mark.parametrize("tls", [False, True])
+def test_consumers_of_one_connection_get_what_is_new_in_one_piece(scene, tls):
+    link = Link(scene.log, tls=tls)
+    row = [scene.follower(consumer_id=number, link=link) for number in range(3)]
+    other = scene.follower()
+    scene.tail.tell(1)
+    assert [one.alone for one in row] == [1, 1, 1]
+    scene.tail.tell(2, 1)
+    late = scene.follower(consumer_id=3, link=link, permits=3)
+    scene.tail.tell(1)
+    before = link.pieces
+    scene.tail.tell(1)
+    assert link.pieces == before + 1
+    assert [one.alone for one in (*row, other, late)] == [1, 1, 1, 1, 1]
+    for one in (*row, late, other):
+        one.settle()
+        one.settle()
+        assert one.next == scene.tail.newest.following
+    for one in (*row, other):
+        assert (one.entries, one.messages, one.permits) == (5, 6, 994)
+        assert one.bytes == len(scene.expected(one.consumer_id))
+    assert (late.entries, late.permits) == (2, 1)
+    assert len(link.sent()) == sum(one.bytes for one in (*row, late))
+
+
+def test_one_of_a_row_that_has_no_permits_looks_alone_and_the_others_go_on(scene):
+    poor = scene.follower(permits=2)
+    rich = scene.follower(consumer_id=1, link=poor.link)
+    for _ in range(4):
+        scene.tail.tell(1)
+    assert (poor.seat, poor.entries, rich.seat is None) == (None, 2, False)
+    poor.part()
+    rich.part()
+    for one in (poor, rich):
+        scene.tail.unlisten(one.pump)
+    assert scene.tail.listening == 0
+
+
+def test_what_is_too_much_for_one_piece_goes_to_each_alone(scene, monkeypatch):
     first = scene.follower()
     second = scene.follower(consumer_id=1, link=first.link)
     scene.tail.tell(1)
-    assert (first.seat is None, second.seat) == (False, None)
-    first.part()
     scene.tail.tell(1)
-    assert [one.seat for one in (first, second)].count(None) == 1
-    scene.tail.tell(2)
-    assert len(first.link.sent()) == len(scene.expected(0)) + len(scene.expected(1))
+    assert (first.alone, second.alone) == (1, 1)
+    monkeypatch.setattr(seat_module, "ROW_BYTES", 2 * len(scene.expected()))
+    scene.tail.tell(1, 1, 1)
+    assert (first.alone, second.alone) == (2, 2)
+    scene.tail.tell(1)
+    assert (first.alone, second.alone) == (2, 2)
     for one in (first, second):
         one.settle()
-        assert one.next == scene.tail.newest.following
-        assert one.bytes == len(scene.expected(one.consumer_id))
+        assert (one.entries, one.bytes) == (6, len(scene.expected(one.consumer_id)))
+    assert len(first.link.sent()) == first.bytes + second.bytes
+
+
+def test_a_row_stays_where_the_socket_takes_no_more(scene):
+    first = scene.follower()
+    second = scene.follower(consumer_id=1, link=first.link)
+    scene.tail.tell(1)
+    first.link.left_over(b"", 0)
+    scene.tail.tell(1)
+    assert (first.alone, second.alone) == (1, 1)
 
 
 def test_after_a_part_of_what_is_new_the_rest_is_asked_for(scene):
@@ -313,11 +373,21 @@ def test_with_the_last_one_the_topic_is_listened_to_no_more(scene):
     assert scene.tail.listening == 0
 
 
+def by_consumer(data):
+    """The frames of each consumer, by its id."""
+    found = {}
+    for frame in FrameSplitter().receive_data(data):
+        command, _ = decode_command(frame)
+        whole = len(frame).to_bytes(4, "big") + frame
+        found[command.message.consumer_id] = found.get(command.message.consumer_id, b"") + whole
+    return found
+
+
 STEPS = st.one_of(
     st.tuples(st.just("tell"), st.lists(st.integers(1, 3), min_size=1, max_size=3)),
     st.tuples(st.just("interrupt"), st.none()),
     st.tuples(st.just("marker"), st.none()),
-    st.tuples(st.sampled_from(["part", "grant", "settle", "full", "new"]), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["part", "grant", "settle", "full", "new", "beside"]), st.integers(0, 3)),
 )
 
 
@@ -336,6 +406,12 @@ def test_whatever_happens_each_gets_a_gapless_run_and_all_sums_are_right(steps):
             elif kind == "new":
                 starts.append(len(scene.expected(value % 2)))
                 scene.follower(consumer_id=value % 2, permits=5 + value)
+            elif kind == "beside" and value < len(scene.followers):
+                link = scene.followers[value].link
+                starts.append(len(scene.expected(2 + len(scene.followers))))
+                scene.follower(consumer_id=2 + len(scene.followers), permits=5 + value, link=link)
+            elif kind == "beside":
+                pass
             else:
                 one = scene.followers[value % len(scene.followers)]
                 if kind == "part":
@@ -348,9 +424,12 @@ def test_whatever_happens_each_gets_a_gapless_run_and_all_sums_are_right(steps):
                     one.permits += 4
                     if one.seat is not None:
                         one.seat.grant(4)
+        received = {}
         for one, start in zip(scene.followers, starts, strict=True):
             one.settle()
-            got = one.link.sent()
+            if one.link not in received:
+                received[one.link] = by_consumer(one.link.sent())
+            got = received[one.link].get(one.consumer_id, b"")
             assert scene.expected(one.consumer_id)[start : start + len(got)] == got
             assert one.bytes == len(got)
             assert one.permits >= 0
