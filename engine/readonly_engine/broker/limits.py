@@ -69,15 +69,19 @@ class Limits:
         if limits.consumers_per_subscription and self._subscriptions[key] >= limits.consumers_per_subscription:
             return self._refuse("Subscription reached max consumers limit")
         self.consumers += 1
-        self._topics[topic] += 1
-        self._subscriptions[key] += 1
+        if limits.consumers_per_topic:
+            self._topics[topic] += 1
+        if limits.consumers_per_subscription:
+            self._subscriptions[key] += 1
         return ""
 
     def leave(self, topic: TopicName, subscription: str) -> None:
         """A consumer has gone."""
         self.consumers -= 1
-        _decrease(self._topics, topic)
-        _decrease(self._subscriptions, (topic, subscription))
+        if self.settings.consumers_per_topic:
+            _decrease(self._topics, topic)
+        if self.settings.consumers_per_subscription:
+            _decrease(self._subscriptions, (topic, subscription))
 
     def _refuse(self, reason: str) -> str:
         self.refused += 1

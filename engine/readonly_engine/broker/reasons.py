@@ -95,6 +95,8 @@ class Reasons:
 
     def why(self, topic: TopicName, subscription: str) -> Case | None:
         """The reason why a subscription passes through, the oldest; None where it does not."""
+        if not self._cases:
+            return None
         cases = [
             case
             for where in (WHOLE_TOPIC, subscription)
