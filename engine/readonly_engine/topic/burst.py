@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 4 << 20
 """Chunks of a burst that are kept: each consumer id has its own, and few ids are in use by many."""
 
-PAUSE_S: Final = 5e-3
-"""To read and tell of some entries costs little more than of one; and this is what latency may grow by."""
+PAUSE_S: Final = (4e-3, 25e-3)
+"""To read and tell of some entries costs little more than of one. The first is what latency may grow by where few wait; where
+very many do it may grow by up to the second."""
+
+TELLING_SHARE: Final = 0.05
+"""Of the CPU's time, telling those who wait at one topic takes no more than this, as far as the longest pause allows."""
+
+NEWEST_WEIGHT: Final = 0.2
+"""What the newest telling counts for in the average of their costs."""
 
 
 class Burst:
@@ -72,17 +79,22 @@ class Burst:
 
 
 class Pace:
-    """How soon those who wait at the tail are told again.
+    """How soon those who wait at the tail are told again: later where it costs more to tell them.
 
-    A message that comes alone is told of at once. Pure; seconds are those of any one clock.
+    A message that comes alone is told of at once. Pure; seconds are those of any one clock, costs seconds of CPU.
     """
 
     def __init__(self) -> None:
         self._next = 0.0
+        self._cost = 0.0
 
     def told(self, now: float) -> None:
-        """They were told."""
-        self._next = now + PAUSE_S
+        """They were told, or are about to be."""
+        self._next = now + min(max(self._cost / TELLING_SHARE, PAUSE_S[0]), PAUSE_S[1])
+
+    def cost(self, seconds: float) -> None:
+        """What the last telling has cost."""
+        self._cost += NEWEST_WEIGHT * (seconds - self._cost)
 
     def pause(self, now: float) -> float:
         """For how long nobody needs to know anything new."""

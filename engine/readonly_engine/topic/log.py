@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, takewhile
@@ -269,8 +270,11 @@ class TopicLog:
             self._told = limit if burst is None or burst.whole else burst.last
             if burst is not None and burst.whole:
                 self._pace.told(self._loop.time())
+            began = time.thread_time()
             for listener in list(self._listeners):
                 listener()
+            if burst is not None:
+                self._pace.cost(time.thread_time() - began)
             if self._told != limit:
                 if self._awaited:
                     self._moved.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.topic.burst import KEPT_BYTES, PAUSE_S, Burst, Pace
+from readonly_engine.topic.burst import KEPT_BYTES, PAUSE_S, TELLING_SHARE, Burst, Pace
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
@@ -50,6 +50,27 @@ def test_who_waits_is_told_again_after_a_pause():
     pace = Pace()
     assert pace.pause(100.0) == 0
     pace.told(100.0)
-    assert pace.pause(100.0) == pytest.approx(PAUSE_S)
-    assert pace.pause(100.0 + PAUSE_S / 3) == pytest.approx(PAUSE_S * 2 / 3)
+    least = PAUSE_S[0]
+    assert pace.pause(100.0) == pytest.approx(least)
+    assert pace.pause(100.0 + least / 3) == pytest.approx(least * 2 / 3)
     assert pace.pause(101.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("cost", "pause"), [(1e-5, PAUSE_S[0]), (5e-4, 5e-4 / TELLING_SHARE), (5e-3, PAUSE_S[1]), (1.0, PAUSE_S[1])]
+)
+def test_where_telling_costs_more_the_pause_is_longer(cost, pause):
+    pace = Pace()
+    for _ in range(50):
+        pace.cost(cost)
+    pace.told(100.0)
+    assert pace.pause(100.0) == pytest.approx(pause, rel=0.01)
+
+
+def test_one_telling_that_was_dear_does_not_count_for_long():
+    pace = Pace()
+    pace.cost(1e-3)
+    for _ in range(20):
+        pace.cost(1e-4)
+    pace.told(100.0)
+    assert pace.pause(100.0) == pytest.approx(PAUSE_S[0])
