@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from readonly_engine.bookkeeper.connect import CONNECT_TIMEOUT_S
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
@@ -29,6 +29,7 @@ from readonly_engine.wire.errors import DigestMismatchError, WireError
 from readonly_engine.wire.framing import FrameSplitter
 
 from readonly_spark.fetch import PART_BYTES, Fetch
+from readonly_spark.frame_buffers import OF_PROCESS
 from readonly_spark.pace import Pace
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.ledgers import LedgerMetadata
 
     from readonly_spark.fetch import Request
+    from readonly_spark.frame_buffers import FrameBuffers
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ class BookieClient:
         tls: encrypt the connections; None for clear ones.
         in_flight: batches of about 1 MiB that are under way at a time.
         bytes_per_second: read no more than this; None for no limit.
+        buffers: memory for replies; that of the process where none is named.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class BookieClient:
         tls: ClientTls | None = None,
         in_flight: int = 4,
         bytes_per_second: int | None = None,
+        buffers: FrameBuffers | None = None,
     ) -> None:
         self._addresses = addresses
         self._tls = tls
@@ -107,6 +111,7 @@ class BookieClient:
         self._selector = selectors.DefaultSelector()
         self._connections: dict[tuple[str, bool], _Connection] = {}
         self._refusals: dict[str, int] = {}
+        self._buffers = OF_PROCESS if buffers is None else buffers
         self._numbers = count(1)
         self._asked: dict[int, tuple[Fetch, Digest, Request]] = {}
 
@@ -122,6 +127,8 @@ class BookieClient:
         self, ledger_id: int, metadata: LedgerMetadata, first: int, last: int, entry_bytes: float
     ) -> Iterator[list[Entry]]:
         """The verified entries from `first` to `last`, both included, in order, in pieces of about 1 MiB.
+
+        Payloads are bytes or views; what one lies in is used again when the view is gone.
 
         Args:
             ledger_id: the ledger.
@@ -247,9 +254,13 @@ class BookieClient:
                 if not received:
                     raise OSError("end of stream")
                 connection.heard_at = time.monotonic()
-                for header, frame in connection.batches.received(received):
+                replies = connection.batches.received(received)
+                for header, frame in replies:
                     self._take_batch(connection.tokens.pop(header.request_id), header.status, frame)
                     self._refusals.pop(connection.bookie_id, None)
+                if replies:
+                    self._buffers.keep(cast("bytearray", replies[0].frame.obj))
+                    connection.batches.leave(self._buffers.take())
             else:
                 assert connection.singles is not None
                 data = connection.sock.recv(_RECEIVE_BYTES)
@@ -267,7 +278,7 @@ class BookieClient:
         if status != EOK:
             fetch.failed(token, status, f"status {status}", time.monotonic())
             return
-        entries, damage = decode_batch(frame, digest, fetch.ledger_id, request.first)
+        entries, damage = decode_batch(frame, digest, fetch.ledger_id, request.first, views=True)
         if damage is not None:
             log.warning("bookie %s: %s", request.bookie_id, damage)
         if entries:

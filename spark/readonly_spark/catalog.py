@@ -332,7 +332,7 @@ class Catalog:
             return None
         if metadata is not None:
             metadata = _without_password(ledger.ledger_id, metadata)
-        return TaskLedger(ledger.ledger_id, ledger.last, metadata, ledger.offload)
+        return TaskLedger(ledger.ledger_id, ledger.last, metadata, ledger.offload, ledger.entry_bytes)
 
     async def addresses(self, ledgers: Iterable[TaskLedger]) -> dict[str, tuple[str, int]]:
         """Where the bookies of ledgers listen; those that are not registered now are left out."""

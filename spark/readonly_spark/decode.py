@@ -83,7 +83,7 @@ def decode_entries(entries: list[Entry], start: int, decoder: Decoder, rows: Row
 
 def _decode(entry: Entry, decoder: Decoder, rows: Rows) -> None:
     try:
-        stored = decode_stored_entry(entry.payload)
+        stored = decode_stored_entry(bytes(entry.payload))
     except MalformedFrameError:
         return
     metadata = stored.metadata

@@ -22,12 +22,14 @@ class TaskLedger:
         last: its last entry that may be read.
         metadata: its bookies; None where it is in tiered storage only.
         offload: how it was offloaded (OffloadContext, serialized); empty where it was not.
+        entry_bytes: the average size of an entry, about.
     """
 
     ledger_id: int
     last: int
     metadata: LedgerMetadata | None
     offload: bytes = b""
+    entry_bytes: float = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from readonly_engine.wire.batch import StoredEntry
 
-    from readonly_spark.task import Compacted, TaskLedger, TaskPiece, Work
+    from readonly_spark.task import Compacted, TaskPiece, Work
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,6 @@ LOOK_BACK_ENTRIES: Final = 200
 
 LOOK_BACK_MOST: Final = 20_000
 """A message of which no first chunk is found in so many entries before is left out, as one whose first chunk was trimmed."""
-
-FIRST_GUESS_BYTES: Final = 16 << 10
 
 
 def read_work(work: Work, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -66,7 +64,7 @@ def _read_piece(source: EntrySource, work: Work, piece: TaskPiece, schema: pa.Sc
     most = work.options.batch_bytes
     try:
         try:
-            for entries in source.read(piece.topic, piece.ledger, piece.first, piece.last, _entry_bytes(piece.ledger)):
+            for entries in source.read(piece.topic, piece.ledger, piece.first, piece.last, piece.ledger.entry_bytes):
                 wanted = entries if piece.compacted is None else _unwrap(entries, piece.compacted)
                 start = 0
                 while start < len(wanted):
@@ -84,19 +82,12 @@ def _read_piece(source: EntrySource, work: Work, piece: TaskPiece, schema: pa.Sc
         raise SourceError(f"{piece.topic}: {error}") from error
 
 
-def _entry_bytes(ledger: TaskLedger) -> float:
-    metadata = ledger.metadata
-    if metadata is None or not metadata.length:
-        return FIRST_GUESS_BYTES
-    return metadata.length / max(metadata.last_entry_id + 1, 1)
-
-
 def _unwrap(entries: Sequence[Entry], compacted: Compacted) -> list[Entry]:
     """Entries of a compacted ledger as they stood in the topic, those in the wanted range."""
     found = []
     for entry in entries:
         try:
-            where, payload = decode_compacted(entry.payload)
+            where, payload = decode_compacted(bytes(entry.payload))
         except WireError as error:
             raise DamagedEntryError(f"entry {entry.entry_id} of compacted ledger {entry.ledger_id}: {error}") from error
         if compacted.start <= where < compacted.end:
@@ -113,12 +104,12 @@ def _earlier_chunks(source: EntrySource, piece: TaskPiece, uuid: str) -> list[St
         while end >= 0 and seen < LOOK_BACK_MOST:
             begin = max(end - LOOK_BACK_ENTRIES + 1, 0)
             entries = [
-                entry for part in source.read(piece.topic, ledger, begin, end, FIRST_GUESS_BYTES) for entry in part
+                entry for part in source.read(piece.topic, ledger, begin, end, ledger.entry_bytes) for entry in part
             ]
             seen += len(entries)
             for entry in reversed(entries):
                 try:
-                    stored = decode_stored_entry(entry.payload)
+                    stored = decode_stored_entry(bytes(entry.payload))
                 except WireError:
                     continue
                 if stored.chunk and not stored.encrypted and stored.metadata.uuid == uuid:

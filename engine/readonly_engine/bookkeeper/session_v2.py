@@ -60,7 +60,7 @@ class BatchSession:
             return self._buffer[self._filled : IDLE_BUFFER_BYTES]
         end = LENGTH_BYTES + self._frame_bytes(0)
         if len(self._buffer) < end:
-            self._resize(end)
+            self._resize(end + end // 8)  # as the next ones may be a little larger
         # What follows this reply comes with the next read, at the beginning of the buffer.
         return self._buffer[self._filled : max(end, IDLE_BUFFER_BYTES)]
 
@@ -88,6 +88,15 @@ class BatchSession:
         elif start:
             self._carry(start)
         return replies
+
+    def leave(self, buffer: bytearray) -> None:
+        """The replies that `received` has just returned are kept where they are: the next ones go into another buffer.
+
+        Args:
+            buffer: of at least IDLE_BUFFER_BYTES; nobody has a view of it.
+        """
+        if not self._filled:  # else what follows them lies in a buffer of its own already
+            self._buffer = memoryview(buffer)
 
     def expire(self, now: float) -> list[int]:
         """Forget the requests whose deadline has passed, and name them."""

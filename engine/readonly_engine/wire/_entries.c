@@ -5,12 +5,10 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "_verify.h"
 #include "_wire.h"
 
 enum {
-    ENTRY_HEADER = 32, /* ledger id, entry id, LAC, length */
-    DIGEST = 4,        /* CRC-32C; other digests are left to Python */
-    SIZE = 4,
     MAGIC = 2,
     CHECKSUM = 6, /* with its magic */
     NO_EPOCH = -1,
@@ -28,89 +26,20 @@ static struct PyModuleDef module;
 
 /* ---- Verifying ---- */
 
-static PyObject *new_entry(State *state, PyObject *ledger_id, const uint8_t *body, size_t size) {
-    PyObject *entry = state->entry_type->tp_alloc(state->entry_type, 5);
-    if (entry == NULL) {
-        return NULL;
-    }
-    const uint8_t *payload = body + ENTRY_HEADER + DIGEST;
-    PyObject *fields[5] = {
-        Py_NewRef(ledger_id),
-        PyLong_FromLongLong((int64_t)load_u64(body + 8)),
-        PyLong_FromLongLong((int64_t)load_u64(body + 16)),
-        PyLong_FromLongLong((int64_t)load_u64(body + 24)),
-        PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)(size - ENTRY_HEADER - DIGEST)),
-    };
-    bool whole = true;
-    for (int i = 0; i < 5; i++) {
-        whole = whole && fields[i] != NULL;
-        PyTuple_SET_ITEM(entry, i, fields[i]);
-    }
-    if (!whole) {
-        Py_DECREF(entry);
-        return NULL;
-    }
-    return entry;
-}
-
-/* Whether these bytes are this very entry, undamaged. */
-static bool sound(const uint8_t *body, size_t size, uint64_t ledger_id, uint64_t entry_id) {
-    if (size < ENTRY_HEADER + DIGEST) {
-        return false;
-    }
-    uint32_t sum = crc32c(0, body, ENTRY_HEADER);
-    sum = crc32c(sum, body + ENTRY_HEADER + DIGEST, size - ENTRY_HEADER - DIGEST);
-    return sum == load_u32(body + ENTRY_HEADER) && load_u64(body) == ledger_id && load_u64(body + 8) == entry_id;
-}
-
-static PyObject *entries_of(State *state, const uint8_t *at, const uint8_t *end, int64_t ledger_id, int64_t first) {
-    PyObject *ledger = PyLong_FromLongLong(ledger_id);
-    PyObject *entries = PyList_New(0);
-    if (ledger == NULL || entries == NULL) {
-        goto failed;
-    }
-    for (uint64_t entry_id = (uint64_t)first; at < end; entry_id++) {
-        if (end - at < SIZE) {
-            goto unsound;
-        }
-        size_t size = load_u32(at);
-        at += SIZE;
-        if (size > (size_t)(end - at) || !sound(at, size, (uint64_t)ledger_id, entry_id)) {
-            goto unsound;
-        }
-        PyObject *entry = new_entry(state, ledger, at, size);
-        if (entry == NULL || PyList_Append(entries, entry) < 0) {
-            Py_XDECREF(entry);
-            goto failed;
-        }
-        Py_DECREF(entry);
-        at += size;
-    }
-    Py_DECREF(ledger);
-    return entries;
-unsound:
-    Py_DECREF(ledger);
-    Py_DECREF(entries);
-    Py_RETURN_NONE;
-failed:
-    Py_XDECREF(ledger);
-    Py_XDECREF(entries);
-    return NULL;
-}
-
 static PyObject *decode_entries(PyObject *self, PyObject *args) {
     Py_buffer frame;
     Py_ssize_t start;
     long long ledger_id, first;
-    if (!PyArg_ParseTuple(args, "y*nLL:decode_entries", &frame, &start, &ledger_id, &first)) {
+    PyObject *view = Py_None;
+    if (!PyArg_ParseTuple(args, "y*nLL|O:decode_entries", &frame, &start, &ledger_id, &first, &view)) {
         return NULL;
     }
     PyObject *entries = NULL;
     if (start < 0 || start > frame.len) {
         PyErr_SetString(PyExc_ValueError, "start is not within the frame");
     } else {
-        const uint8_t *bytes = frame.buf;
-        entries = entries_of(PyModule_GetState(self), bytes + start, bytes + frame.len, ledger_id, first);
+        State *state = PyModule_GetState(self);
+        entries = entries_of(state->entry_type, frame.buf, (size_t)start, (size_t)frame.len, ledger_id, first, view);
     }
     PyBuffer_Release(&frame);
     return entries;
@@ -128,7 +57,8 @@ static PyObject *decode_entry(PyObject *self, PyObject *args) {
     } else {
         PyObject *ledger = PyLong_FromLongLong(ledger_id);
         if (ledger != NULL) {
-            entry = new_entry(PyModule_GetState(self), ledger, body.buf, (size_t)body.len);
+            State *state = PyModule_GetState(self);
+            entry = new_entry(state->entry_type, ledger, body.buf, payload_of(body.buf, (size_t)body.len));
             Py_DECREF(ledger);
         }
     }

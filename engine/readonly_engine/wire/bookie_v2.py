@@ -120,7 +120,7 @@ def _unpacker(size: int, digest_bytes: int) -> Callable[[memoryview | bytes, int
 
 
 def decode_batch(
-    frame: memoryview | bytes, digest: Digest, ledger_id: int, first: int
+    frame: memoryview | bytes, digest: Digest, ledger_id: int, first: int, *, views: bool = False
 ) -> tuple[list[Entry], DigestMismatchError | None]:
     """Verify and take apart the entries of a reply whose status is EOK.
 
@@ -129,6 +129,7 @@ def decode_batch(
         digest: the ledger's digest.
         ledger_id: the ledger that was asked for.
         first: the first entry that was asked for; the others follow it one by one.
+        views: whether payloads of some KB may be views of the frame, which must be left as it is then; else all are bytes.
 
     Returns:
         The entries up to the first that is damaged, and what is wrong with that one; None where all are sound.
@@ -137,7 +138,8 @@ def decode_batch(
         MalformedFrameError: the reply is cut short within an entry.
     """
     if _native is not None and digest.crc32c:
-        entries: list[Entry] | None = _native.decode_entries(frame, _REPLY.size, ledger_id, first)
+        view = memoryview(frame) if views else None
+        entries: list[Entry] | None = _native.decode_entries(frame, _REPLY.size, ledger_id, first, view)
         if entries is not None:
             return entries, None
     return pure_decode_batch(frame, digest, ledger_id, first)

@@ -87,6 +87,27 @@ def test_a_huge_reply_does_not_leave_a_huge_buffer():
     assert session._buffer.nbytes == session_v2.IDLE_BUFFER_BYTES
 
 
+@given(
+    st.lists(st.integers(0, 3 * session_v2.IDLE_BUFFER_BYTES), min_size=1, max_size=6),
+    st.sampled_from([1 << 10, 1 << 14, 1 << 30]),
+)
+def test_replies_can_stay_where_they_are(sizes, most):
+    session = BatchSession()
+    bodies = [bytes([65 + i]) * size for i, size in enumerate(sizes)]
+    data = b"".join(reply(ask(session)[0], body) for body in bodies)
+    kept = []
+    while data:
+        room = session.buffer()
+        piece = data[: min(len(room), most)]
+        room[: len(piece)] = piece
+        replies = session.received(len(piece))
+        kept += [frame for _, frame in replies]
+        if replies:
+            session.leave(bytearray(session_v2.IDLE_BUFFER_BYTES))
+        data = data[len(piece) :]
+    assert [bytes(frame[32:]) for frame in kept] == bodies
+
+
 def test_late_replies_are_dropped_and_the_next_still_match():
     session = BatchSession()
     late, _ = ask(session, 5.0)

@@ -8,6 +8,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from readonly_engine import native
 from readonly_engine.wire.bookie_v2 import (
     REPLY_HEADER_BYTES,
     decode_batch,
@@ -95,6 +96,24 @@ def test_every_digest_type_there_and_back(decode, kind, payloads, first):
     assert damage is None
     assert [(entry.entry_id, entry.payload) for entry in entries] == list(enumerate(payloads, first))
     assert all(type(entry.payload) is bytes for entry in entries)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@given(sizes=st.lists(st.sampled_from([0, 1, 4059, 4060, 4061, 9000]), max_size=6))
+def test_large_payloads_may_be_views_of_the_frame(kind, sizes):
+    digest = digest_for(kind)
+    payloads = [bytes([65 + index]) * size for index, size in enumerate(sizes)]
+    frame = bytearray(reply(*(entry_bytes(digest, index, payload) for index, payload in enumerate(payloads))))
+    entries, damage = decode_batch(frame, digest, LEDGER, 0, views=True)
+    assert damage is None
+    assert [entry.payload for entry in entries] == payloads
+    for entry in entries:
+        assert type(entry.payload) is bytes or entry.payload.obj is frame
+    assert (
+        native.load("readonly_engine.wire._entries") is None
+        or kind != Metadata.CRC32C
+        or not any(type(entry.payload) is bytes for entry in entries if len(entry.payload) > 4060)
+    )
 
 
 @DECODERS
