@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.cpu import cpu_seconds, family
-from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
+from bench.spark.processes import BOOKIE_MEMORY, Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
 from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, insert, results_of, table
 from devstack.console import say
 from devstack.errors import DevstackError
@@ -199,8 +199,7 @@ def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
             brokers=1,
             settings=(
                 Setting("bookie", "journalSyncData", "false"),  # writing is no part of the measurement
-                # By default it is a quarter of a bookie's memory; this is less than the page cache that Kafka has.
-                Setting("bookie", "dbStorage_readAheadCacheMaxSizeMb", "128"),
+                Setting("bookie-env", "BOOKIE_MEM", BOOKIE_MEMORY),
                 Setting("broker", "defaultRetentionTimeInMinutes", "600"),
                 Setting("broker", "defaultRetentionSizeInMB", "20000"),
                 Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 from bench.client import LoadClient
 from bench.cpu import cpu_seconds, family
 from bench.figures import Sample
-from bench.spark.processes import Side, engine_side
+from bench.spark.processes import BOOKIE_MEMORY, Side, engine_side
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar import process
@@ -311,6 +311,7 @@ def the_stack(base_port: int) -> PulsarCluster:
             settings=(
                 Setting("bookie", "journalMaxSizeMB", "256"),  # the disk should hold the backlog and little more
                 Setting("bookie", "journalMaxBackups", "1"),
+                Setting("bookie-env", "BOOKIE_MEM", BOOKIE_MEMORY),
                 Setting("broker", "defaultRetentionTimeInMinutes", "600"),
                 Setting("broker", "defaultRetentionSizeInMB", "20000"),
                 Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),

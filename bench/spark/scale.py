@@ -27,7 +27,7 @@ from readonly_spark.source import PulsarReadOnly
 
 from bench.client import LoadClient
 from bench.cpu import cpu_seconds
-from bench.spark.processes import engine_side
+from bench.spark.processes import BOOKIE_MEMORY, engine_side
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar import process
@@ -241,6 +241,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[Read], list[Plan]]:
             brokers=1,
             settings=(
                 Setting("bookie", "journalSyncData", "false"),  # writing is no part of the measurement
+                Setting("bookie-env", "BOOKIE_MEM", BOOKIE_MEMORY),
                 Setting("broker", "defaultRetentionTimeInMinutes", "600"),
                 Setting("broker", "defaultRetentionSizeInMB", "20000"),
                 Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),

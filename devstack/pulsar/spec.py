@@ -37,7 +37,8 @@ class Setting:
     """One key of a server's own configuration file, set by `--set ROLE.KEY=VALUE`.
 
     Attributes:
-        role: `broker` or `bookie`, `broker-1` for one of them only; `broker-env` for a variable of the brokers' environment.
+        role: `broker` or `bookie`, `broker-1` for one of them only; `broker-env` or `bookie-env` for a variable of the environment
+            of all of them.
         key: the key as broker.conf or bookkeeper.conf spells it, or the variable.
         value: its text; may be empty.
     """
@@ -48,17 +49,17 @@ class Setting:
 
     @classmethod
     def parse(cls, text: str) -> Setting:
-        """Read `broker.KEY=VALUE`, `bookie.KEY=VALUE` or `broker-env.VARIABLE=VALUE`.
+        """Read `broker.KEY=VALUE`, `bookie.KEY=VALUE` or `broker-env.VARIABLE=VALUE` (`bookie-env` likewise).
 
         Raises:
             DevstackError: the text has another shape.
         """
-        match = re.fullmatch(r"(broker(?:-\d)?|bookie|broker-env)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
+        match = re.fullmatch(r"(broker(?:-\d)?|bookie|broker-env|bookie-env)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
         if match is None:
             raise DevstackError(
                 f"--set {text}: not a setting",
-                "give broker.KEY=VALUE (broker-1.KEY=VALUE for one of them), bookie.KEY=VALUE or broker-env.VARIABLE=VALUE, "
-                "for example broker.managedLedgerMaxEntriesPerLedger=500",
+                "give broker.KEY=VALUE (broker-1.KEY=VALUE for one of them), bookie.KEY=VALUE, broker-env.VARIABLE=VALUE or "
+                "bookie-env.VARIABLE=VALUE, for example broker.managedLedgerMaxEntriesPerLedger=500",
             )
         return cls(*match.groups())
 
