@@ -37,8 +37,8 @@ class Setting:
     """One key of a server's own configuration file, set by `--set ROLE.KEY=VALUE`.
 
     Attributes:
-        role: `broker` or `bookie`, `broker-1` for one of them only; `broker-env` or `bookie-env` for a variable of the environment
-            of all of them.
+        role: `broker` or `bookie`, `broker-1` for one of them only; `broker-env` or `bookie-env` for a variable of their
+            environment.
         key: the key as broker.conf or bookkeeper.conf spells it, or the variable.
         value: its text; may be empty.
     """
