@@ -30,9 +30,10 @@ PART_BYTES: Final = 1 << 20
 
 PART_MOST_ENTRIES: Final = 5000
 
-STRETCH_BYTES: Final = 512 << 20
+STRETCH_BYTES: Final = 256 << 20
 """Stretches of a ledger go to its replicas by turns, of this size and not less: bookies read far ahead of what they are asked
-for, a thousand entries by default, so that of two that are asked for neighbouring parts each would read all."""
+for, a thousand entries by default, so that of two that are asked for neighbouring parts each would read all. Nor more: two
+tasks that read at one bookie, so far apart, make it read some of it twice."""
 
 SINGLES_PER_READ: Final = 64
 """So many single entries may be under way in the place of one batch."""

@@ -90,7 +90,7 @@ OPTIONS: Final = (
     ),
     Option("endingTimestamp", "", "End before this publish time.", "batch"),
     Option("minPartitions", "", "Make at least so many tasks, where there are as many entries."),
-    Option("maxBytesPerPartition", "64MiB", "Stored bytes that a task reads, about."),
+    Option("maxBytesPerPartition", "256MiB", "Stored bytes that a task reads, about."),
     Option("maxRecordsPerPartition", "", "Messages that a task reads, about."),
     Option(
         "maxBytesPerTrigger",
@@ -188,7 +188,7 @@ class Options:
     starting_ms: int | None = None
     ending_ms: int | None = None
     min_partitions: int = 1
-    partition_bytes: int = 64 << 20
+    partition_bytes: int = 256 << 20
     partition_records: int | None = None
     trigger_bytes: int | None = None
     trigger_messages: int | None = None
@@ -251,7 +251,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         starting_ms=starting_ms,
         ending_ms=ending_ms,
         min_partitions=read("minPartitions", _count, 1),
-        partition_bytes=read("maxBytesPerPartition", parse_size, 64 << 20),
+        partition_bytes=read("maxBytesPerPartition", parse_size, 256 << 20),
         partition_records=read("maxRecordsPerPartition", _count, None),
         trigger_bytes=read("maxBytesPerTrigger", parse_size, None),
         trigger_messages=read("maxMessagesPerTrigger", _count, None),

@@ -19,7 +19,7 @@ def test_the_least_that_must_be_given():
     options = parse()
     assert options.metadata_hosts == "localhost:2181"
     assert options.topics == ("persistent://public/default/orders",)
-    assert (options.starting, options.ending, options.partition_bytes) == (None, None, 64 << 20)
+    assert (options.starting, options.ending, options.partition_bytes) == (None, None, 256 << 20)
     assert options.fail_on_data_loss
     assert pickle.loads(pickle.dumps(options)) == options
 
