@@ -18,6 +18,7 @@ bench-spark: $(STAMP) ## rows read by Spark, beside its Kafka source and the Pul
 .PHONY: bench-spark-owner
 bench-spark-owner: $(STAMP) ## what an owner notices while Spark reads a backlog beside it (BENCH=--write for docs/spark-performance.md)
 	@$(PY) -m bench.spark.beside $(BENCH)
+	@$(PY) -m bench.spark.paired $(BENCH)
 
 .PHONY: bench-spark-scale
 bench-spark-scale: $(STAMP) ## reads on one worker of Spark and on two, and plans over 1,000 topics (BENCH=--write for docs/spark-performance.md)

@@ -220,13 +220,36 @@ class Bench:
         Raises:
             DevstackError: it could not be measured.
         """
-        with ExitStack() as open_:
-            if side == BUSY:
-                pin(open_.enter_context(counting()), sorted(os.sched_getaffinity(self._side.pid)))
-            elif side in self._backlogs:
-                open_.enter_context(Reads(self._side, self._backlogs[side], self._folder).running())
+        with self.load(side):
             time.sleep(SETTLE_S)
             return self._measure(side, seconds)
+
+    @contextmanager
+    def load(self, side: str) -> Iterator[list[int]]:
+        """While this is entered a side has its load; the processes that make it, without their children.
+
+        Raises:
+            DevstackError: a read of Spark failed.
+        """
+        if side == BUSY:
+            with counting() as programs:
+                pin(programs, sorted(os.sched_getaffinity(self._side.pid)))
+                yield programs
+        elif side in self._backlogs:
+            with Reads(self._side, self._backlogs[side], self._folder).running():
+                yield [self._side.pid]
+        else:
+            yield []
+
+    @property
+    def owner(self) -> int:
+        """The owner's process."""
+        return self._pid("broker-0")
+
+    def published(self) -> tuple[int, float]:
+        """How many messages were published, and at what time by the publisher's clock."""
+        counted = self._publisher.counted()
+        return counted.receipts, counted.seconds
 
     def _measure(self, side: str, seconds: float) -> Turn:
         groups = {
@@ -320,15 +343,20 @@ def the_stack(base_port: int) -> PulsarCluster:
     )
 
 
-def run(arguments: argparse.Namespace) -> list[Turn]:
-    """All turns that count.
+@contextmanager
+def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[Bench]:
+    """Everything up: the Pulsar, its backlogs, the publisher and Spark.
+
+    Args:
+        base_port: the Pulsar's first port.
+        messages: of the larger backlog.
+        keep: leave the Pulsar running afterwards.
 
     Raises:
-        DevstackError: it could not be measured.
+        DevstackError: something does not come up.
     """
-    stack = the_stack(arguments.base_port)
-    store = stack.endpoints.metadata_store
-    tasks = {"metadataUrl": store, "minPartitions": str(TASKS)}
+    stack = the_stack(base_port)
+    tasks = {"metadataUrl": stack.endpoints.metadata_store, "minPartitions": str(TASKS)}
     names = {side: f"persistent://public/default/backlog-{number}" for number, side in enumerate((SPARK, LIMITED))}
     backlogs = {
         SPARK: Backlog(names[SPARK], {**tasks, "topic": names[SPARK]}),
@@ -336,10 +364,8 @@ def run(arguments: argparse.Namespace) -> list[Turn]:
     }
     try:
         stack.up()
-        fill(stack, names[SPARK], arguments.messages)
-        fill(stack, names[LIMITED], min(LIMITED_BACKLOG, arguments.messages))
-        if arguments.prepare:
-            return []
+        fill(stack, names[SPARK], messages)
+        fill(stack, names[LIMITED], min(LIMITED_BACKLOG, messages))
         topic = f"persistent://public/default/published-{time.time_ns()}"
         stack.admin().create_topic(topic)
         broker = stack.endpoints.brokers[0].removeprefix("pulsar://")
@@ -348,18 +374,26 @@ def run(arguments: argparse.Namespace) -> list[Turn]:
             publisher = open_.enter_context(
                 LoadClient("produce", broker=broker, topic=topic, rate=RATE, size=SIZE, batched=False)
             )
-            bench = Bench(stack, open_.enter_context(engine_side(MASTER, MEMORY, folder)), publisher, backlogs, folder)
-            turns = []
-            for cores in CORES:
-                if arguments.only not in {"", cores}:
-                    continue
+            yield Bench(stack, open_.enter_context(engine_side(MASTER, MEMORY, folder)), publisher, backlogs, folder)
+    finally:
+        if not keep:
+            stack.down(purge=True)
+
+
+def run(arguments: argparse.Namespace) -> list[Turn]:
+    """All turns that count.
+
+    Raises:
+        DevstackError: it could not be measured.
+    """
+    turns = []
+    with the_bench(arguments.base_port, arguments.messages, keep=arguments.keep or arguments.prepare) as bench:
+        for cores in () if arguments.prepare else CORES:
+            if arguments.only in {"", cores}:
                 bench.share(cores)
                 turns += rounds(bench, arguments)
-            bench.share(SHARED)
-            return turns
-    finally:
-        if not (arguments.keep or arguments.prepare):
-            stack.down(purge=True)
+        bench.share(SHARED)
+    return turns
 
 
 def rounds(bench: Bench, arguments: argparse.Namespace) -> list[Turn]:

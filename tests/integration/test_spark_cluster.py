@@ -49,6 +49,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 def installed_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What an image has: the project's wheel, installed; nothing of the checkout."""
     folder = tmp_path_factory.mktemp("image")
+    (folder / "source").mkdir()
     for name in PACKAGED:
         if (ROOT / name).is_dir():
             shutil.copytree(
