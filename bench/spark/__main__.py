@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -19,24 +18,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.cpu import cpu_seconds, family
-from bench.spark.processes import BOOKIE_MEMORY, Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
-from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, insert, results_of, table
+from bench.spark import common
+from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
+from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, results_of, table
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar import process
-from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
+    from devstack.pulsar.cluster import PulsarCluster
+
 BASE_PORT: Final = 17700
 KAFKA_PORT: Final = 50
 """Behind the ports of the Pulsar."""
 
 MASTER: Final = "local[2]"
 MEMORY: Final = "2g"
+UNSYNCED: Final = ("journalSyncData", "false")
+"""Of bookies: writing is no part of the measurement."""
+
 WARM_UP: Final = 2
 SINKS: Final = ("noop", "parquet")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -191,21 +193,7 @@ def whole_family(pid: int) -> float:
 
 def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
     """All that was asked for."""
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="bench-spark",
-            base_port=arguments.base_port,
-            bookies=2,
-            brokers=1,
-            settings=(
-                Setting("bookie", "journalSyncData", "false"),  # writing is no part of the measurement
-                Setting("bookie-env", "BOOKIE_MEM", BOOKIE_MEMORY),
-                Setting("broker", "defaultRetentionTimeInMinutes", "600"),
-                Setting("broker", "defaultRetentionSizeInMB", "20000"),
-                Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),
-            ),
-        )
-    )
+    stack = common.pulsar("bench-spark", arguments.base_port, UNSYNCED)
     results: list[Result] = []
     cases = [case for case in CASES if arguments.only in case.name]
     try:
@@ -244,8 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         runs = [json.loads(file.read_text(encoding="utf-8")) for file in arguments.files or []] or [measured(arguments)]
     except DevstackError as error:
-        print(f"bench.spark: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
-        return 1
+        return common.give_up("bench.spark", error)
     results = sorted(results_of(runs), key=_place)
     made = table(results)
     print(made)  # noqa: T201
@@ -253,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         machines = ", ".join(sorted({run["machine"] for run in runs}))
         rounds = " to ".join(map(str, sorted({min(run["rounds"] for run in runs), max(run["rounds"] for run in runs)})))
         note = f"{machines}; each Spark {MASTER} with {MEMORY}; medians of {rounds} rounds.\n"
-        DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
+        common.write("spark", f"{note}\n{made}")
     return 0
 
 
@@ -261,8 +248,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
     """The figures of a run, which are written to a file too where that is asked for."""
     rounds = arguments.rounds or (2 if arguments.quick else 5)
     results = run(arguments, rounds)
-    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
-    found: dict[str, Any] = json.loads(json.dumps(figures(results, machine=machine, rounds=rounds)))
+    found: dict[str, Any] = json.loads(json.dumps(figures(results, machine=common.machine(), rounds=rounds)))
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return found

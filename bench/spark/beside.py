@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -29,21 +28,19 @@ from typing import TYPE_CHECKING, Final
 from bench.client import LoadClient
 from bench.cpu import cpu_seconds, family
 from bench.figures import Sample
-from bench.spark.processes import BOOKIE_MEMORY, Side, engine_side
+from bench.spark import common
+from bench.spark.processes import Side, engine_side
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar import process
 from devstack.pulsar.admin import AdminError
-from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.counters import entries_read
-from devstack.pulsar.spec import PulsarSpec, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
-BEGIN: Final = "<!-- beside: made by make bench-spark-owner -->"
-END: Final = "<!-- end of beside -->"
+    from devstack.pulsar.cluster import PulsarCluster
+
 BASE_PORT: Final = 19650
 NAME: Final = "bench-spark-owner"
 
@@ -323,26 +320,6 @@ def fill(stack: PulsarCluster, topic: str, messages: int) -> None:
     admin.unload(topic)  # its last ledger is closed
 
 
-def the_stack(base_port: int) -> PulsarCluster:
-    """The bench's Pulsar: JVMs as of stock servers, with fsync."""
-    return PulsarCluster(
-        PulsarSpec(
-            name=NAME,
-            base_port=base_port,
-            bookies=2,
-            brokers=1,
-            settings=(
-                Setting("bookie", "journalMaxSizeMB", "256"),  # the disk should hold the backlog and little more
-                Setting("bookie", "journalMaxBackups", "1"),
-                Setting("bookie-env", "BOOKIE_MEM", BOOKIE_MEMORY),
-                Setting("broker", "defaultRetentionTimeInMinutes", "600"),
-                Setting("broker", "defaultRetentionSizeInMB", "20000"),
-                Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),
-            ),
-        )
-    )
-
-
 @contextmanager
 def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[Bench]:
     """Everything up: the Pulsar, its backlogs, the publisher and Spark.
@@ -355,7 +332,8 @@ def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[
     Raises:
         DevstackError: something does not come up.
     """
-    stack = the_stack(base_port)
+    # With fsync, as of stock servers; the disk should hold the backlog and little more.
+    stack = common.pulsar(NAME, base_port, ("journalMaxSizeMB", "256"), ("journalMaxBackups", "1"))
     tasks = {"metadataUrl": stack.endpoints.metadata_store, "minPartitions": str(TASKS)}
     names = {side: f"persistent://public/default/backlog-{number}" for number, side in enumerate((SPARK, LIMITED))}
     backlogs = {
@@ -455,13 +433,6 @@ def read(files: Sequence[Path]) -> list[Turn]:
     return [Turn(**turn) for file in files for turn in json.loads(file.read_text(encoding="utf-8"))["turns"]]
 
 
-def insert(document: str, made: str) -> str:
-    """Put the table between its two marks."""
-    before, _, rest = document.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{made}\n{END}{after}"
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run it; exit status 1 where it could not be measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark.beside", description=__doc__.splitlines()[0])
@@ -482,13 +453,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         turns = read(arguments.read) if arguments.read else run(arguments)
     except DevstackError as error:
-        print(f"bench.spark.beside: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
-        return 1
+        return common.give_up("bench.spark.beside", error)
     if not turns:
         return 0
     made = table(turns)
     print(made)  # noqa: T201
-    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
+    machine = common.machine()
     if arguments.json:
         text = json.dumps({"machine": machine, "turns": [asdict(turn) for turn in turns]}, indent=1)
         arguments.json.write_text(text + "\n", encoding="utf-8")
@@ -499,7 +469,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{SIZE} bytes a second, a backlog of {arguments.messages * SIZE / 1e9:.1f} GB; Spark {MASTER}; limited: "
             f"`maxReadBytesPerSecond` of {LIMIT / 1e6:g} MB in {TASKS} tasks. Medians, with the least and the most.\n"
         )
-        DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
+        common.write("beside", f"{note}\n{made}")
     return 0
 
 

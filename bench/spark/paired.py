@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import signal
 import sys
 import time
@@ -23,7 +22,8 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Final
 
 from bench.cpu import family
-from bench.spark.beside import APART, BACKLOG, BASE_PORT, BUSY, CORES, DOCUMENT, LIMITED, RATE, SPARK, the_bench
+from bench.spark import common
+from bench.spark.beside import APART, BACKLOG, BASE_PORT, BUSY, CORES, LIMITED, RATE, SPARK, the_bench
 from devstack.console import say
 from devstack.errors import DevstackError
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from bench.spark.beside import Bench
 
-BEGIN: Final = "<!-- paired: made by make bench-spark-owner -->"
-END: Final = "<!-- end of paired -->"
 SIDES: Final = (SPARK, LIMITED, BUSY)
 SETTLE_S: Final = 0.5
 WARM_UP_S: Final = 10.0
@@ -159,11 +157,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                     bench.share(cores)
                     found += [measure(bench, side, cores, arguments.pairs, arguments.seconds) for side in SIDES]
     except DevstackError as error:
-        print(f"bench.spark.paired: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
-        return 1
+        return common.give_up("bench.spark.paired", error)
     made = table(found)
     print(made)  # noqa: T201
-    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
+    machine = common.machine()
     if arguments.json:
         text = json.dumps({"machine": machine, "pairs": [asdict(one) for one in found]}, indent=1)
         arguments.json.write_text(text + "\n", encoding="utf-8")
@@ -172,9 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{machine}; pairs of windows of {arguments.seconds:g} s, {RATE:,g} messages a second; means, and how far "
             "from them the truth may be in 19 of 20 cases.\n"
         )
-        before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-        DOCUMENT.write_text(f"{before}{BEGIN}\n{note}\n{made}\n{END}{after}", encoding="utf-8")
+        common.write("paired", f"{note}\n{made}")
     return 0
 
 

@@ -26,9 +26,6 @@ JAVA: Final = Path(__file__).parent / "java"
 ANSWER_TIMEOUT_S: Final = 1800.0
 START_TIMEOUT_S: Final = 900.0
 STOP_TIMEOUT_S: Final = 20.0
-BOOKIE_MEMORY: Final = "-Xms256m -Xmx2g -XX:MaxDirectMemorySize=2g"
-"""The most that Pulsar's own scripts let a bookie have; a quarter of it is its cache for reading ahead."""
-
 # What Spark's own start scripts open to it in Java 17.
 _OPENS: Final = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",

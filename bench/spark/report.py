@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BEGIN: Final = "<!-- spark: made by make bench-spark -->"
-END: Final = "<!-- end of spark -->"
 ENGINE: Final = "pulsar-readonly"
 KAFKA: Final = "Kafka source"
 CONNECTOR: Final = "Pulsar connector"
@@ -102,10 +100,3 @@ def results_of(found: Sequence[dict[str, Any]]) -> list[Result]:
             rounds = tuple(Round(**values) for values in result["rounds"])
             kept[result["case"], result["sink"], result["client"]] = Result(**{**result, "rounds": rounds})
     return list(kept.values())
-
-
-def insert(document: str, made: str) -> str:
-    """Put the table between its two marks."""
-    before, _, rest = document.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{made}\n{END}{after}"

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -27,18 +25,18 @@ from readonly_spark.source import PulsarReadOnly
 
 from bench.client import LoadClient
 from bench.cpu import cpu_seconds
-from bench.spark.processes import BOOKIE_MEMORY, engine_side
+from bench.spark import common
+from bench.spark.processes import engine_side
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pulsar import process
-from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
 from devstack.standalone_spark import StandaloneSpark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
+    from devstack.pulsar.cluster import PulsarCluster
+
 BASE_PORT: Final = 20650
 NAME: Final = "bench-spark-scale"
 SIZE: Final = 1024
@@ -219,35 +217,13 @@ def plans_table(plans: Sequence[Plan]) -> str:
     return "\n".join(lines)
 
 
-def insert(document: str, name: str, made: str) -> str:
-    """Put a table between its two marks."""
-    begin, end = f"<!-- {name}: made by make bench-spark-scale -->", f"<!-- end of {name} -->"
-    before, _, rest = document.partition(begin)
-    _, _, after = rest.partition(end)
-    return f"{before}{begin}\n{made}\n{end}{after}"
-
-
 def run(arguments: argparse.Namespace) -> tuple[list[Read], list[Plan]]:
     """What was asked for.
 
     Raises:
         DevstackError: it could not be measured.
     """
-    stack = PulsarCluster(
-        PulsarSpec(
-            name=NAME,
-            base_port=arguments.base_port,
-            bookies=2,
-            brokers=1,
-            settings=(
-                Setting("bookie", "journalSyncData", "false"),  # writing is no part of the measurement
-                Setting("bookie-env", "BOOKIE_MEM", BOOKIE_MEMORY),
-                Setting("broker", "defaultRetentionTimeInMinutes", "600"),
-                Setting("broker", "defaultRetentionSizeInMB", "20000"),
-                Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),
-            ),
-        )
-    )
+    stack = common.pulsar(NAME, arguments.base_port, ("journalSyncData", "false"))  # writing is no part of this
     reads: list[Read] = []
     plans: list[Plan] = []
     try:
@@ -279,9 +255,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         reads, plans = run(arguments)
     except DevstackError as error:
-        print(f"bench.spark.scale: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
-        return 1
-    machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
+        return common.give_up("bench.spark.scale", error)
+    machine = common.machine()
     made = {}
     if reads:
         note = f"{machine}; {arguments.messages:,} messages of {SIZE} bytes, batched; noop sink; {arguments.rounds} rounds."
@@ -294,10 +269,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         measured = {"reads": [asdict(read) for read in reads], "plans": [asdict(plan) for plan in plans]}
         arguments.json.write_text(json.dumps({"machine": machine, **measured}, indent=1) + "\n", encoding="utf-8")
     if arguments.write:
-        text = DOCUMENT.read_text(encoding="utf-8")
         for name, part in made.items():
-            text = insert(text, name, part)
-        DOCUMENT.write_text(text, encoding="utf-8")
+            common.write(name, part)
     return 0
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from bench.spark import beside, scale
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "spark-performance.md"
+from bench.spark import beside, common, paired, scale
 
 
 def turn(side, owner_cpu, p99, cores=beside.SHARED):
@@ -41,18 +37,23 @@ def test_workers_and_plans_are_medians():
     assert scale.plans_table(plans).splitlines()[2] == "| a batch | 2.00 s (1.00 to 4.00) | 0.50 s | 1,000 |"
 
 
-@pytest.mark.parametrize(
-    ("insert", "name"),
-    [
-        (beside.insert, "beside"),
-        (lambda text, made: scale.insert(text, "workers", made), "workers"),
-        (lambda text, made: scale.insert(text, "topics", made), "topics"),
-    ],
-)
-def test_the_document_has_a_place_for_each(insert, name):
-    text = DOCUMENT.read_text()
-    made = insert(text, "MADE")
+@pytest.mark.parametrize("name", ["spark", "beside", "paired", "workers", "topics"])
+def test_the_document_has_a_place_for_each(name):
+    text = common.DOCUMENT.read_text()
+    made = common.inserted(text, name, "MADE\n")
     assert f"<!-- {name}: made by" in made
     assert f" -->\nMADE\n<!-- end of {name} -->" in made
-    assert insert(made, "MADE") == made
+    assert common.inserted(made, name, "MADE") == made
     assert made.count("<!--") == text.count("<!--")
+
+
+def test_pairs_tell_small_changes_where_all_goes_up_and_down():
+    """The machine is twice as fast in some pairs; within each the load adds 1 %."""
+    speeds = [100.0, 200.0] * 15
+    pairs = paired.Pairs("Spark reads", "shared by all", tuple((speed, speed * 1.01) for speed in speeds))
+    assert pairs.alone == 150.0
+    assert pairs.change == pytest.approx(0.01)
+    assert 0.0005 < pairs.margin < 0.002
+    assert paired.table([pairs]).splitlines()[-1] == (
+        f"| shared by all | Spark reads | 30 | 150 µs | +1.0% ± {pairs.margin:.1%} |"
+    )
