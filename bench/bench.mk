@@ -18,6 +18,9 @@ bench-spark: $(STAMP) ## rows read by Spark, beside its Kafka source and the Pul
 .PHONY: bench-spark-owner
 bench-spark-owner: $(STAMP) ## what an owner notices while Spark reads a backlog beside it (BENCH=--write for docs/spark-performance.md)
 	@$(PY) -m bench.spark.beside $(BENCH)
+
+.PHONY: bench-spark-pairs
+bench-spark-pairs: $(STAMP) ## the same in pairs of short windows, which tell differences of few percent (BENCH=--write as above)
 	@$(PY) -m bench.spark.paired $(BENCH)
 
 .PHONY: bench-spark-scale
