@@ -44,6 +44,7 @@ METADATA_VARIABLE: Final = "PULSAR_READONLY_METADATA_STORE"
 JARS_VARIABLE: Final = "PULSAR_READONLY_SPARK_JARS"
 POLL_S: Final = 0.5
 STOP_TIMEOUT_S: Final = 60.0
+_MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '(\w+)", re.MULTILINE)
 _CAUSE: Final = re.compile(r"\b(?:SourceError|DataLossError|OptionError|OffsetError|ExportError): ([^\n]*)")
 
 _EXAMPLES: Final = """examples:
@@ -271,6 +272,11 @@ def _plain(progress: Any) -> dict[str, Any]:
 
 def _cause(text: str) -> str:
     """What went wrong, out of the many lines that Spark wraps around it."""
+    missing = _MISSING.findall(text)
+    if missing and missing[-1].startswith("readonly_"):
+        return f"Spark's workers have no package {missing[-1]}; send it along by --ship-code, or install pulsar-readonly there"
+    if missing:
+        return f"Spark's workers have no package {missing[-1]}; install pulsar-readonly[engine,spark] there"
     found = _CAUSE.findall(text)
     return found[-1].strip() if found else text.strip()
 

@@ -15,7 +15,8 @@ from readonly_spark.export.leftovers import remove_leftovers
 from readonly_spark.export.settings import ExportSettings, pairs, start_options
 from readonly_spark.export.totals import Lag, Totals, progress_line, summary, summary_text
 
-from bench.spark.report import CLIENTS, Result, Round, insert, table
+from bench.spark.common import inserted
+from bench.spark.report import CLIENTS, Result, Round, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -266,6 +267,21 @@ def test_of_a_long_error_what_went_wrong_is_told() -> None:
     assert _cause(" anything else ") == "anything else"
 
 
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        ("readonly_spark.source", "no package readonly_spark; send it along by --ship-code"),
+        ("pyarrow", "install pulsar-"),
+    ],
+)
+def test_packages_that_workers_lack_are_named(module, advice):
+    text = (
+        f"Failed to create\n  in read\nModuleNotFoundError: No module named '{module}'\n SQLSTATE: 38000\n=== Query ==="
+    )
+    assert advice in _cause(text)
+    assert len(_cause(text).splitlines()) == 1
+
+
 # The table of the bench
 
 
@@ -276,4 +292,4 @@ def test_the_bench_counts_the_cpu_of_all_processes() -> None:
     assert lines[2] == "| a topic | noop | pulsar-readonly | 500 | 0 | 200 | 75% | 4.0 s | 1.0 s |  |"
     assert lines[3].endswith("| 1.00 times |")
     text = "a\n<!-- spark: made by make bench-spark -->\nold\n<!-- end of spark -->\nz\n"
-    assert insert(text, "new") == text.replace("old", "new")
+    assert inserted(text, "spark", "new") == text.replace("old", "new")
