@@ -144,6 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--only", choices=("", *CORES), default=APART, help="with the cores used so (default: %(default)s)"
     )
+    parser.add_argument("--side", choices=("", *SIDES), default="", help="beside this only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all pairs there")
     parser.add_argument("--write", action="store_true", help="put the table into docs/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
@@ -155,7 +156,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for cores in CORES:
                 if arguments.only in {"", cores}:
                     bench.share(cores)
-                    found += [measure(bench, side, cores, arguments.pairs, arguments.seconds) for side in SIDES]
+                    sides = [side for side in SIDES if arguments.side in {"", side}]
+                    found += [measure(bench, side, cores, arguments.pairs, arguments.seconds) for side in sides]
     except DevstackError as error:
         return common.give_up("bench.spark.paired", error)
     made = table(found)
