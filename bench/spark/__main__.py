@@ -36,9 +36,6 @@ KAFKA_PORT: Final = 50
 
 MASTER: Final = "local[2]"
 MEMORY: Final = "2g"
-UNSYNCED: Final = ("journalSyncData", "false")
-"""Of bookies: writing is no part of the measurement."""
-
 WARM_UP: Final = 2
 SINKS: Final = ("noop", "parquet")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -193,7 +190,7 @@ def whole_family(pid: int) -> float:
 
 def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
     """All that was asked for."""
-    stack = common.pulsar("bench-spark", arguments.base_port, UNSYNCED)
+    stack = common.pulsar("bench-spark", arguments.base_port, common.UNSYNCED)
     results: list[Result] = []
     cases = [case for case in CASES if arguments.only in case.name]
     try:

@@ -243,10 +243,9 @@ class Bench:
         """The owner's process."""
         return self._pid("broker-0")
 
-    def published(self) -> tuple[int, float]:
-        """How many messages were published, and at what time by the publisher's clock."""
-        counted = self._publisher.counted()
-        return counted.receipts, counted.seconds
+    def published(self) -> int:
+        """How many messages were published so far."""
+        return self._publisher.counted().receipts
 
     def _measure(self, side: str, seconds: float) -> Turn:
         groups = {
@@ -321,16 +320,16 @@ def fill(stack: PulsarCluster, topic: str, messages: int) -> None:
 
 
 @contextmanager
-def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[Bench]:
-    """Everything up: the Pulsar, its backlogs, the publisher and Spark.
+def filled(base_port: int, messages: int, *, keep: bool) -> Iterator[tuple[PulsarCluster, dict[str, Backlog]]]:
+    """The Pulsar, up, with its backlogs, by side.
 
     Args:
         base_port: the Pulsar's first port.
         messages: of the larger backlog.
-        keep: leave the Pulsar running afterwards.
+        keep: leave it running afterwards.
 
     Raises:
-        DevstackError: something does not come up.
+        DevstackError: it does not come up, or is not filled in time.
     """
     # With fsync, as of stock servers; the disk should hold the backlog and little more.
     stack = common.pulsar(NAME, base_port, ("journalMaxSizeMB", "256"), ("journalMaxBackups", "1"))
@@ -344,6 +343,20 @@ def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[
         stack.up()
         fill(stack, names[SPARK], messages)
         fill(stack, names[LIMITED], min(LIMITED_BACKLOG, messages))
+        yield stack, backlogs
+    finally:
+        if not keep:
+            stack.down(purge=True)
+
+
+@contextmanager
+def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[Bench]:
+    """Everything up: what `filled` brings up, the publisher and Spark.
+
+    Raises:
+        DevstackError: something does not come up.
+    """
+    with filled(base_port, messages, keep=keep) as (stack, backlogs):
         topic = f"persistent://public/default/published-{time.time_ns()}"
         stack.admin().create_topic(topic)
         broker = stack.endpoints.brokers[0].removeprefix("pulsar://")
@@ -353,9 +366,6 @@ def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[
                 LoadClient("produce", broker=broker, topic=topic, rate=RATE, size=SIZE, batched=False)
             )
             yield Bench(stack, open_.enter_context(engine_side(MASTER, MEMORY, folder)), publisher, backlogs, folder)
-    finally:
-        if not keep:
-            stack.down(purge=True)
 
 
 def run(arguments: argparse.Namespace) -> list[Turn]:
@@ -364,9 +374,12 @@ def run(arguments: argparse.Namespace) -> list[Turn]:
     Raises:
         DevstackError: it could not be measured.
     """
-    turns = []
-    with the_bench(arguments.base_port, arguments.messages, keep=arguments.keep or arguments.prepare) as bench:
-        for cores in () if arguments.prepare else CORES:
+    turns: list[Turn] = []
+    if arguments.prepare:
+        with filled(arguments.base_port, arguments.messages, keep=True):
+            return turns
+    with the_bench(arguments.base_port, arguments.messages, keep=arguments.keep) as bench:
+        for cores in CORES:
             if arguments.only in {"", cores}:
                 bench.share(cores)
                 turns += rounds(bench, arguments)

@@ -19,6 +19,9 @@ DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
 BOOKIE_MEMORY: Final = "-Xms256m -Xmx2g -XX:MaxDirectMemorySize=2g"
 """The most that Pulsar's own scripts let a bookie have; a quarter of it is its cache for reading ahead."""
 
+UNSYNCED: Final = ("journalSyncData", "false")
+"""Of bookies, where writing is no part of the measurement."""
+
 
 def pulsar(name: str, base_port: int, *bookie: tuple[str, str]) -> PulsarCluster:
     """A Pulsar whose topics stay as they are: one broker, two bookies.

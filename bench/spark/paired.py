@@ -98,9 +98,9 @@ def _signal(pids: Sequence[int], number: signal.Signals) -> None:
 def window(bench: Bench, seconds: float) -> float:
     """The owner's CPU for a message in a short time, µs."""
     time.sleep(SETTLE_S)
-    (messages, _), cpu = bench.published(), cpu_ns(bench.owner)
+    messages, cpu = bench.published(), cpu_ns(bench.owner)
     time.sleep(seconds)
-    (messages_then, _), cpu_then = bench.published(), cpu_ns(bench.owner)
+    messages_then, cpu_then = bench.published(), cpu_ns(bench.owner)
     return (cpu_then - cpu) / 1000 / max(messages_then - messages, 1)
 
 

@@ -223,7 +223,7 @@ def run(arguments: argparse.Namespace) -> tuple[list[Read], list[Plan]]:
     Raises:
         DevstackError: it could not be measured.
     """
-    stack = common.pulsar(NAME, arguments.base_port, ("journalSyncData", "false"))  # writing is no part of this
+    stack = common.pulsar(NAME, arguments.base_port, common.UNSYNCED)
     reads: list[Read] = []
     plans: list[Plan] = []
     try:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.ledgers import LedgerMetadata
 
     from readonly_spark.fetch import Request
-    from readonly_spark.frame_buffers import FrameBuffers
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +90,6 @@ class BookieClient:
         tls: encrypt the connections; None for clear ones.
         in_flight: batches of about 1 MiB that are under way at a time.
         bytes_per_second: read no more than this; None for no limit.
-        buffers: memory for replies; that of the process where none is named.
     """
 
     def __init__(
@@ -101,7 +99,6 @@ class BookieClient:
         tls: ClientTls | None = None,
         in_flight: int = 4,
         bytes_per_second: int | None = None,
-        buffers: FrameBuffers | None = None,
     ) -> None:
         self._addresses = addresses
         self._tls = tls
@@ -111,7 +108,6 @@ class BookieClient:
         self._selector = selectors.DefaultSelector()
         self._connections: dict[tuple[str, bool], _Connection] = {}
         self._refusals: dict[str, int] = {}
-        self._buffers = OF_PROCESS if buffers is None else buffers
         self._numbers = count(1)
         self._asked: dict[int, tuple[Fetch, Digest, Request]] = {}
 
@@ -259,8 +255,8 @@ class BookieClient:
                     self._take_batch(connection.tokens.pop(header.request_id), header.status, frame)
                     self._refusals.pop(connection.bookie_id, None)
                 if replies:
-                    self._buffers.keep(cast("bytearray", replies[0].frame.obj))
-                    connection.batches.leave(self._buffers.take())
+                    OF_PROCESS.keep(cast("bytearray", replies[0].frame.obj))
+                    connection.batches.leave(OF_PROCESS.take())
             else:
                 assert connection.singles is not None
                 data = connection.sock.recv(_RECEIVE_BYTES)

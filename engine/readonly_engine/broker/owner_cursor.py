@@ -164,7 +164,7 @@ class OwnerCursor:
         for ack in unanswered():
             _add_acked(known, ack)
         again = [position for position in again if position not in known]
-        anew = max(self._view.chain.ledger_ids, default=-1) > newest_ledger
+        anew = self._view.chain.newest_ledger > newest_ledger
         if not anew and self._cursor.batches:
             # The owner tells nobody what is acked of a batch; a reset forward would show nowhere else.
             return False

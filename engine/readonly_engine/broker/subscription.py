@@ -372,7 +372,7 @@ class Subscription:
     @property
     def newest_ledger(self) -> int:
         """The last ledger of the topic that is known; -1 for none."""
-        return max(self._log.chain.ledger_ids, default=-1)
+        return self._log.chain.newest_ledger
 
     async def owner_moved(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
         """Compare with the owner's cursor after it came back.

@@ -100,6 +100,11 @@ class LedgerChain:
         """All ledgers, in order."""
         return list(self._order)
 
+    @property
+    def newest_ledger(self) -> int:
+        """The last ledger that is known; -1 for none."""
+        return self._order[-1] if self._order else -1
+
     def ledger(self, ledger_id: int) -> ChainedLedger | None:
         """What is known of a ledger; None where the topic has it no more."""
         return self._ledgers.get(ledger_id)
