@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from devstack.pulsar.admin import AdminError
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 _UNLOADED_SHARE: Final = 5
 """One topic in so many is unloaded in each round."""
+
+_RETRY_S: Final = 0.5
+_PATIENCE_S: Final = 60.0
+"""A bookie that was just started is not writable yet, and the owner says so by a server error: it is asked again for so long."""
 
 
 class Disturbances:
@@ -76,10 +82,16 @@ class Disturbances:
 
     def _ask(self, what: str, act: Callable[[], object]) -> None:
         """Ask the admin API; a topic that does not exist yet, or whose compaction still runs, is left alone."""
-        try:
-            act()
-        except AdminError as error:
-            if error.status not in {404, 409}:
-                raise
-        else:
-            self.done.append(what)
+        give_up = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                act()
+            except AdminError as error:
+                if error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+                    return
+                if error.status < HTTPStatus.INTERNAL_SERVER_ERROR or time.monotonic() > give_up:
+                    raise
+                time.sleep(_RETRY_S)
+            else:
+                self.done.append(what)
+                return
