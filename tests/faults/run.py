@@ -40,6 +40,8 @@ CATCH_UP_S: Final = 60.0
 QUIET_S: Final = 1.0
 
 CONSUMER: Final = "consumer"
+_HERE: Final = "/here"
+"""Where the reader is, and the bookie that it is to ask first."""
 """The probe that may get a message twice: acks in flight are lost with an owner."""
 
 
@@ -199,7 +201,7 @@ async def _observe(
                 f"{probe.name}: lost {result.lost}, twice {result.twice}, out of order {result.disorder}"
             )
     if scenario.damages:
-        await _read_anew(stack, topic, frames, outcome)
+        await _read_anew(stack, topic, frames, ensemble[number % len(ensemble)], outcome)
     return outcome
 
 
@@ -226,13 +228,20 @@ def judge(
     )
 
 
-async def _read_anew(stack: FaultyStack, topic: str, frames: list[owner.OwnerFrame], outcome: Outcome) -> None:
-    """Read the whole topic with nothing in memory: the damaged replica is met, and the other one has the entry."""
+async def _read_anew(
+    stack: FaultyStack, topic: str, frames: list[owner.OwnerFrame], damaged: str, outcome: Outcome
+) -> None:
+    """Read the whole topic with nothing in memory: the damaged replica is met, and the other one has the entry.
+
+    A stretch is read from one bookie, and the damaged one is made the nearest: else it might never be asked.
+    """
     counter = _DamageCounter()
     logger = logging.getLogger("readonly_engine")
     logger.addHandler(counter)
     try:
         async with storage.open_floor(stack.endpoints) as floor:
+            floor.bookies.choice.move(_HERE)
+            floor.bookies.choice.place({damaged: _HERE})
             log = floor.log(topic)
             try:
                 stored = [stored_frame(e, 0, -1) async for e in storage.read_all(log, frames[-1].position)]
