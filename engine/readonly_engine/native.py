@@ -12,7 +12,12 @@ from typing import Any, Final
 
 PURE_VARIABLE: Final = "PULSAR_READONLY_PURE"
 
-MODULES: Final = ("readonly_engine.wire._entries", "readonly_engine.broker._send", "readonly_spark._decode")
+MODULES: Final = (
+    "readonly_engine.wire._entries",
+    "readonly_engine.wire._acks",
+    "readonly_engine.broker._send",
+    "readonly_spark._decode",
+)
 """All of them."""
 
 

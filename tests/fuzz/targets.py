@@ -17,12 +17,13 @@ from readonly_engine.relay.admin import parse_holes
 from readonly_engine.relay.session import OwnerSession
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.start import parse_start
+from readonly_engine.wire.acks import decode_plain_ack, pure_decode_plain_ack
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 from readonly_engine.wire.bit_set import bits_of, words_of
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.bookie_v2 import decode_batch, decode_batch_header
 from readonly_engine.wire.chunks import ChunkJoiner
-from readonly_engine.wire.commands import body_of, command_name, decode_command, has_request_id
+from readonly_engine.wire.commands import body_of, command_name, decode_command, encode_command, has_request_id
 from readonly_engine.wire.compacted import decode_compacted
 from readonly_engine.wire.compression import decompress
 from readonly_engine.wire.cursors import decode_cursor, decode_cursor_entry
@@ -35,6 +36,7 @@ from readonly_engine.wire.message import decode_metadata, decode_stored
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pending_ack import decode_txn_acks
 from readonly_engine.wire.pending_ack_pb2 import AckedEntry, Batch, Operation, Record
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, MessageIdData
 from readonly_engine.wire.sequence_file import decode_map_index
 from readonly_engine.wire.sticky_key import key_hash, sticky_key
 
@@ -215,6 +217,18 @@ def _txn_ack_seeds() -> tuple[bytes, ...]:
     return records[0].SerializeToString(), b"\x0e\x01\0\1" + Batch(records=records).SerializeToString()
 
 
+def _plain_ack(data: bytes) -> None:
+    """In C, where that is built, and in Python: the same, whatever comes."""
+    if decode_plain_ack(data) != pure_decode_plain_ack(data):
+        raise AssertionError("C and Python do not agree")
+
+
+def _plain_ack_seeds() -> tuple[bytes, ...]:
+    ids = [MessageIdData(ledger_id=ledger, entry_id=entry) for ledger, entry in ((3, 4), (3, 300), (2**40, 2**33))]
+    acks = [CommandAck(consumer_id=7, ack_type=CommandAck.Individual, message_id=ids[:count]) for count in (1, 3)]
+    return tuple(encode_command(BaseCommand(type=BaseCommand.ACK, ack=ack))[4:] for ack in acks)
+
+
 def _decompress(data: bytes) -> None:
     """The first bytes choose codec and size."""
     decompress(data[0] % 6 if data else 0, data[4:], int.from_bytes(data[1:4], "big"), _SMALL_LIMIT)
@@ -316,6 +330,7 @@ def _targets() -> tuple[Target, ...]:
         Target("cursor-entries", decode_cursor_entry, wire, _golden("cursor_entry*")),
         Target("compacted-entries", _compacted, wire, compacted),
         Target("txn-acks", decode_txn_acks, wire, _txn_ack_seeds()),
+        Target("plain-acks", _plain_ack, (), _plain_ack_seeds()),
         Target("sticky-keys", _sticky_key, wire, _sticky_key_seeds()),
         Target("bit-sets", _bit_set, (), (bytes(range(24)), bytes(8) + b"\xff" * 8, bytes(8))),
         Target("holes", _text(parse_holes), (), (b"[(4:0..4:1],(4:5..4:9]]", b"[]")),

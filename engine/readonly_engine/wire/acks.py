@@ -1,4 +1,4 @@
-"""ACK commands as nearly all of them come: ids of whole entries. Read by hand, because one comes for each few messages.
+"""ACK commands as nearly all of them come: ids of whole entries. One comes for each few messages: read by hand, in C where built.
 
 [int32 command size] 08 0a 52 [size] 08 [consumer id] 10 00, then for each entry 1a [size] 08 [ledger id] 10 [entry id]
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from readonly_engine import native
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.varint import decode_varint
@@ -15,7 +16,8 @@ _ACK = b"\x08\x0a\x52"
 _INDIVIDUAL = b"\x10\x00"
 _CONSUMER_ID, _LEDGER_ID, _ENTRY_ID, _MESSAGE_ID = 0x08, 0x08, 0x10, 0x1A
 _ONE_BYTE = 0x80
-_MOST = (1 << 63) - 1  # what is larger is a negative number
+_MOST_BYTES = 9
+"""Of a number; one of ten is negative, or not written as anybody writes it."""
 
 
 class PlainAck(NamedTuple):
@@ -32,8 +34,19 @@ class PlainAck(NamedTuple):
     ids: bytes
 
 
+_native = native.load("readonly_engine.wire._acks")
+
+
 def decode_plain_ack(frame: bytes) -> PlainAck | None:
     """The ack in a frame; None for one that is not plain, for any other command, and for what is damaged."""
+    if _native is None:
+        return pure_decode_plain_ack(frame)
+    ack: PlainAck | None = _native.decode_plain_ack(frame)
+    return ack
+
+
+def pure_decode_plain_ack(frame: bytes) -> PlainAck | None:
+    """The same in Python."""
     if not frame.startswith(_ACK, LENGTH_BYTES):
         return None
     try:
@@ -44,27 +57,27 @@ def decode_plain_ack(frame: bytes) -> PlainAck | None:
 
 def _decode(frame: bytes) -> PlainAck | None:
     end = len(frame)
-    size, at = decode_varint(frame, LENGTH_BYTES + len(_ACK))
+    size, at = _number(frame, LENGTH_BYTES + len(_ACK))
     if at + size != end or int.from_bytes(frame[:LENGTH_BYTES], "big") + LENGTH_BYTES != end:
         return None
     if frame[at] != _CONSUMER_ID:
         return None
-    consumer_id, at = decode_varint(frame, at + 1)
+    consumer_id, at = _number(frame, at + 1)
     if not frame.startswith(_INDIVIDUAL, at):
         return None
     at = begin = at + len(_INDIVIDUAL)
     entries: list[tuple[int, int]] = []
-    ledger_id, ledger = 0, b"\0"  # the ledger as it was written last: mostly the next one's too
+    ledger_id, ledger = 0, b""  # the ledger as it was written last: mostly the next one's too
     while at < end:
         stop = at + 2 + frame[at + 1]
         if frame[at] != _MESSAGE_ID or stop > end:
             return None
         at += 2
-        if not frame.startswith(ledger, at):
+        if not ledger or not frame.startswith(ledger, at):
             if frame[at] != _LEDGER_ID:
                 return None
-            ledger_id, behind = decode_varint(frame, at + 1)
-            if frame[behind] != _ENTRY_ID or ledger_id > _MOST:
+            ledger_id, behind = _number(frame, at + 1)
+            if frame[behind] != _ENTRY_ID:
                 return None
             ledger = frame[at : behind + 1]
         at += len(ledger)
@@ -75,8 +88,15 @@ def _decode(frame: bytes) -> PlainAck | None:
             entry_id += (second << 7) - _ONE_BYTE
             at += 2
         else:
-            entry_id, at = decode_varint(frame, at)
-        if at != stop or entry_id > _MOST:
+            entry_id, at = _number(frame, at)
+        if at != stop:
             return None
         entries.append((ledger_id, entry_id))
     return PlainAck(consumer_id, entries, frame[begin:]) if entries else None
+
+
+def _number(frame: bytes, at: int) -> tuple[int, int]:
+    number, end = decode_varint(frame, at)
+    if end - at > _MOST_BYTES:
+        raise MalformedFrameError("a number of ten bytes")
+    return number, end

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from readonly_engine.wire.acks import PlainAck, decode_plain_ack
+from readonly_engine import native
+from readonly_engine.wire.acks import PlainAck, pure_decode_plain_ack
 from readonly_engine.wire.commands import decode_command, encode_command
 from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
+IN_C = native.load("readonly_engine.wire._acks")
+NEEDS_C = pytest.mark.skipif(IN_C is None, reason="not built, or PULSAR_READONLY_PURE is set")
+BOTH = pytest.mark.parametrize(
+    "decode_plain_ack",
+    [pure_decode_plain_ack, pytest.param(getattr(IN_C, "decode_plain_ack", None), marks=NEEDS_C)],
+    ids=["python", "c"],
+)
 LONG = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
 ENTRIES = st.lists(st.tuples(st.one_of(st.integers(1, 3), LONG), LONG), min_size=1, max_size=30)
 
@@ -25,9 +34,10 @@ def plain(consumer_id, entries):
     return ack
 
 
-@given(LONG, ENTRIES)
-@example(0, [(5, 127), (5, 128), (5, 16383), (5, 16384), (6, 0)])
-def test_a_plain_ack_is_what_protobuf_says(consumer_id, entries):
+@BOTH
+@given(consumer_id=LONG, entries=ENTRIES)
+@example(consumer_id=0, entries=[(5, 127), (5, 128), (5, 16383), (5, 16384), (6, 0)])
+def test_a_plain_ack_is_what_protobuf_says(decode_plain_ack, consumer_id, entries):
     ack = decode_plain_ack(framed(plain(consumer_id, entries)))
     assert (ack.consumer_id, ack.entries) == (consumer_id, entries)
     again = CommandAck(consumer_id=consumer_id, ack_type=CommandAck.Individual)
@@ -35,7 +45,8 @@ def test_a_plain_ack_is_what_protobuf_says(consumer_id, entries):
     assert again == plain(consumer_id, entries + entries)
 
 
-def test_acks_that_say_more_are_left_to_protobuf():
+@BOTH
+def test_acks_that_say_more_are_left_to_protobuf(decode_plain_ack):
     def with_(change, **fields):
         ack = plain(1, [(3, 4)])
         for field, value in fields.items():
@@ -66,13 +77,19 @@ def test_acks_that_say_more_are_left_to_protobuf():
         assert decode_plain_ack(other) is None
 
 
-def test_other_commands_are_left_to_protobuf():
+@BOTH
+def test_other_commands_are_left_to_protobuf(decode_plain_ack):
     frame = encode_command(BaseCommand(type=BaseCommand.PING, ping={}))[LENGTH_BYTES:]
     assert decode_plain_ack(frame) is None
 
 
-@given(ENTRIES, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3), st.integers(0, 400))
-def test_what_is_damaged_is_read_as_protobuf_reads_it_or_not_at_all(entries, changes, cut):
+@BOTH
+@given(
+    entries=ENTRIES,
+    changes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3),
+    cut=st.integers(0, 400),
+)
+def test_what_is_damaged_is_read_as_protobuf_reads_it_or_not_at_all(decode_plain_ack, entries, changes, cut):
     frame = bytearray(framed(plain(7, entries)))
     for at, byte in changes:
         if at < len(frame):
@@ -87,3 +104,33 @@ def test_what_is_damaged_is_read_as_protobuf_reads_it_or_not_at_all(entries, cha
         assert (command.ack.consumer_id % 2**64, ids) == (ack.consumer_id, ack.entries)
         assert command.ack.ack_type == CommandAck.Individual
         assert not command.ack.HasField("request_id")
+
+
+@NEEDS_C
+@given(
+    entries=ENTRIES,
+    changes=st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from([0, 1, 8, 16, 0x1A, 0x52, 0x7F, 0x80, 0xFF])), max_size=4
+    ),
+    cut=st.integers(0, 40),
+)
+def test_both_ways_say_the_same(entries, changes, cut):
+    frame = bytearray(framed(plain(7, entries)))
+    for at, byte in changes:
+        if at < len(frame):
+            frame[at] = byte
+    data = bytes(frame[: len(frame) - cut])
+    assert IN_C.decode_plain_ack(data) == pure_decode_plain_ack(data)
+
+
+@BOTH
+def test_a_field_without_a_number_is_no_ledger(decode_plain_ack):
+    frame = framed(plain(1, [(3, 4)]))
+    assert decode_plain_ack(frame.replace(b"\x08\x03\x10\x04", b"\x00\x10\x04\x00")) is None
+    assert decode_plain_ack(frame.replace(b"\x1a\x04\x08\x03\x10\x04", b"\x1a\x04\x00\x04\x00\x04")) is None
+
+
+@NEEDS_C
+def test_what_is_no_frame_is_an_error():
+    with pytest.raises(TypeError, match="a frame is bytes"):
+        IN_C.decode_plain_ack(bytearray(framed(plain(1, [(3, 4)]))))
