@@ -56,9 +56,10 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
         deadline = self._loop.time() + READ_TIMEOUT_S
         request_id, data = self._session.batch_read(ledger_id, first, max_count, max_bytes, deadline)
         self._asked[request_id] = (ledger_id, first, digest)
-        future = self._send(request_id, data)
-        future.add_done_callback(lambda _: self._asked.pop(request_id, None))
-        return future
+        return self._send(request_id, data)
+
+    def _given_up(self, request_id: int) -> None:
+        del self._asked[request_id]
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Called by asyncio."""
@@ -69,10 +70,10 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
         self._heard_at = self._loop.time()
         try:
             for header, frame in self._session.received(nbytes):
-                # The buffer is used again: entries are taken out now. Nobody asks any more for what was cancelled.
+                # The buffer is used again: entries are taken out now.
+                ledger_id, first, digest = self._asked.pop(header.request_id)
                 batch = Batch(header.status, [])
-                if header.status == EOK and (asked := self._asked.get(header.request_id)) is not None:
-                    ledger_id, first, digest = asked
+                if header.status == EOK and not self._futures[header.request_id].done():  # else it was cancelled
                     batch = Batch(EOK, *decode_batch(frame, digest, ledger_id, first))
                 self._answer(header.request_id, batch)
         except WireError as error:

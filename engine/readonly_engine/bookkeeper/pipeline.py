@@ -41,7 +41,6 @@ class Pipeline(ABC, Generic[Reply]):
         self.closed = False
         self._loop = asyncio.get_running_loop()
         self._futures: dict[int, asyncio.Future[Reply]] = {}
-        self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._why_closed = ""
@@ -75,24 +74,19 @@ class Pipeline(ABC, Generic[Reply]):
             if not future.done():
                 future.set_exception(BookieUnavailableError(f"bookie {self.name} closed the connection: {why}"))
 
+    def _given_up(self, request_id: int) -> None:
+        """No reply to a request has come in time; none is waited for any more."""
+
     def _send(self, request_id: int, data: bytes) -> asyncio.Future[Reply]:
         future: asyncio.Future[Reply] = self._loop.create_future()
         if self.closed or self._transport is None:
             future.set_exception(BookieUnavailableError(f"bookie {self.name}: the connection is closed"))
             return future
         self._futures[request_id] = future
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(data)
+        self._transport.write(data)  # uvloop puts what one turn of the loop has written into one call of the kernel
         if self._expiry is None:
             self._expiry = self._loop.call_later(_EXPIRY_INTERVAL_S, self._expire)
         return future
-
-    def _flush(self) -> None:
-        """Requests of one turn of the event loop go out together: a call into the kernel costs more than a request does here."""
-        out, self._out = self._out, []
-        if self._transport is not None and not self.closed:
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _answer(self, request_id: int, reply: Reply) -> None:
         future = self._futures.pop(request_id)
@@ -111,6 +105,7 @@ class Pipeline(ABC, Generic[Reply]):
         late = self._requests.expire(now)
         for request_id in late:
             future = self._futures.pop(request_id)
+            self._given_up(request_id)
             if not future.done():
                 future.set_exception(BookieUnavailableError(f"bookie {self.name} did not answer in time"))
         if late and now - self._heard_at > READ_TIMEOUT_S:
