@@ -35,5 +35,6 @@ class Plan:
         return list(sides) if number % 2 == 0 else list(reversed(sides))
 
     def pick(self, shapes: Sequence[T], short: Sequence[T]) -> list[T]:
-        """The shapes to measure: all, or the short ones, and of those what was asked for."""
-        return [shape for shape in (short if self.short else shapes) if self.only in str(shape)]
+        """The shapes to measure: all, or the short ones, and of those what was asked for, with or without commas in numbers."""
+        only = self.only.replace(",", "")
+        return [shape for shape in (short if self.short else shapes) if only in str(shape).replace(",", "")]

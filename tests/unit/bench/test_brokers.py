@@ -42,6 +42,7 @@ def test_sides_change_places_in_each_round():
 
 def test_shapes_are_picked_by_their_names():
     assert next(str(shape) for shape in Plan(only="1,000 x").pick(WORKS, ())) == "1,000 x 10/s, 1 KB"
+    assert Plan(only="40,000").pick((1_000, 40_000), ()) == Plan(only="40000").pick((1_000, 40_000), ()) == [40_000]
     assert Plan(short=True).pick(WORKS, WORKS[:1]) == [WORKS[0]]
 
 
