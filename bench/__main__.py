@@ -78,8 +78,7 @@ def main(argv: list[str] | None = None) -> int:
                 title, run = BENCHES[name]
                 say(f"bench {name}: {title}")
                 report = run(cluster, plan)
-                if not report.rows:
-                    raise DevstackError(f"--only {plan.only}: no shape of {name} has that in its name")
+                report.expect_rows(name, plan.only)
                 print(f"{title}\n\n{report.table()}\n", *report.notes, sep="\n", flush=True)  # noqa: T201
                 settings = {"Pulsar": cluster.version, **asdict(plan)}
                 if arguments.out is not None:

@@ -6,6 +6,8 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from devstack.errors import DevstackError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -81,6 +83,16 @@ class Report:
     bars: tuple[Bar, ...] = ()
     notes: tuple[str, ...] = ()
     raw: list[dict[str, Any]] = field(default_factory=list)
+
+    def expect_rows(self, name: str, only: str) -> None:
+        """Raise a DevstackError where nothing was measured.
+
+        Args:
+            name: the bench.
+            only: what its shapes had to contain.
+        """
+        if not self.rows:
+            raise DevstackError(f"--only {only}: no shape of {name} has that in its name")
 
     def table(self) -> str:
         """Markdown."""

@@ -183,3 +183,9 @@ def test_the_load_client_says_that_it_was_refused():
         thread.start()
         with pytest.raises(DevstackError, match="ended before its time"):
             LoadClient("consume", broker=url, topic="persistent://a/b/c")
+
+
+def test_a_bench_that_measured_nothing_says_what_was_asked_for():
+    Report(("a",), (("b",),)).expect_rows("growth", "x")
+    with pytest.raises(DevstackError, match="--only 7 cats: no shape of growth has that in its name"):
+        Report(("a",), ()).expect_rows("growth", "7 cats")
