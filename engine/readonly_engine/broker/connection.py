@@ -381,9 +381,7 @@ class ClientConnection(asyncio.Protocol):
         if len(self._subscribing) >= SUBSCRIBES_AT_ONCE:
             self._waiting[consumer_id] = frame
             return
-        own = CommandSubscribe()
-        own.CopyFrom(subscribe)  # the one in the command would keep all of it, as long as the consumer is there
-        task = self.spawn(self._join(topic, own))
+        task = self.spawn(self._join(topic, subscribe))
         self._subscribing[consumer_id] = task
         task.add_done_callback(lambda _: self._joined(consumer_id))
 

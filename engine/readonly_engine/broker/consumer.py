@@ -82,7 +82,6 @@ class Consumer:
         "passage",
         "receiver",
         "relayed",
-        "subscribe",
         "subscription",
         "topic",
         "via",
@@ -103,7 +102,6 @@ class Consumer:
         self.connection = connection
         self.bound = bound
         self.topic = topic
-        self.subscribe = subscribe
         self.consumer_id = subscribe.consumer_id
         self.pass_through = pass_through
         self.via = via
@@ -126,6 +124,11 @@ class Consumer:
         self.relayed = RelayedConsumer(
             connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=relay_url
         )
+
+    @property
+    def subscribe(self) -> CommandSubscribe:
+        """The client's SUBSCRIBE, a new object each time: very many consumers do not keep one each."""
+        return self.relayed.subscribe
 
     # What the client does
 

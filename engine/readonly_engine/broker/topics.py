@@ -27,6 +27,7 @@ from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST
 from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from readonly_engine.topic.compacted import Compaction
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.view import TopicView
-    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 
 log = logging.getLogger(__name__)
@@ -105,15 +105,19 @@ class ServedTopic:
 class _Asking:
     """The questions of one subscription (`Questions`)."""
 
-    __slots__ = ("_settings", "_subscribe", "_topic", "_topics")
+    __slots__ = ("_encoded_subscribe", "_settings", "_topic", "_topics")
 
     def __init__(
-        self, topics: ServedTopics, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings
+        self, topics: ServedTopics, topic: TopicName, encoded_subscribe: bytes, settings: DispatchSettings
     ) -> None:
         self._topics = topics
         self._topic = topic
-        self._subscribe = subscribe
+        self._encoded_subscribe = encoded_subscribe
         self._settings = settings
+
+    @property
+    def _subscribe(self) -> CommandSubscribe:
+        return CommandSubscribe.FromString(self._encoded_subscribe)
 
     async def state(self, relayed: RelayedConsumer) -> OwnerState:
         return await self._topics.state(self._topic, self._subscribe.subscription, relayed)
@@ -221,7 +225,7 @@ class ServedTopics:
         settings = await self._owner_settings.of(topic, subscribe)
         # Nothing can be acked behind a cursor that stands at the end.
         behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
-        asking = _Asking(self, topic, subscribe, settings)
+        asking = _Asking(self, topic, consumer.relayed.encoded_subscribe, settings)
         acked = await asking.acked() if behind else []
         batches = await asking.batches() if behind else []
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))

@@ -96,6 +96,7 @@ class RelayedConsumer:
 
     Attributes:
         attachments: how often it has come to the owner.
+        encoded_subscribe: the client's SUBSCRIBE, a CommandSubscribe.
     """
 
     __slots__ = (
@@ -111,11 +112,11 @@ class RelayedConsumer:
         "_mute",
         "_owners",
         "_reattaching",
-        "_subscribe",
         "_together",
         "_unanswered",
         "_via",
         "attachments",
+        "encoded_subscribe",
     )
 
     def __init__(
@@ -131,7 +132,7 @@ class RelayedConsumer:
         self._via = via
         self._owners = owners
         self._identity = identity
-        self._subscribe = subscribe
+        self.encoded_subscribe = subscribe.SerializeToString()  # a third of the object's size, and seldom needed
         self._events = events
         self._mute = mute
         self._connection: OwnerConnection | None = None
@@ -145,6 +146,11 @@ class RelayedConsumer:
         self._last_ack = 0
         self._idle: asyncio.Event | None = None  # where somebody waits for it
         self._together: AckRelay | None = None
+
+    @property
+    def subscribe(self) -> CommandSubscribe:
+        """The client's SUBSCRIBE, a new object each time."""
+        return CommandSubscribe.FromString(self.encoded_subscribe)
 
     @property
     def attached(self) -> bool:
@@ -166,14 +172,13 @@ class RelayedConsumer:
             OwnerUnavailableError: the owner cannot be found or does not answer.
             OwnerRefusedError: the owner refused the subscription.
         """
+        subscribe = self.subscribe
         if self._via:
             connection = await self._owners.at(self._via, self._identity)
         else:
-            connection = await self._owners.owner_of(self._subscribe.topic, self._identity)
+            connection = await self._owners.owner_of(subscribe.topic, self._identity)
         consumer_id = connection.add_consumer(self)
         self._attaching = connection
-        subscribe = CommandSubscribe()
-        subscribe.CopyFrom(self._subscribe)
         subscribe.consumer_id = consumer_id
         try:
             answer = await connection.subscribe(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
@@ -190,7 +195,7 @@ class RelayedConsumer:
             raise OwnerRefusedError(answer.error.error, answer.error.message)
         if not connection.has_consumer(consumer_id):
             raise OwnerUnavailableError(
-                f"the owner of {self._subscribe.topic} closed the consumer as soon as it was there"
+                f"the owner of {self.subscribe.topic} closed the consumer as soon as it was there"
             )
         self._connection, self._consumer_id = connection, consumer_id
         self.attachments += 1
@@ -225,7 +230,7 @@ class RelayedConsumer:
             OwnerUnavailableError: the consumer is not at the owner now, or the owner does not answer.
         """
         if self._connection is None:
-            raise OwnerUnavailableError(f"the owner of {self._subscribe.topic} is being looked up")
+            raise OwnerUnavailableError(f"the owner of {self.subscribe.topic} is being looked up")
         self._flush_acks()
         body_of(command).consumer_id = self._consumer_id
         return await self._connection.request(command)
@@ -248,7 +253,7 @@ class RelayedConsumer:
                             raise
         except TimeoutError as error:
             raise OwnerUnavailableError(
-                f"the owner of {self._subscribe.topic} did not answer in {ASK_AGAIN_S:g} s"
+                f"the owner of {self.subscribe.topic} did not answer in {ASK_AGAIN_S:g} s"
             ) from error
 
     @contextmanager
@@ -377,9 +382,7 @@ class RelayedConsumer:
         if task.cancelled():
             return
         if task.exception() is not None:
-            log.error(
-                "%s: the consumer cannot come back to the owner", self._subscribe.topic, exc_info=task.exception()
-            )
+            log.error("%s: the consumer cannot come back to the owner", self.subscribe.topic, exc_info=task.exception())
             self._events.dismissed("internal error")
         elif self._connection is None and not self._closed:
             self._detached()  # it broke again before the task had ended
@@ -400,11 +403,11 @@ class RelayedConsumer:
                     self._closed = True
                     self._events.dismissed(str(error))
                     return
-                log.info("%s: %s; trying again in %.1f s", self._subscribe.topic, error, pause)
+                log.info("%s: %s; trying again in %.1f s", self.subscribe.topic, error, pause)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_S[1])
                 continue
-            log.info("%s: subscription %s is at the owner again", self._subscribe.topic, self._subscribe.subscription)
+            log.info("%s: subscription %s is at the owner again", self.subscribe.topic, self.subscribe.subscription)
             self._events.reattached(state)
             return
 

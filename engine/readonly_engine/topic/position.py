@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.wire.position import Position
 
@@ -15,6 +15,9 @@ __all__ = ["EARLIEST", "Position", "PositionRanges"]
 EARLIEST = Position(-1, -1)
 """Before every entry."""
 
+_NOTHING: Final[list[Position]] = []
+"""Nothing is ever put into it: most sets are empty, and there may be very many."""
+
 
 class PositionRanges:
     """A set of positions as disjoint ranges (lower, upper], in which a million acks in a row are one range.
@@ -25,8 +28,8 @@ class PositionRanges:
     __slots__ = ("_lowers", "_uppers")
 
     def __init__(self) -> None:
-        self._lowers: list[Position] = []
-        self._uppers: list[Position] = []
+        self._lowers = _NOTHING
+        self._uppers = _NOTHING
 
     def __contains__(self, position: Position) -> bool:
         index = bisect_left(self._uppers, position)
@@ -46,6 +49,9 @@ class PositionRanges:
         """Add all positions after `lower` up to and including `upper`."""
         if lower >= upper:
             return
+        if not self._lowers:
+            self._lowers, self._uppers = [lower], [upper]
+            return
         first = bisect_left(self._uppers, lower)  # the first range that touches or follows the new one
         end = first
         while end < len(self._lowers) and self._lowers[end] <= upper:
@@ -60,9 +66,12 @@ class PositionRanges:
         keep = bisect_left(self._uppers, position)
         if keep < len(self._uppers) and self._uppers[keep] == position:
             keep += 1
+        if keep == len(self._uppers):
+            self._lowers = self._uppers = _NOTHING
+            return
         del self._lowers[:keep]
         del self._uppers[:keep]
-        if self._lowers and self._lowers[0] < position:
+        if self._lowers[0] < position:
             self._lowers[0] = position
 
     def any_after(self, position: Position) -> bool:

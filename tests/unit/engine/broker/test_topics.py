@@ -82,7 +82,9 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
     monkeypatch.setattr(topics, "TopicLog", Log)
     monkeypatch.setattr(topics, "Subscription", Subscription)
     monkeypatch.setattr(Admin, "answer", "true")
-    consumer = SimpleNamespace(subscribe=CommandSubscribe(subscription="s", durable=True), in_step=True)
+    subscribe = CommandSubscribe(subscription="s", durable=True)
+    relayed = SimpleNamespace(encoded_subscribe=subscribe.SerializePartialToString())
+    consumer = SimpleNamespace(subscribe=subscribe, relayed=relayed, in_step=True)
 
     async def run():
         served = ServedTopics(Cluster(), None, None, Admin(), None)
@@ -111,7 +113,9 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
     monkeypatch.setattr(topics, "TopicLog", Log)
     monkeypatch.setattr(topics, "Subscription", Subscription)
     monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
-    consumer = SimpleNamespace(subscribe=CommandSubscribe(subscription="s", durable=True), in_step=True)
+    subscribe = CommandSubscribe(subscription="s", durable=True)
+    relayed = SimpleNamespace(encoded_subscribe=subscribe.SerializePartialToString())
+    consumer = SimpleNamespace(subscribe=subscribe, relayed=relayed, in_step=True)
 
     async def run():
         served = ServedTopics(Cluster(), None, None, Admin(), None)
