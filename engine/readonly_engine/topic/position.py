@@ -71,8 +71,7 @@ class PositionRanges:
             return
         del self._lowers[:keep]
         del self._uppers[:keep]
-        if self._lowers[0] < position:
-            self._lowers[0] = position
+        self._lowers[0] = max(self._lowers[0], position)
 
     def any_after(self, position: Position) -> bool:
         """Whether a position behind this one is in the set."""
