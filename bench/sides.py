@@ -209,7 +209,7 @@ class Sides:
 
 
 def run_all(
-    cluster: BenchCluster, plan: Plan, works: Sequence[Work], seconds: float = 0.0
+    cluster: BenchCluster, plan: Plan, works: Sequence[Work], seconds: float = 0.0, warm_up: int = WARM_UP
 ) -> list[tuple[Work, list[Round]]]:
     """Run several works, the first of them with a longer warm-up.
 
@@ -218,10 +218,11 @@ def run_all(
         plan: rounds, and seconds for each.
         works: the works.
         seconds: at least so long for each side.
+        warm_up: rounds of the first work before any counts.
     """
     seconds = max(seconds, plan.seconds)
     return [
-        (work, Sides(cluster, work, seconds).run(plan, 1 if index else WARM_UP)) for index, work in enumerate(works)
+        (work, Sides(cluster, work, seconds).run(plan, 1 if index else warm_up)) for index, work in enumerate(works)
     ]
 
 

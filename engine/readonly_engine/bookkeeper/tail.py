@@ -167,6 +167,7 @@ class LacTail:
 
     async def _poll(self, bookie_id: str, polls: Polls) -> None:
         """Wait for the next entry at the leader, or at each bookie where entries are striped."""
+        await asyncio.sleep(0)  # those who wait are told first, and then need nothing new for a while
         if pause := self._pause():
             await asyncio.sleep(pause)
         flows = False

@@ -174,7 +174,7 @@ class Subscription:
         self._transactions = transactions
         self._txn_gate = TxnGate(transactions, log_.chain, self._cursor)
         self._txn_gate.look_back(state.last)
-        log_.listen(self.pump)
+        log_.listen(self.pump, patient=self._multiple is not None)
         transactions.listen(self.pump)
 
     # Consumers

@@ -200,10 +200,10 @@ class CompactedLog:
         del position
         return False
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
         """Call when there may be more to read."""
         self._listeners.add(listener)
-        self._log.listen(listener)
+        self._log.listen(listener, patient=patient)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""

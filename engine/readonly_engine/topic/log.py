@@ -106,6 +106,7 @@ class TopicLog:
         self._ledger_watches: dict[int, Watch] = {}
         self._reads: set[_Read] = set()
         self._listeners: set[Callable[[], None]] = set()
+        self._patient: set[Callable[[], None]] = set()
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._moved = asyncio.Event()
@@ -162,14 +163,23 @@ class TopicLog:
         for read in self._reads:
             read.task.cancel()
         self._listeners.clear()
+        self._patient.clear()
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call when there may be more to read, or when ledgers went away."""
+    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
+        """Call when there may be more to read, or when ledgers went away.
+
+        Args:
+            listener: called.
+            patient: whether a hundredth of a second later is as good, while entries flow (PATIENT_S).
+        """
         self._listeners.add(listener)
+        if patient:
+            self._patient.add(listener)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""
         self._listeners.discard(listener)
+        self._patient.discard(listener)
 
     @property
     def first(self) -> Position | None:
@@ -269,7 +279,7 @@ class TopicLog:
             self.newest, self._awaited = burst, False
             self._told = limit if burst is None or burst.whole else burst.last
             if burst is not None and burst.whole:
-                self._pace.told(self._loop.time())
+                self._pace.told(self._loop.time(), patient=len(self._patient) == len(self._listeners))
             began = time.thread_time()
             for listener in list(self._listeners):
                 listener()

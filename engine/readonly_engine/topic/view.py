@@ -32,8 +32,8 @@ class TopicView(Protocol):
     def coming(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now, so that nobody needs to read it alone."""
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call when there may be more to read."""
+    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
+        """Call when there may be more to read; where all who listen are patient, a little later while entries flow."""
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.topic.burst import KEPT_BYTES, PAUSE_S, TELLING_SHARE, Burst, Pace
+from readonly_engine.topic.burst import KEPT_BYTES, PATIENT_S, PAUSE_S, TELLING_SHARE, Burst, Pace
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
@@ -74,3 +74,12 @@ def test_one_telling_that_was_dear_does_not_count_for_long():
         pace.cost(1e-4)
     pace.told(100.0)
     assert pace.pause(100.0) == pytest.approx(PAUSE_S[0])
+
+
+@pytest.mark.parametrize(("cost", "pause"), [(1e-5, PATIENT_S), (9e-4, 9e-4 / TELLING_SHARE), (5e-3, PAUSE_S[1])])
+def test_who_is_patient_is_told_less_often(cost, pause):
+    pace = Pace()
+    for _ in range(50):
+        pace.cost(cost)
+    pace.told(100.0, patient=True)
+    assert pace.pause(100.0) == pytest.approx(pause, rel=0.01)

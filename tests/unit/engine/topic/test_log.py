@@ -437,3 +437,28 @@ def test_a_ledger_that_was_copied_to_other_bookies_is_read_there():
             await stage.log.read(Position(3, 0), 100)
 
     play(scene)
+
+
+@pytest.mark.parametrize(("others", "patient"), [("patient", True), ("hurried", False), ("gone", True)])
+def test_the_pace_is_that_of_the_patient_only_where_all_who_listen_are(others, patient, monkeypatch):
+    told = []
+    monkeypatch.setattr(log_module.Pace, "told", lambda _, now, *, patient: told.append((now > 0, patient)))
+
+    async def scene(stage):
+        def other():
+            pass
+
+        stage.log.unlisten(stage.listener)
+        stage.log.listen(stage.listener, patient=True)
+        stage.log.listen(other, patient=others == "patient")
+        if others == "gone":
+            stage.log.unlisten(other)
+        stage.topic((2, 1), 3)
+        stage.ledger(3)
+        await settle()
+        stage.keep(3, 0)
+        stage.log.confirm(Position(3, 0))
+        await until(lambda: stage.log.newest is not None)
+
+    play(scene)
+    assert told == [(True, patient)]
