@@ -277,7 +277,7 @@ class TopicLog:
             if self._listeners and self._told is not None and limit is not None and limit > self._told:
                 burst = await self._gather(self.chain.after(self._told), limit)
             self.newest, self._awaited = burst, False
-            self._told = limit if burst is None or burst.whole else burst.last
+            self._told = limit if burst is None else burst.last
             if burst is not None and burst.whole:
                 self._pace.told(self._loop.time(), patient=len(self._patient) == len(self._listeners))
             began = time.thread_time()
@@ -285,7 +285,7 @@ class TopicLog:
                 listener()
             if burst is not None:
                 self._pace.cost(time.thread_time() - began)
-            if self._told != limit:
+            if burst is not None and not burst.whole:
                 if self._awaited:
                     self._moved.set()
                 else:

@@ -284,6 +284,34 @@ def test_all_that_is_new_is_told_as_one_burst():
     play(scene)
 
 
+def test_what_is_confirmed_while_a_burst_is_read_may_be_in_it_and_is_told_once():
+    async def scene(stage):
+        stage.topic((2, 1), 3)
+        stage.ledger(3)
+        await settle()
+        stage.keep(3, *range(6))
+        read = stage.log.read
+
+        async def slow_read(first, count):
+            if first == (3, 1):
+                stage.log.confirm(Position(3, 3))
+            return await read(first, count)
+
+        stage.log.read = slow_read
+        stage.log.confirm(Position(3, 0))
+        await until(lambda: stage.log.newest is not None)
+        stage.log.confirm(Position(3, 1))
+        await until(lambda: stage.log.newest.first == (3, 1))
+        assert (stage.log.newest.last, stage.log.newest.whole) == ((3, 3), True)
+        assert not stage.log.coming(Position(3, 3)), "it was told of already"
+        before = stage.log.newest
+        stage.log.confirm(Position(3, 5))
+        await until(lambda: stage.log.newest is not None and stage.log.newest is not before)
+        assert (stage.log.newest.first, stage.log.newest.last) == (before.following, (3, 5))
+
+    play(scene)
+
+
 def test_what_does_not_go_out_together_is_told_in_steps_while_somebody_waits_for_it():
     async def scene(stage):
         told = []
