@@ -23,7 +23,7 @@ PATIENT_S: Final = 12e-3
 """The same as the first where all who wait are patient. A turn at the tail of 2,000 messages a second costs about 1 ms with their
 acks, much of it because a process that has slept finds nothing of its own in the processor's caches (measured)."""
 
-TELLING_SHARE: Final = 0.05
+TELLING_SHARE: Final = 0.06
 """Of the CPU's time, telling those who wait at one topic takes no more than this, as far as the longest pause allows."""
 
 NEWEST_WEIGHT: Final = 0.2
