@@ -57,11 +57,18 @@ def save(report: Report, name: str, title: str, settings: dict[str, Any], folder
         (folder / f"{name}.svg").write_text(draw(title, report.unit, report.bars), encoding="utf-8")
 
 
-def write(report: Report, name: str, title: str, settings: dict[str, Any]) -> None:
-    """Write all of it where the documentation has it."""
+def write(report: Report, name: str, title: str, settings: dict[str, Any], how: str) -> None:
+    """Write all of it where the documentation has it.
+
+    Args:
+        report: the bench's.
+        name: the bench.
+        title: of its plot.
+        settings: what it was run with, for JSON.
+        how: the same for readers.
+    """
     save(report, name, title, settings, RESULTS)
-    measured = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
-    parts = [f"{machine()}; {measured}.", report.table()]
+    parts = [f"{machine()}; {how}.", report.table()]
     if report.bars:
         parts.append(f"![{title}](performance/{name}.svg)")
     parts += report.notes

@@ -30,6 +30,12 @@ class Plan:
     short: bool = False
     only: str = ""
 
+    def __str__(self) -> str:
+        parts = [f"{self.rounds} rounds of {self.seconds:g} s a side"]
+        parts += ["a small part of the shapes"] if self.short else []
+        parts += [f"only shapes with “{self.only}”"] if self.only else []
+        return ", ".join(parts)
+
     def turns(self, number: int, sides: Sequence[T]) -> list[T]:
         """The order of a round: each second one the other way round, so that none is always first."""
         return list(sides) if number % 2 == 0 else list(reversed(sides))

@@ -43,6 +43,8 @@ def test_sides_change_places_in_each_round():
 def test_shapes_are_picked_by_their_names():
     assert next(str(shape) for shape in Plan(only="1,000 x").pick(WORKS, ())) == "1,000 x 10/s, 1 KB"
     assert Plan(only="40,000").pick((1_000, 40_000), ()) == Plan(only="40000").pick((1_000, 40_000), ()) == [40_000]
+    assert str(Plan(2, 6.0, only="1 KB")) == "2 rounds of 6 s a side, only shapes with “1 KB”"
+    assert str(Plan(short=True)) == "5 rounds of 8 s a side, a small part of the shapes"
     assert Plan(short=True).pick(WORKS, WORKS[:1]) == [WORKS[0]]
 
 
