@@ -105,12 +105,13 @@ class Statistics:
         self, subscriptions: dict[str, dict[str, Any]], consumer: Consumer, counted: set[object], now: float
     ) -> None:
         """A consumer that another serves: its backlog and cursor are known there."""
-        name = consumer.subscribe.subscription
+        subscribe = consumer.subscribe
+        name = subscribe.subscription
         entry = subscriptions.setdefault(
             name,
             dict.fromkeys(_SUMS, 0)
             | {
-                "type": CommandSubscribe.SubType.Name(consumer.subscribe.sub_type),
+                "type": CommandSubscribe.SubType.Name(subscribe.sub_type),
                 "unackedMessages": 0,
                 "consumers": [],
                 "servedBy": consumer.via or "owner",
@@ -127,17 +128,17 @@ class Statistics:
     def _consumer(self, consumer: Consumer, counted: set[object], now: float) -> dict[str, Any]:
         counted.add(consumer)
         rate = self._rates.of(consumer, consumer.messages, consumer.bytes, now)
-        passage = consumer.passage
+        passage, subscribe = consumer.passage, consumer.subscribe
         return {
             "msgRateOut": rate.messages,
             "msgThroughputOut": rate.bytes,
             "msgOutCounter": consumer.messages,
             "bytesOutCounter": consumer.bytes,
-            "consumerName": consumer.subscribe.consumer_name,
+            "consumerName": subscribe.consumer_name,
             "availablePermits": consumer.receiver.permits if passage is None else passage.permits,
             "unackedMessages": consumer.receiver.unacked if passage is None else len(passage.pending),
             "blockedConsumerOnUnackedMsgs": consumer.receiver.blocked,
             "address": consumer.connection.peer,
             "clientVersion": consumer.connection.client_version,
-            "metadata": {item.key: item.value for item in consumer.subscribe.metadata},
+            "metadata": {item.key: item.value for item in subscribe.metadata},
         }

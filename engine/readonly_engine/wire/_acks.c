@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "_tuples.h"
 #include "_wire.h"
 
 typedef struct {
@@ -128,15 +129,8 @@ static PyObject *decode_plain_ack(PyObject *self, PyObject *frame) {
 
 static int set_up(PyObject *self) {
     State *state = PyModule_GetState(self);
-    PyObject *source = PyImport_ImportModule("readonly_engine.wire.acks");
-    PyObject *found = source == NULL ? NULL : PyObject_GetAttrString(source, "PlainAck");
-    Py_XDECREF(source);
-    if (found != NULL && !(PyType_Check(found) && PyType_IsSubtype((PyTypeObject *)found, &PyTuple_Type))) {
-        PyErr_SetString(PyExc_TypeError, "PlainAck is no tuple");
-        Py_CLEAR(found);
-    }
-    state->ack_type = (PyTypeObject *)found;
-    return found == NULL ? -1 : 0;
+    state->ack_type = tuple_type("readonly_engine.wire.acks", "PlainAck");
+    return state->ack_type == NULL ? -1 : 0;
 }
 
 static int traverse(PyObject *self, visitproc visit, void *arg) {

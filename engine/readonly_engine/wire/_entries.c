@@ -5,6 +5,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "_tuples.h"
 #include "_verify.h"
 #include "_wire.h"
 
@@ -552,17 +553,6 @@ static PyObject *survey(PyObject *self, PyObject *views) {
 }
 
 /* ---- The module ---- */
-
-static PyTypeObject *tuple_type(const char *from, const char *name) {
-    PyObject *source = PyImport_ImportModule(from);
-    PyObject *found = source == NULL ? NULL : PyObject_GetAttrString(source, name);
-    Py_XDECREF(source);
-    if (found != NULL && !(PyType_Check(found) && PyType_IsSubtype((PyTypeObject *)found, &PyTuple_Type))) {
-        PyErr_Format(PyExc_TypeError, "%s.%s is no tuple", from, name);
-        Py_CLEAR(found);
-    }
-    return (PyTypeObject *)found;
-}
 
 static int set_up(PyObject *self) {
     State *state = PyModule_GetState(self);
