@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
@@ -86,6 +87,8 @@ class OwnerConnection(asyncio.Protocol):
         self._connected: asyncio.Future[CommandConnected] = self._loop.create_future()
         self._subscribing = asyncio.Semaphore(SUBSCRIBES_AT_ONCE)
         self._answers: dict[int, Callable[[BaseCommand | None], None]] = {}
+        self._waits: deque[tuple[float, asyncio.Future[BaseCommand]]] = deque()
+        self._overdue: asyncio.TimerHandle | None = None
         self._consumers: dict[int, Resident] = {}
         self._producers: dict[int, Publisher] = {}
         self._watchers: dict[int, Resident] = {}
@@ -164,10 +167,9 @@ class OwnerConnection(asyncio.Protocol):
                 answer.set_result(response)
 
         request_id = self.ask(command, settle)
+        self._await_until(self._loop.time() + REQUEST_TIMEOUT_S, answer)
         try:
-            # Not wait_for: before Python 3.12 it forgets that the task was cancelled when the answer comes just then.
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                return await answer
+            return await answer
         except TimeoutError as error:
             raise OwnerUnavailableError(
                 f"{self.url} did not answer {command_name(command)} in {REQUEST_TIMEOUT_S:g} s"
@@ -194,6 +196,25 @@ class OwnerConnection(asyncio.Protocol):
         else:
             self._transport.write(data)
         return request_id
+
+    def _await_until(self, deadline: float, answer: asyncio.Future[BaseCommand]) -> None:
+        """End a wait with TimeoutError then. All wait for equally long, so that one timer does for a crowd of them."""
+        waits = self._waits
+        while waits and waits[0][1].done():
+            waits.popleft()
+        waits.append((deadline, answer))
+        if self._overdue is None:
+            self._overdue = self._loop.call_at(waits[0][0], self._expire)
+
+    def _expire(self) -> None:
+        self._overdue = None
+        waits, now = self._waits, self._loop.time()
+        while waits and (waits[0][0] <= now or waits[0][1].done()):
+            _, answer = waits.popleft()
+            if not answer.done():
+                answer.set_exception(TimeoutError())
+        if waits:
+            self._overdue = self._loop.call_at(waits[0][0], self._expire)
 
     def send(self, command: BaseCommand, payload: bytes = b"") -> None:
         """Send a command that has no answer, or whose answer comes to a resident."""
@@ -333,8 +354,9 @@ class OwnerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio."""
         self.closed = True
-        if self._keep_alive is not None:
-            self._keep_alive.cancel()
+        for timer in (self._keep_alive, self._overdue):
+            if timer is not None:
+                timer.cancel()
         if not self._connected.done():
             self._connected.set_exception(
                 OwnerUnavailableError(f"{self.url} closed the connection: {exc or 'end of stream'}")

@@ -192,6 +192,7 @@ class RelayedConsumer:
             self._attaching = None
         if answer.type == BaseCommand.ERROR:
             connection.remove_consumer(consumer_id)
+            self._owners.moved(subscribe.topic, self._identity)  # perhaps that is why
             raise OwnerRefusedError(answer.error.error, answer.error.message)
         if not connection.has_consumer(consumer_id):
             raise OwnerUnavailableError(
@@ -392,6 +393,7 @@ class RelayedConsumer:
         while not self._closed:
             try:
                 if self._connection is None:
+                    self._owners.moved(self.subscribe.topic, self._identity)
                     await self.attach()
                     if self._connection is None:
                         return  # closed meanwhile

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from readonly_engine.relay.connection import OwnerConnection
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.login import Login, Place
+from readonly_engine.relay.shared_asking import SharedAsking
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ MAX_REDIRECTS = 20
 
 PROOF_S = 1.0
 """So long the owner's yes to a client's credentials holds for others that come with the same: a crowd costs it one connection."""
+
+FOUND_S = 0.1
+"""So long an answer to a lookup holds for others that ask. Where the topic has moved meanwhile, the first is refused."""
 
 PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
@@ -73,6 +77,8 @@ class Owners:
         self._encrypted = writer_urls[0].startswith("pulsar+ssl:")
         self._logins: dict[Identity, Login] = {}
         self._proofs: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
+        self._looking_up: SharedAsking[OwnerConnection] = SharedAsking()
+        self._found: dict[tuple[str, Identity], OwnerConnection] = {}
         self._alone = itertools.count(1)
 
     # Clients
@@ -164,12 +170,26 @@ class Owners:
         return connection
 
     async def owner_of(self, topic: str, identity: Identity) -> OwnerConnection:
-        """The connection to the broker that owns a topic.
+        """The connection to the broker that owns a topic. A crowd of one identity at one topic shares lookups.
 
         Raises:
             OwnerUnavailableError: no broker answers, or the lookup went round in circles.
             OwnerRefusedError: the lookup was refused.
         """
+        question = (topic, identity)
+        found = self._found.get(question)
+        if found is None or found.closed:
+            found = await self._looking_up.ask(question, lambda: self._look_up(topic, identity))
+            if question not in self._found:
+                asyncio.get_running_loop().call_later(FOUND_S, self._found.pop, question, None)
+            self._found[question] = found
+        return found
+
+    def moved(self, topic: str, identity: Identity) -> None:
+        """The topic may have another owner than a moment ago."""
+        self._found.pop((topic, identity), None)
+
+    async def _look_up(self, topic: str, identity: Identity) -> OwnerConnection:
         connection = await self.entrance(identity)
         authoritative = False
         for _ in range(MAX_REDIRECTS):

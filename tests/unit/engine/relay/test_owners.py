@@ -74,7 +74,7 @@ class Broker(asyncio.Protocol):
                 self.judge()
         elif command.type == BaseCommand.PING and not self.server.silent:
             self.send(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
-        elif command.type == BaseCommand.LOOKUP:
+        elif command.type == BaseCommand.LOOKUP and not self.server.silent:
             answer = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookup_topic_response=self.server.lookup)
             body_of(answer).request_id = command.lookup_topic.request_id
             self.send(answer)
@@ -460,6 +460,31 @@ def test_a_proxy_is_told_which_broker_is_meant():
     play(scene, Server(b"old"))
 
 
+def test_an_owner_that_does_not_answer_is_waited_for_no_longer_than_said(monkeypatch):
+    monkeypatch.setattr("readonly_engine.relay.connection.REQUEST_TIMEOUT_S", 0.2)
+
+    async def scene(owners, server):
+        await owners.admit(TOKEN, Client())
+        connection = await owners.entrance(TOKEN)
+        topics = ["persistent://a/b/c", "persistent://a/b/d"]
+        await owners.owner_of(topics[0], TOKEN)  # what was answered ends no later wait
+        server.silent = True
+        owners.moved(topics[0], TOKEN)
+        first = asyncio.create_task(owners.owner_of(topics[0], TOKEN))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(owners.owner_of(topics[1], TOKEN))
+        with pytest.raises(OwnerUnavailableError, match=r"did not answer LOOKUP in 0.2 s"):
+            await first
+        assert not second.done()
+        server.silent = False
+        with pytest.raises(OwnerUnavailableError, match="did not answer LOOKUP"):
+            await second
+        assert connection.idle
+        await owners.owner_of(topics[0], TOKEN)
+
+    play(scene, Server(b"old"))
+
+
 def test_an_owner_without_the_address_that_is_needed_says_so():
     async def scene(owners, server):
         server.lookup = CommandLookupTopicResponse(
@@ -467,6 +492,30 @@ def test_an_owner_without_the_address_that_is_needed_says_so():
         )
         with pytest.raises(OwnerUnavailableError, match="names no pulsar URL, as writer-url has"):
             await owners.owner_of("persistent://a/b/c", TOKEN)
+
+    play(scene, Server(b"old"))
+
+
+def test_a_crowd_shares_its_lookups_for_a_moment(monkeypatch):
+    monkeypatch.setattr("readonly_engine.relay.owners.FOUND_S", 0.05)
+
+    async def scene(owners, server):
+        await owners.admit(TOKEN, Client())
+        crowd = [owners.owner_of("persistent://a/b/c", TOKEN) for _ in range(50)]
+        found = await asyncio.gather(*crowd, owners.owner_of("persistent://a/b/d", TOKEN))
+        assert len(set(found)) == 1
+        assert server.asked.count("LOOKUP") == 2
+        assert await owners.owner_of("persistent://a/b/c", TOKEN) is found[0]
+        assert server.asked.count("LOOKUP") == 2  # another topic is another question
+        await until(lambda: not owners._found)
+        await owners.owner_of("persistent://a/b/c", TOKEN)
+        assert server.asked.count("LOOKUP") == 3
+        owners.moved("persistent://a/b/c", TOKEN)
+        await owners.owner_of("persistent://a/b/c", TOKEN)
+        assert server.asked.count("LOOKUP") == 4
+        server.connections[-1].transport.abort()
+        await until(lambda: found[0].closed)
+        assert await owners.owner_of("persistent://a/b/c", TOKEN) is not found[0]
 
     play(scene, Server(b"old"))
 
