@@ -75,6 +75,7 @@ class Broker:
         self.moves = Moves()
         self.arrivals = Arrivals()
         self.slow_clients = 0
+        self.arriving = 0
         self.draining = False
         self._rotation = Rotation(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
         self._balancer = Balancer(self)

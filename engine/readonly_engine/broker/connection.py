@@ -60,7 +60,11 @@ NARROW_BUFFER_BYTES = 64 << 10
 """The same while so many clients are slow that their buffers together would be too much."""
 
 SUBSCRIBES_AT_ONCE = 100
-"""Consumers of one client that are on their way in together; the others of a crowd wait as the frames that they came in."""
+"""Consumers of one client that may be on their way in at once; the others of a crowd wait as the frames that they came in."""
+
+ARRIVING_AT_ONCE = 6000
+"""While fewer are on their way in for all clients together, a client may have more: they go to an owner in waves (Waves), and the
+next wave must be at hand. Each takes some KB meanwhile."""
 
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
@@ -378,17 +382,23 @@ class ClientConnection(asyncio.Protocol):
         if self.broker.draining:
             self.refuse(request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
             return
-        if len(self._subscribing) >= SUBSCRIBES_AT_ONCE:
+        if not self._may_arrive:
             self._waiting[consumer_id] = frame
             return
+        self.broker.arriving += 1
         task = self.spawn(self._join(topic, subscribe))
         self._subscribing[consumer_id] = task
         task.add_done_callback(lambda _: self._joined(consumer_id))
 
+    @property
+    def _may_arrive(self) -> bool:
+        return len(self._subscribing) < SUBSCRIBES_AT_ONCE or self.broker.arriving < ARRIVING_AT_ONCE
+
     def _joined(self, consumer_id: int) -> None:
         """A consumer is in, or refused: the next may come."""
+        self.broker.arriving -= 1
         self._subscribing.pop(consumer_id, None)
-        while self._waiting and not self._closed and len(self._subscribing) < SUBSCRIBES_AT_ONCE:
+        while self._waiting and not self._closed and self._may_arrive:
             frame = self._waiting.pop(next(iter(self._waiting)))
             self._subscribe(decode_command(frame)[0], frame)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.session import OwnerSession
+from readonly_engine.relay.waves import Waves
 from readonly_engine.wire.commands import command_name, encode_command
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected
@@ -25,10 +26,6 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 2.0
-
-SUBSCRIBES_AT_ONCE = 500
-"""An owner makes about 700 durable subscriptions a second (measured): so many wait for less than a second each. Of a crowd that
-came all at once most would wait for longer than REQUEST_TIMEOUT_S, would be given up there and ask again."""
 
 KEEP_ALIVE_S = 30.0
 """An owner that says nothing for this long is pinged, and given up when it says nothing for as long again; it pings as often."""
@@ -85,7 +82,7 @@ class OwnerConnection(asyncio.Protocol):
         self._session = OwnerSession()
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[CommandConnected] = self._loop.create_future()
-        self._subscribing = asyncio.Semaphore(SUBSCRIBES_AT_ONCE)
+        self._subscribing = Waves()
         self._answers: dict[int, Callable[[BaseCommand | None], None]] = {}
         self._waits: deque[tuple[float, asyncio.Future[BaseCommand]]] = deque()
         self._overdue: asyncio.TimerHandle | None = None
@@ -179,12 +176,12 @@ class OwnerConnection(asyncio.Protocol):
             self._session.forget(request_id)
 
     async def subscribe(self, command: BaseCommand) -> BaseCommand:
-        """Send a SUBSCRIBE when fewer than SUBSCRIBES_AT_ONCE are unanswered, and wait for its answer, which may be an ERROR.
+        """Send a SUBSCRIBE when not too many are unanswered (Waves), and wait for its answer, which may be an ERROR.
 
         Raises:
             OwnerUnavailableError: the connection broke, or there was no answer in time; the time begins when it is sent.
         """
-        async with self._subscribing:
+        with await self._subscribing.turn():
             return await self.request(command)
 
     def ask(self, command: BaseCommand, answered: Callable[[BaseCommand | None], None]) -> int:

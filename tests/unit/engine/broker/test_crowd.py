@@ -20,8 +20,9 @@ class Crowd:
     def __init__(self, monkeypatch):
         self.coming, self.answers, self.splitter = {}, [], FrameSplitter()
         self.tasks = []
-        broker = SimpleNamespace(draining=False, spawn=self.spawn)
-        self.connection = ClientConnection(broker)
+        monkeypatch.setattr(connection_module, "ARRIVING_AT_ONCE", 0)
+        self.broker = SimpleNamespace(draining=False, spawn=self.spawn, arriving=0)
+        self.connection = ClientConnection(self.broker)
         self.connection.connected = True
         monkeypatch.setattr(self.connection, "send", self.sent)
         monkeypatch.setattr(connection_module, "admit", self.admit)
@@ -95,6 +96,33 @@ def test_all_come_in_and_only_some_at_once(play):
             await settle()
             assert len(crowd.coming) == min(count, SUBSCRIBES_AT_ONCE + number + 1)
         assert crowd.answers == [("SUCCESS", number) for number in range(count)]
+
+    play(scene)
+
+
+def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
+    most = SUBSCRIBES_AT_ONCE + 50
+
+    async def scene(crowd):
+        monkeypatch.setattr(connection_module, "ARRIVING_AT_ONCE", most)
+        crowd.broker.arriving = 20  # of other clients
+        crowd.subscribes(range(most))
+        await settle()
+        assert len(crowd.coming) == most - 20
+        for number in range(2):
+            crowd.coming[number].set_result(None)
+        await settle()
+        assert (len(crowd.coming), crowd.broker.arriving) == (most - 18, most)
+        crowd.broker.arriving += 200
+        for number in range(2, 40):
+            crowd.coming[number].set_result(None)
+        await settle()
+        assert len(crowd.coming) == SUBSCRIBES_AT_ONCE + 40  # its own in any case, and no more
+        for number in range(40, most - 18):
+            crowd.coming[number].set_result(None)
+        await settle()
+        assert len(crowd.coming) == most
+        assert crowd.broker.arriving == 220 + 18
 
     play(scene)
 

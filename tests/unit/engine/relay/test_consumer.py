@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from readonly_engine.relay import waves
 from readonly_engine.relay.ack_relay import AckRelay
-from readonly_engine.relay.connection import SUBSCRIBES_AT_ONCE, OwnerConnection
+from readonly_engine.relay.connection import OwnerConnection
 from readonly_engine.relay.consumer import BACKOFF_S, OwnerState, RelayedConsumer
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.identity import Identity
@@ -575,29 +576,30 @@ def test_a_late_answer_reaches_nobody(golden):
     play(golden, scene)
 
 
-def test_a_crowd_of_consumers_comes_to_the_owner_some_at_a_time(golden):
+def test_a_crowd_of_consumers_comes_to_the_owner_in_waves(golden, monkeypatch):
+    monkeypatch.setattr(waves, "LIMITS", (10, 10))
+
     async def scene():
         owners = Owners(owner_url(golden))
         owner = Owner(owners, golden)
-        asked = [
-            asyncio.ensure_future(
-                owner.connection.subscribe(
-                    BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=CommandSubscribe(topic="t"))
-                )
-            )
-            for _ in range(SUBSCRIBES_AT_ONCE + 2)
-        ]
+        subscribe = BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=CommandSubscribe(topic="t"))
+        asked = [asyncio.ensure_future(owner.connection.subscribe(subscribe)) for _ in range(17)]
         await settle()
         first = [body.request_id for kind, body in owner.next() if kind == "SUBSCRIBE"]
-        assert len(first) == SUBSCRIBES_AT_ONCE
-        owner.answer("broker_success", first[0])
+        assert len(first) == 10
+        for request_id in first[:4]:
+            owner.answer("broker_success", request_id)
         await settle()
-        assert [kind for kind, _ in owner.next()] == ["SUBSCRIBE"]
-        asked[1].cancel()
+        assert not owner.next()
+        asked[12].cancel()  # one that waits
+        asked[9].cancel()  # one that the owner has
         await settle()
-        assert [kind for kind, _ in owner.next()] == ["SUBSCRIBE"]
+        assert [kind for kind, _ in owner.next()] == ["SUBSCRIBE"] * 5
         owner.lose()
         ended = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(one) for one in ended[:3]] == [BaseCommand, asyncio.CancelledError, OwnerUnavailableError]
+        cancelled = [number for number, one in enumerate(ended) if isinstance(one, asyncio.CancelledError)]
+        assert cancelled == [9, 12]
+        assert sum(isinstance(one, BaseCommand) for one in ended) == 4
+        assert sum(isinstance(one, OwnerUnavailableError) for one in ended) == 11
 
     asyncio.run(scene())
