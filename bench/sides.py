@@ -91,11 +91,17 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All sides of a round."""
+    """All sides of a round; without `nobody` it tells nothing of CPU."""
 
-    nobody: Measured
     owner: Measured
     pool: Measured
+    nobody: Measured | None = None
+
+    def __str__(self) -> str:
+        if self.nobody is None:
+            return ", ".join(f"{one.side} p99 {one.latency_ms['p99']:.1f} ms" for one in (self.owner, self.pool))
+        cost = ratio([self.pool_us], [self.owner_us]).text()
+        return f"owner {self.owner_us:.2f} µs, read-only broker {self.pool_us:.2f} µs, ratio {cost}"
 
     @property
     def owner_us(self) -> float:
@@ -120,6 +126,7 @@ class Round:
 
     def _added(self, side: Measured) -> float:
         """Publishing costs the owner the same with and without readers."""
+        assert self.nobody is not None
         return side.cpu["owner"] - self.nobody.cpu["owner"] / self.nobody.published * side.published
 
 
@@ -130,9 +137,11 @@ class Sides:
         cluster: what it runs on.
         work: the work.
         seconds: how long each side is measured in each round.
+        cpu: whether CPU matters; then it is measured without readers, too.
     """
 
-    def __init__(self, cluster: BenchCluster, work: Work, seconds: float) -> None:
+    def __init__(self, cluster: BenchCluster, work: Work, seconds: float, *, cpu: bool = True) -> None:
+        self._sides = (NOBODY, OWNER, POOL) if cpu else (OWNER, POOL)
         self._cluster = cluster
         self._work = work
         self._seconds = seconds
@@ -155,12 +164,9 @@ class Sides:
             LoadClient("produce", broker=cluster.owner, topic=self._topic, **publishing) as publisher,
         ):
             for number in range(-warm_up, plan.rounds):
-                order = plan.turns(number, (NOBODY, OWNER, POOL))
+                order = plan.turns(number, self._sides)
                 round_ = Round(**{side: self._side(side, engine, publisher) for side in order})
-                say(
-                    f"{work}: owner {round_.owner_us:.2f} µs, read-only broker {round_.pool_us:.2f} µs, "
-                    f"ratio {ratio([round_.pool_us], [round_.owner_us]).text()}{' (warming up)' if number < 0 else ''}"
-                )
+                say(f"{work}: {round_}{' (warming up)' if number < 0 else ''}")
                 rounds.append(round_)
         cluster.delete_topics(topics)
         return rounds[warm_up:]
@@ -209,7 +215,13 @@ class Sides:
 
 
 def run_all(
-    cluster: BenchCluster, plan: Plan, works: Sequence[Work], seconds: float = 0.0, warm_up: int = WARM_UP
+    cluster: BenchCluster,
+    plan: Plan,
+    works: Sequence[Work],
+    seconds: float = 0.0,
+    warm_up: int = WARM_UP,
+    *,
+    cpu: bool = True,
 ) -> list[tuple[Work, list[Round]]]:
     """Run several works, the first of them with a longer warm-up.
 
@@ -219,10 +231,12 @@ def run_all(
         works: the works.
         seconds: at least so long for each side.
         warm_up: rounds of the first work before any counts.
+        cpu: whether CPU matters.
     """
     seconds = max(seconds, plan.seconds)
     return [
-        (work, Sides(cluster, work, seconds).run(plan, 1 if index else warm_up)) for index, work in enumerate(works)
+        (work, Sides(cluster, work, seconds, cpu=cpu).run(plan, 1 if index else warm_up))
+        for index, work in enumerate(works)
     ]
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-DELAY_S: Final = 0.02
-"""So far behind the owner's cursor may be."""
+DELAY_S: Final = 0.05
+"""So far behind the owner's cursor may be; a client collects its acks for 100 ms (acknowledgmentsGroupTime)."""
 
 MOST_ENTRIES: Final = 1000
 """So many in one command, as clients group them (maxAcknowledgmentGroupSize); what comes together stays together."""

@@ -19,7 +19,7 @@ PAUSE_S: Final = (4e-3, 25e-3)
 """To read and tell of some entries costs little more than of one. The first is what latency may grow by where few wait; where
 very many do it may grow by up to the second."""
 
-PATIENT_S: Final = 12e-3
+PATIENT_S: Final = 20e-3
 """The same as the first where all who wait are patient. A turn at the tail of 2,000 messages a second costs about 1 ms with their
 acks, of which telling is a fifth (measured): the fewer turns, the better."""
 

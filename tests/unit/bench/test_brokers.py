@@ -54,7 +54,7 @@ def side(name, delivered, **cpu):
 
 def test_the_owner_is_charged_for_what_readers_add():
     one = Round(
-        side("nobody", 0, owner=1.0), side("owner", 100_000, owner=2.0), side("pool", 100_000, owner=1.1, engine=0.25)
+        side("owner", 100_000, owner=2.0), side("pool", 100_000, owner=1.1, engine=0.25), side("nobody", 0, owner=1.0)
     )
     assert one.owner_us == pytest.approx(10.0)
     assert one.pool_us == pytest.approx(2.5)
@@ -63,11 +63,11 @@ def test_the_owner_is_charged_for_what_readers_add():
 
 
 def test_a_side_that_does_not_keep_up_is_named():
-    one = Round(side("nobody", 0), side("owner", 50_000), side("pool", 40_000))
+    one = Round(side("owner", 50_000), side("pool", 40_000))
     assert behind(Work(50, 100), [one]) == [
         "50 x 100/s, 1 KB, pool: 80% of what was published was delivered in the time."
     ]
-    assert behind(Work(50, 100, shared=True), [Round(one.nobody, side("owner", 1000), side("pool", 1000))]) == []
+    assert behind(Work(50, 100, shared=True), [Round(side("owner", 1000), side("pool", 1000))]) == []
 
 
 REPORT = Report(
