@@ -76,7 +76,7 @@ def test_one_telling_that_was_dear_does_not_count_for_long():
     assert pace.pause(100.0) == pytest.approx(PAUSE_S[0])
 
 
-@pytest.mark.parametrize(("cost", "pause"), [(1e-5, PATIENT_S), (9e-4, 9e-4 / TELLING_SHARE), (5e-3, PAUSE_S[1])])
+@pytest.mark.parametrize(("cost", "pause"), [(1e-5, PATIENT_S), (1.4e-3, 1.4e-3 / TELLING_SHARE), (5e-3, PAUSE_S[1])])
 def test_who_is_patient_is_told_less_often(cost, pause):
     pace = Pace()
     for _ in range(50):
