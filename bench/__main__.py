@@ -17,6 +17,7 @@ from bench.plan import ROUNDS, SECONDS, Plan
 from bench.scenarios import catch_up, fan_out, growth, latency, saturation, shared, subscriptions
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar.admin import AdminError
 
 if TYPE_CHECKING:
@@ -92,4 +93,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

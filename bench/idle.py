@@ -25,6 +25,7 @@ from bench.storage import DOCUMENT
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pool import Pool
+from devstack.program import run_program
 from devstack.pulsar import process
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
@@ -302,4 +303,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -30,6 +30,7 @@ from bench.reads import Reads, count_reads
 from bench.reads import table as reads_table
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.spec import PulsarSpec, Setting
@@ -219,4 +220,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafk
 from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, results_of, table
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar import process
 
 if TYPE_CHECKING:
@@ -258,4 +258,4 @@ def _place(result: Result) -> tuple[int, int, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -32,6 +32,7 @@ from bench.spark import common
 from bench.spark.processes import Side, engine_side
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar import process
 from devstack.pulsar.admin import AdminError
 from devstack.pulsar.counters import entries_read
@@ -487,4 +488,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -13,7 +13,6 @@ import json
 import math
 import os
 import signal
-import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ from bench.spark import common
 from bench.spark.beside import APART, BACKLOG, BASE_PORT, BUSY, CORES, LIMITED, RATE, SPARK, the_bench
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -176,4 +176,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -29,6 +28,7 @@ from bench.spark import common
 from bench.spark.processes import engine_side
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar import process
 from devstack.standalone_spark import StandaloneSpark
 
@@ -275,4 +275,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -12,6 +12,7 @@ import sys
 from devstack.cache import cache_root
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar.cluster import PulsarCluster
 from tests.churn.plan import make_plan
 from tests.churn.report import lines
@@ -55,4 +56,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

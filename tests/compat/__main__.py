@@ -12,6 +12,7 @@ from devstack.clients import CLIENTS, command
 from devstack.clients.versions import select
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar.cluster import PulsarCluster
 from tests.compat import table
 from tests.compat.cells import Verdict
@@ -77,4 +78,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from devstack.pulsar.admin import AdminError
 from tests.faults.run import Outcome, run_fault, tell
 from tests.faults.scenarios import SCENARIOS, Scenario, ScenarioError
@@ -67,4 +68,4 @@ def _renew(stack: FaultyStack) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

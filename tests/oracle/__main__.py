@@ -9,6 +9,7 @@ import random
 import sys
 
 from devstack.console import say
+from devstack.program import run_program
 from devstack.pulsar.cluster import PulsarCluster
 from tests.oracle.run import Options, Run
 from tests.oracle.stack import SPEC
@@ -61,4 +62,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

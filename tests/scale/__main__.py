@@ -17,6 +17,7 @@ import yaml
 
 from devstack.console import say, step
 from devstack.errors import DevstackError
+from devstack.program import run_program
 from tests.scale import audit, report
 from tests.scale.control_plane import OPERATOR, Client, ControlPlane, ScaleError, control_plane
 from tests.scale.objects import POOLS, Load, wait_until_settled
@@ -179,4 +180,4 @@ def _binding(role: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -1,0 +1,36 @@
+"""A program that SIGTERM ends clears up first."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+SOURCE = """
+import signal, sys, time
+from devstack.program import run_program
+
+def main():
+    if len(sys.argv) > 1:
+        return int(sys.argv[1])
+    try:
+        print("started", flush=True)
+        signal.pause()
+    finally:
+        print("cleared up", flush=True)
+    return 0
+
+run_program(main)
+"""
+
+
+def test_sigterm_ends_a_program_as_an_exception_does():
+    with subprocess.Popen([sys.executable, "-c", SOURCE], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "started\n"
+        program.send_signal(signal.SIGTERM)
+        assert program.stdout.read() == "cleared up\n"
+    assert program.returncode == 143
+
+
+def test_a_program_ends_with_its_own_status():
+    assert subprocess.run([sys.executable, "-c", SOURCE, "3"], check=False).returncode == 3
