@@ -141,7 +141,9 @@ class CursorCopy:
 
     def untouched(self, position: Position) -> bool:
         """Whether nothing at or after a position is acked, not in part either. May say no where it takes long to find out."""
-        return position > self.mark_delete and not (self._withheld or self._unacked or self._acked)
+        if self._withheld or self._unacked or position <= self.mark_delete:
+            return False
+        return not self._acked.any_after(Position(position.ledger_id, position.entry_id - 1))
 
     @property
     def has_holes(self) -> bool:

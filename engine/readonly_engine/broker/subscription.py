@@ -9,31 +9,31 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
 from readonly_engine.broker.acks import apply_ack
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
-from readonly_engine.broker.dispatch.receiver import in_runs
+from readonly_engine.broker.dispatch.receiver import Delivery, in_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.owner_cursor import OwnerCursor, follow
 from readonly_engine.broker.place import take_place
+from readonly_engine.broker.rereading import read_in_the_end
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
 from readonly_engine.broker.txn_gate import TxnGate
 from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
 from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import EARLIEST, Position
-from readonly_engine.wire.entry_view import encode_views
+from readonly_engine.wire.entry_view import encode_views, survey
 from readonly_engine.wire.pending_ack_pb2 import Operation
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
-    from readonly_engine.broker.dispatch.receiver import Delivery
+    from readonly_engine.broker.dispatch.receiver import Receiver
     from readonly_engine.broker.owner_cursor import Questions
     from readonly_engine.broker.place import Place
     from readonly_engine.broker.together import Together
@@ -50,15 +50,10 @@ log = logging.getLogger(__name__)
 NS_PER_MS = 1_000_000
 MS_PER_S = 1000
 
-BACKOFF_S = (0.1, 5.0)
-
 SETTLE_S = 5.0
 """How long acks that are under way are waited for before another consumer of a Failover subscription gets its first message."""
 
 NO_ENTRY = -1
-
-UNREADABLE_S = 15.0
-"""An entry that cannot be read for so long is left to the owner."""
 
 MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
@@ -470,6 +465,8 @@ class Subscription:
             if entries:
                 if self._single is not None and self._take_behind(self._single.affordable(entries)):
                     continue
+                if self._multiple is not None and self._hand_out(self._multiple, entries):
+                    continue
                 entries = self._txn_gate.decided(entries)
                 if not entries:
                     return
@@ -550,25 +547,48 @@ class Subscription:
         self._ack_filtered([entry.position for entry in entries if entry.marker or self._txn_gate.aborted(entry)])
         self._send(self._dispatcher.offer(entries, now))
 
-    def _send(self, deliveries: list[Delivery]) -> None:
-        counters, partition = self.counters, self.topic.partition
-        messages = size = 0
-        for run in in_runs(deliveries):
-            receiver, entry, redelivery_count, unacked = run[0]
-            consumer = self._consumers[id(receiver)]
+    def _hand_out(self, dispatcher: MultipleDispatcher, entries: list[TopicEntry]) -> bool:
+        """The short way to several consumers, where no entry needs a look at it."""
+        _, _, plain, loose = survey(entries)
+        if not (plain and loose and self._txn_gate.allows(entries[-1].position)):
+            return False
+        runs = dispatcher.offer_plainly(entries)
+        if runs is None:
+            return False
+        for receiver, run, messages in runs:
             if len(run) == 1:
-                frames = entry.frame(consumer.consumer_id, partition, receiver.epoch, redelivery_count, unacked)
+                self._send_entry(Delivery(receiver, run[0]))
             else:
-                frames = encode_views([one.entry for one in run], consumer.consumer_id, partition, receiver.epoch)
-            held = sum([one.entry.messages for one in run])
-            consumer.deliver(frames, held)
-            messages += held
-            size += len(frames)
-        counters.entries += len(deliveries)
+                self._send_run(receiver, run, messages)
+        return True
+
+    def _send(self, deliveries: list[Delivery]) -> None:
+        for run in in_runs(deliveries):
+            if len(run) == 1:
+                self._send_entry(run[0])
+            else:
+                entries = [one.entry for one in run]
+                self._send_run(run[0].receiver, entries, survey(entries)[0])
+
+    def _send_entry(self, delivery: Delivery) -> None:
+        receiver, entry, redelivery_count, unacked = delivery
+        consumer = self._consumers[id(receiver)]
+        frame = entry.frame(consumer.consumer_id, self.topic.partition, receiver.epoch, redelivery_count, unacked)
+        self._sent(consumer, frame, 1, entry.messages)
+
+    def _send_run(self, receiver: Receiver, entries: Sequence[TopicEntry], messages: int) -> None:
+        consumer = self._consumers[id(receiver)]
+        frames = encode_views(entries, consumer.consumer_id, self.topic.partition, receiver.epoch)
+        self._sent(consumer, frames, len(entries), messages)
+
+    def _sent(self, consumer: Consumer, frames: bytes, entries: int, messages: int) -> None:
+        consumer.deliver(frames, messages)
+        counters = self.counters
+        counters.entries += entries
         counters.messages += messages
-        counters.bytes += size
+        counters.bytes += len(frames)
         for rate in self._rates:
-            rate.take(messages, size)
+            rate.take(messages, len(frames))
 
     def _ack_filtered(self, positions: list[Position]) -> None:
         """Ack markers and aborted messages, as the owner's dispatcher does that reads them (AbstractBaseDispatcher)."""
@@ -624,27 +644,12 @@ class Subscription:
         self._keep_together()
 
     async def _read(self, position: Position, count: int) -> None:
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + UNREADABLE_S
-        pause = BACKOFF_S[0]
-        while True:
-            try:
-                await self._log.read(position, count)
-            except (NoSuchLedgerError, NoSuchEntryError) as error:
-                if self._log.chain.ledger(position.ledger_id) is None:
-                    return  # trimmed meanwhile
-                reason: BookKeeperError = error
-            except BookKeeperError as error:
-                reason = error
-            else:
-                return
-            self.counters.read_failures += 1
-            if loop.time() > give_up:
-                self._cannot_read(self, position, f"entry {position} cannot be read from storage: {reason}")
-                return
-            log.warning("%s, %s: %s; trying again in %.1f s", self.topic, self.name, reason, pause)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, BACKOFF_S[1])
+        reason = await read_in_the_end(self._log, position, count, f"{self.topic}, {self.name}", self._read_failed)
+        if reason:
+            self._cannot_read(self, position, reason)
+
+    def _read_failed(self) -> None:
+        self.counters.read_failures += 1
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

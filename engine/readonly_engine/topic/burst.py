@@ -55,7 +55,7 @@ class Burst:
         self.last = entries[-1].position
         self.following = following
         self.whole = whole
-        self.messages, _, self.plain = survey(entries)
+        self.messages, _, self.plain, _ = survey(entries)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -541,15 +541,16 @@ static PyObject *survey(PyObject *self, PyObject *views) {
     }
     long long messages = 0;
     Py_ssize_t size = 0;
-    bool plain = true;
+    bool plain = true, loose = true;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence); i++) {
         const View *view = (View *)PyTuple_GET_ITEM(sequence, i);
         messages += view->messages;
         size += PyBytes_GET_SIZE(view->stored);
         plain = plain && !view->marker && (view->txn == NULL || view->txn == Py_None);
+        loose = loose && view->deliver_at == 0 && (view->chunk == NULL || view->chunk == Py_None);
     }
     Py_DECREF(sequence);
-    return Py_BuildValue("(LnN)", messages, size, PyBool_FromLong(plain));
+    return Py_BuildValue("(LnNN)", messages, size, PyBool_FromLong(plain), PyBool_FromLong(loose));
 }
 
 /* ---- The module ---- */
@@ -597,7 +598,7 @@ static PyMethodDef functions[] = {
     {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None where not all are sound."},
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None where it is not sound."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
-    {"survey", survey, METH_O, "Messages and bytes of views, and whether none is a marker or of a transaction."},
+    {"survey", survey, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
     {0},
 };
 

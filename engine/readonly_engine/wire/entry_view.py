@@ -84,12 +84,13 @@ def pure_encode_views(
     return frames[0] if len(frames) == 1 else b"".join(frames)
 
 
-def pure_survey(views: Sequence[PureEntryView]) -> tuple[int, int, bool]:
+def pure_survey(views: Sequence[PureEntryView]) -> tuple[int, int, bool, bool]:
     """As `survey`."""
     return (
         sum([view.messages for view in views]),
         sum([view.size for view in views]),
         not any(view.marker or view.txn for view in views),
+        not any(view.deliver_at or view.chunk for view in views),
     )
 
 
@@ -119,12 +120,14 @@ def encode_views(
     return encoded
 
 
-def survey(views: Sequence[EntryView]) -> tuple[int, int, bool]:
-    """How many messages entries hold, how many bytes, and whether each can go to a consumer without a look at it.
+def survey(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]:
+    """What several entries are together.
 
-    Those are no markers, and of no transaction.
+    Returns:
+        How many messages they hold; how many bytes; whether they are plain: no markers, and of no transaction; and whether they
+        are loose: not delayed, and no parts of large messages.
     """
     if _native is None:
         return pure_survey(views)
-    told: tuple[int, int, bool] = _native.survey(views)
+    told: tuple[int, int, bool, bool] = _native.survey(views)
     return told

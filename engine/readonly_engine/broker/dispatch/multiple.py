@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from readonly_engine.broker.cursor import CursorCopy
-    from readonly_engine.broker.dispatch.receiver import Receiver
+    from readonly_engine.broker.dispatch.receiver import Receiver, Run
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
 
@@ -90,6 +90,15 @@ class MultipleDispatcher:
         """Entries are not pending any more; as `_freed` for each."""
         del entries
         return False
+
+    def offer_plainly(self, entries: Sequence[TopicEntry]) -> list[Run] | None:
+        """Hand out new entries in runs, where that does the same as to `offer` them; None where it may not.
+
+        Args:
+            entries: without markers and transactions, not delayed, and no parts of large messages.
+        """
+        del entries
+        return None
 
     # Consumers
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from readonly_engine.wire.commands import NO_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
@@ -65,6 +65,20 @@ class Delivery(NamedTuple):
     entry: TopicEntry
     redelivery_count: int = 0
     unacked: int = 0
+
+
+class Run(NamedTuple):
+    """Entries in a row for a consumer, each whole and for the first time.
+
+    Attributes:
+        receiver: the consumer.
+        entries: the entries.
+        messages: how many they hold.
+    """
+
+    receiver: Receiver
+    entries: Sequence[TopicEntry]
+    messages: int
 
 
 def in_runs(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:

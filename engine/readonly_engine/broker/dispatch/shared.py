@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, MultipleDispatcher, UnackedLimits
-from readonly_engine.broker.dispatch.receiver import permits_of
+from readonly_engine.broker.dispatch.receiver import Run, permits_of
 from readonly_engine.broker.dispatch.replay import ReplayQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from readonly_engine.broker.cursor import CursorCopy
     from readonly_engine.broker.dispatch.receiver import Delivery, Receiver
@@ -92,6 +92,51 @@ class SharedDispatcher(MultipleDispatcher):
         if passed is not None:
             self._next = self._chain.after(passed)
         return deliveries
+
+    def offer_plainly(self, entries: Sequence[TopicEntry]) -> list[Run] | None:
+        """As `offer`."""
+        first = entries[0].position
+        if (
+            first != self._next
+            or self._redeliveries
+            or len(self._replays)
+            or self._delayed.heap
+            or not self._reads_on
+            or not self._cursor.untouched(first)
+        ):
+            return None
+        runs: list[Run] = []
+        at, count = 0, len(entries)
+        while at < count and not self._blocked:
+            receiver = self._choose()
+            if receiver is None:
+                break
+            run = self._hand_out_run(receiver, entries, at, min(count, at + 1 + self.BATCH - self._turn_used))
+            self._turn_used += len(run.entries) - 1
+            at += len(run.entries)
+            runs.append(run)
+        if at:
+            self._next = self._chain.after(entries[at - 1].position)
+        return runs
+
+    def _hand_out_run(self, receiver: Receiver, entries: Sequence[TopicEntry], at: int, end: int) -> Run:
+        """The entries from `at` to `end`, or as many as the consumer can take; at least one."""
+        pending = receiver.pending
+        permits = receiver.permits
+        room = min(self._most_of_consumer - receiver.unacked, self._most - self._unacked)
+        begin, messages = at, 0
+        for entry in entries[at:end]:
+            held = pending[entry.position] = entry.messages
+            messages += held
+            at += 1
+            if messages >= permits or messages >= room:
+                break
+        receiver.permits = permits - messages
+        receiver.unacked += messages
+        self._unacked += messages
+        receiver.blocked = receiver.unacked >= self._most_of_consumer
+        self._blocked = self._unacked >= self._most
+        return Run(receiver, entries[begin:at], messages)
 
     def _replay(self, position: Position, slot: int = 0) -> None:
         del slot

@@ -170,14 +170,18 @@ def test_frames_are_those_of_single_entries_one_after_another(way, data):
 def test_a_survey(way):
     plain = [way.EntryView(entry(stored(MessageMetadata(**PRODUCED, num_messages_in_batch=n)))) for n in (2, 5)]
     size = sum(view.size for view in plain)
-    assert way.survey(plain) == (7, size, True)
-    assert way.survey([]) == (0, 0, True)
+    assert way.survey(plain) == (7, size, True, True)
+    assert way.survey([]) == (0, 0, True, True)
     marker = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, marker_type=MarkerType.TXN_COMMIT))))
-    assert way.survey([*plain, marker]) == (8, size + marker.size, False)
+    assert way.survey([*plain, marker]) == (8, size + marker.size, False, True)
     of_txn = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, txnid_most_bits=1, txnid_least_bits=2))))
     assert not way.survey([of_txn])[2]
     of_txn.txn = None  # as where it is known to be committed
     assert way.survey([of_txn])[2]
+    delayed = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, deliver_at_time=5))))
+    assert way.survey([plain[0], delayed])[2:] == (True, False)
+    part = MessageMetadata(**PRODUCED, uuid="u", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=9)
+    assert way.survey([way.EntryView(entry(stored(part))), plain[0]])[2:] == (True, False)
 
 
 @BOTH
