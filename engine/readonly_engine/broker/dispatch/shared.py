@@ -111,7 +111,8 @@ class SharedDispatcher(MultipleDispatcher):
             receiver = self._choose()
             if receiver is None:
                 break
-            run = self._hand_out_run(receiver, entries, at, min(count, at + 1 + self.BATCH - self._turn_used))
+            more = self.BATCH - self._turn_used if receiver.priority == self.receivers[0].priority else 0
+            run = self._hand_out_run(receiver, entries, at, min(count, at + 1 + more))
             self._turn_used += len(run.entries) - 1
             at += len(run.entries)
             runs.append(run)
