@@ -22,8 +22,8 @@ SLACK_S: Final = 0.001
 class AckWay(Protocol):
     """A consumer at the owner."""
 
-    def send_acks(self, ack: CommandAck, answered: Callable[[BaseCommand | None], None]) -> None:
-        """Send an ack; `answered` is called later with its answer, with None when none will come."""
+    def send_acks(self, ids: bytes, answered: Callable[[BaseCommand | None], None]) -> None:
+        """Send fields `message_id` as one ack; `answered` is called later with its answer, with None when none will come."""
 
 
 class AckRelay:
@@ -97,7 +97,7 @@ class AckRelay:
 
     def _send(self, outgoing: Iterable[Outgoing[AckWay]]) -> None:
         for number, way, ids in outgoing:
-            way.send_acks(ack_of_entries(ids), partial(self._answered, number))
+            way.send_acks(ids, partial(self._answered, number))
 
     def _answered(self, number: int, response: BaseCommand | None) -> None:
         if response is None:

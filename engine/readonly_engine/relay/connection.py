@@ -186,7 +186,13 @@ class OwnerConnection(asyncio.Protocol):
 
     def ask(self, command: BaseCommand, answered: Callable[[BaseCommand | None], None]) -> int:
         """Send a command; `answered` gets its answer, None when none will come. For acks: no future each."""
-        request_id, data = self._session.request(command)
+        return self._ask(*self._session.request(command), answered)
+
+    def ack(self, consumer_id: int, ids: bytes, answered: Callable[[BaseCommand | None], None]) -> None:
+        """Ack entries, given as fields `message_id` of a CommandAck; `answered` as for `ask`."""
+        self._ask(*self._session.ack(consumer_id, ids), answered)
+
+    def _ask(self, request_id: int, data: bytes, answered: Callable[[BaseCommand | None], None]) -> int:
         self._answers[request_id] = answered
         if self.closed or self._transport is None:
             self._loop.call_soon(self._settle, request_id, None)

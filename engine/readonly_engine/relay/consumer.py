@@ -300,13 +300,12 @@ class RelayedConsumer:
         if self._connection is not None:
             acks.opened(self, self._connection)
 
-    def send_acks(self, ack: CommandAck, answered: Callable[[BaseCommand | None], None]) -> None:
-        """Send an ack of this consumer and others; `answered` is called later with its answer, with None when none will come."""
+    def send_acks(self, ids: bytes, answered: Callable[[BaseCommand | None], None]) -> None:
+        """Send acks of this consumer and others; `answered` is called later with the answer, with None when none will come."""
         if self._connection is None:
             asyncio.get_running_loop().call_soon(answered, None)
-            return
-        ack.consumer_id = self._consumer_id
-        self._connection.ask(BaseCommand(type=BaseCommand.ACK, ack=ack), answered)
+        else:
+            self._connection.ack(self._consumer_id, ids, answered)
 
     def _flush_acks(self) -> None:
         """What was acked before comes before what is sent now."""

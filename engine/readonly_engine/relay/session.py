@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from readonly_engine.wire.acks import encode_ack
 from readonly_engine.wire.commands import (
     NEWEST_PROTOCOL_VERSION,
     body_of,
@@ -103,6 +104,12 @@ class OwnerSession:
         if command.type in _END_WITH_CONSUMER:
             self._of_consumer[self._last_request] = body_of(command).consumer_id
         return self._last_request, encode_command(command)
+
+    def ack(self, consumer_id: int, ids: bytes) -> tuple[int, bytes]:
+        """Ack entries: as `request`, of fields `message_id` that are encoded already."""
+        self._last_request += 1
+        self._waiting.add(self._last_request)
+        return self._last_request, encode_ack(consumer_id, ids, self._last_request)
 
     def forget(self, request_id: int) -> None:
         """Expect no answer any more; one that comes all the same is dropped."""

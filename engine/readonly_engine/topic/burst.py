@@ -16,12 +16,9 @@ KEPT_BYTES: Final = 4 << 20
 """Chunks of a burst that are kept: each consumer id has its own, and few ids are in use by many."""
 
 PAUSE_S: Final = (4e-3, 25e-3)
-"""To read and tell of some entries costs little more than of one. The first is what latency may grow by where few wait; where
-very many do it may grow by up to the second."""
-
-PATIENT_S: Final = 20e-3
-"""The same as the first where all who wait are patient. A turn at the tail of 2,000 messages a second costs about 1 ms with their
-acks, of which telling is a fifth (measured): the fewer turns, the better."""
+"""To read and tell of some entries costs little more than of one. The first is what latency may grow by where few wait; where very
+many do it may grow by up to the second, and by the second where all who wait are patient. A turn at the tail of 2,000 messages a
+second costs about 1 ms with their acks, of which telling is a fifth (measured): the fewer turns, the better."""
 
 TELLING_SHARE: Final = 0.06
 """Of the CPU's time, telling those who wait at one topic takes no more than this, as far as the longest pause allows."""
@@ -97,10 +94,10 @@ class Pace:
 
         Args:
             now: the time.
-            patient: whether a little later is as good for all of them.
+            patient: whether the longest pause is short enough for all of them.
         """
         least, most = PAUSE_S
-        self._next = now + min(max(self._cost / TELLING_SHARE, PATIENT_S if patient else least), most)
+        self._next = now + (most if patient else min(max(self._cost / TELLING_SHARE, least), most))
 
     def cost(self, seconds: float) -> None:
         """What the last telling has cost."""

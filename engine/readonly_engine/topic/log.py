@@ -170,7 +170,7 @@ class TopicLog:
 
         Args:
             listener: called.
-            patient: whether a hundredth of a second later is as good, while entries flow (PATIENT_S).
+            patient: whether some hundredths of a second later are as good, while entries flow (PAUSE_S).
         """
         self._listeners.add(listener)
         if patient:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 from readonly_engine import native
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
-from readonly_engine.wire.varint import decode_varint
+from readonly_engine.wire.varint import decode_varint, encode_varint
 
 _ACK = b"\x08\x0a\x52"
 _INDIVIDUAL = b"\x10\x00"
+_REQUEST_ID = b"\x40"
 _CONSUMER_ID, _LEDGER_ID, _ENTRY_ID, _MESSAGE_ID = 0x08, 0x08, 0x10, 0x1A
 _ONE_BYTE = 0x80
 _MOST_BYTES = 9
@@ -32,6 +33,22 @@ class PlainAck(NamedTuple):
     consumer_id: int
     entries: list[tuple[int, int]]
     ids: bytes
+
+
+def encode_ack(consumer_id: int, ids: bytes, request_id: int) -> bytes:
+    """An ACK of entries as a frame, with its length prefix.
+
+    Args:
+        consumer_id: the consumer's id on its connection.
+        ids: fields `message_id` of a CommandAck.
+        request_id: under which the answer comes.
+    """
+    head = b"\x08" + encode_varint(consumer_id) + _INDIVIDUAL
+    tail = _REQUEST_ID + encode_varint(request_id)
+    start = _ACK + encode_varint(len(head) + len(ids) + len(tail))
+    size = len(start) + len(head) + len(ids) + len(tail)
+    sizes = (LENGTH_BYTES + size).to_bytes(LENGTH_BYTES, "big") + size.to_bytes(LENGTH_BYTES, "big")
+    return b"".join((sizes, start, head, ids, tail))
 
 
 _native = native.load("readonly_engine.wire._acks")

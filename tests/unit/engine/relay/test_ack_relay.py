@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from readonly_engine.relay.ack_relay import AckRelay
+from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
 DEADLINE_S = 10.0
@@ -14,8 +14,8 @@ class Way:
     def __init__(self):
         self.sent = []
 
-    def send_acks(self, ack, answered):
-        self.sent.append(([one.entry_id for one in ack.message_id], answered))
+    def send_acks(self, ids, answered):
+        self.sent.append(([one.entry_id for one in ack_of_entries(ids).message_id], answered))
 
 
 def ids(*entries):

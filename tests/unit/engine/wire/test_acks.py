@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from readonly_engine import native
-from readonly_engine.wire.acks import PlainAck, pure_decode_plain_ack
+from readonly_engine.wire.acks import PlainAck, encode_ack, pure_decode_plain_ack
 from readonly_engine.wire.commands import decode_command, encode_command
 from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
@@ -134,3 +134,13 @@ def test_a_field_without_a_number_is_no_ledger(decode_plain_ack):
 def test_what_is_no_frame_is_an_error():
     with pytest.raises(TypeError, match="a frame is bytes"):
         IN_C.decode_plain_ack(bytearray(framed(plain(1, [(3, 4)]))))
+
+
+@given(consumer_id=LONG, entries=ENTRIES, request_id=LONG)
+def test_an_ack_is_written_as_protobuf_writes_it(consumer_id, entries, request_id):
+    ack = plain(consumer_id, entries)
+    ids = b"".join(CommandAck(message_id=[one]).SerializeToString() for one in ack.message_id)
+    ack.request_id = request_id
+    assert encode_ack(consumer_id, ids, request_id) == encode_command(BaseCommand(type=BaseCommand.ACK, ack=ack))
+    command, _ = decode_command(encode_ack(consumer_id, ids, request_id)[LENGTH_BYTES:])
+    assert command.ack == ack
