@@ -12,6 +12,7 @@ from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookKeeperE
 from readonly_engine.bookkeeper.ledger import NO_LAC
 from readonly_engine.bookkeeper.tail_state import (
     EXPLICIT_LAC_WAIT_S,
+    FLOWING_S,
     GRACE_S,
     POLL_S,
     REST_S,
@@ -229,11 +230,11 @@ class LacTail:
             self._timer = self._loop.call_later(REST_S, self._tick)
 
     def _tick(self) -> None:
-        """Called once in REST_S while entries flow, and at the times that Rest says."""
+        """Called now and then while entries flow, and at the times that Rest says."""
         now = self._loop.time()
         self._timer = None
         if self._rest.flows(now):
-            self._timer = self._loop.call_later(REST_S, self._tick)
+            self._timer = self._loop.call_later(FLOWING_S if self._explicit else REST_S, self._tick)
             return
         self._at_rest.set()
         if self._look is None and self._rest.due(now, explicit=self._explicit):

@@ -13,6 +13,9 @@ POLL_S: Final = (0.5, 10.0)
 REST_S: Final = 0.05
 """The LAC is at rest when nothing was heard for so long."""
 
+FLOWING_S: Final = 0.2
+"""So often it is looked whether entries still flow, where the writer tells its LAC by itself: nothing hurries then."""
+
 GRACE_S: Final = 0.1
 """So much later than another bookie the leader may tell of something new; then the other one becomes the leader."""
 

@@ -461,7 +461,8 @@ class Subscription:
                 return  # all others are about to get it, too
             for rate in self._rates:
                 count = rate.allowance(count)
-            entries = self._log.cached(position, count)
+            entries = newest.entries(position, count) if readable and newest is not None else []
+            entries = entries or self._log.cached(position, count)
             if entries:
                 if self._single is not None and self._take_behind(self._single.affordable(entries)):
                     continue

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-DELAY_S: Final = 0.05
-"""So far behind the owner's cursor may be; a client collects its acks for 100 ms (acknowledgmentsGroupTime)."""
+DELAY_S: Final = 0.1
+"""So far behind the owner's cursor may be. Clients collect their acks for as long (acknowledgmentsGroupTime), and owners write a
+cursor's place down once a second (managedLedgerDefaultMarkDeleteRateLimit)."""
 
 MOST_ENTRIES: Final = 1000
 """So many in one command, as clients group them (maxAcknowledgmentGroupSize); what comes together stays together."""

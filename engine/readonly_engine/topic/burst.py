@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.wire.entry_view import encode_views, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
 
@@ -44,7 +42,7 @@ class Burst:
 
     __slots__ = ("_chunks", "_entries", "_room", "first", "following", "last", "messages", "plain", "whole")
 
-    def __init__(self, entries: Sequence[TopicEntry], following: Position, *, whole: bool = False) -> None:
+    def __init__(self, entries: list[TopicEntry], following: Position, *, whole: bool = False) -> None:
         self._entries = entries
         self._chunks: dict[tuple[int, int, int], bytes] = {}
         self._room = KEPT_BYTES
@@ -56,6 +54,14 @@ class Burst:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def entries(self, position: Position, count: int) -> list[TopicEntry]:
+        """Those from a position on, at most so many; none where they do not begin or go on there."""
+        index = position.entry_id - self.first.entry_id
+        entries = self._entries
+        if 0 <= index < len(entries) and entries[index].position == position:
+            return entries[index : index + count]
+        return []
 
     def chunk(self, consumer_id: int, partition: int, epoch: int) -> bytes:
         """Their MESSAGE frames; the same bytes for every consumer with the same id and epoch.

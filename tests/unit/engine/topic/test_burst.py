@@ -16,7 +16,7 @@ def entry(entry_id: int, body: bytes = b"body", **metadata: int) -> TopicEntry:
 
 
 def burst(*entries: TopicEntry) -> Burst:
-    return Burst(entries, Position(7, entries[-1].position.entry_id + 1), whole=True)
+    return Burst(list(entries), Position(7, entries[-1].position.entry_id + 1), whole=True)
 
 
 def test_a_burst_costs_the_permits_of_its_messages():
@@ -38,6 +38,16 @@ def test_a_chunk_is_the_frames_and_is_shared_by_all_with_the_same_id():
     assert made.chunk(1, -1, -1) == first.frame(1, -1) + second.frame(1, -1)
     assert made.chunk(0, -1, 3) == first.frame(0, -1, 3) + second.frame(0, -1, 3)
     assert burst(first).chunk(0, -1, -1) is first.frame(0, -1)
+
+
+def test_its_entries_are_found_by_their_position():
+    one, two, four = entry(3), entry(4), entry(6)
+    made = burst(one, two, four)  # with a gap, as at the end of a ledger
+    assert made.entries(Position(7, 3), 2) == [one, two]
+    assert made.entries(Position(7, 4), 5) == [two, four]
+    assert made.entries(Position(7, 5), 5) == []  # not where it would be without the gap
+    for elsewhere in (Position(7, 2), Position(7, 9), Position(8, 4)):
+        assert made.entries(elsewhere, 5) == []
 
 
 def test_chunks_beyond_the_limit_are_made_but_not_kept():
