@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import keep_going
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.tail import LacTail
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.topic.burst import Burst, Pace
+from readonly_engine.topic.announcer import Announcer
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
@@ -32,15 +30,13 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.store import Watch
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.tiered.storage import TieredStorage
+    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
     from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
 log = logging.getLogger(__name__)
-
-PREFETCH_ENTRIES = 300
-"""So many new entries at the tail are read before those who wait for them are told: they then find them in the cache."""
 
 OPEN_TIMEOUT_S = 10.0
 
@@ -80,9 +76,6 @@ class TopicLog:
         cache: where entries are kept.
         oracle: asks the owner for the topic's last entry; None where it cannot say now. For clusters without explicit LAC.
         tiered: reads ledgers that were offloaded; without it only the copies on the bookies are read.
-
-    Attributes:
-        newest: what the listeners were told of last; None where nothing new could be read.
     """
 
     def __init__(
@@ -105,18 +98,9 @@ class TopicLog:
         self._tails: dict[int, LacTail] = {}
         self._ledger_watches: dict[int, Watch] = {}
         self._reads: set[_Read] = set()
-        self._listeners: set[Callable[[], None]] = set()
-        self._patient: set[Callable[[], None]] = set()
-        self._loop = asyncio.get_running_loop()
-        self._opened: asyncio.Future[None] = self._loop.create_future()
-        self._moved = asyncio.Event()
-        self._told: Position | None = None
-        self._awaited = False
-        self._ledgers_changed = False
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._entry_bytes = READ_AHEAD_BYTES
-        self._pace = Pace()
-        self.newest: Burst | None = None
-        self._announcer = keep_going(self._announce, f"telling the readers of {topic}")
+        self._announcer = Announcer(str(topic), self.chain, self.read)
         self._watch = cluster.watch_topic(topic, self._topic_changed)
 
     # Following the topic
@@ -155,15 +139,13 @@ class TopicLog:
     def close(self) -> None:
         """Follow the topic no more."""
         self._watch.stop()
-        self._announcer.cancel()
+        self._announcer.close()
         for tail in self._tails.values():
             tail.stop()
         for watch in self._ledger_watches.values():
             watch.stop()
         for read in self._reads:
             read.task.cancel()
-        self._listeners.clear()
-        self._patient.clear()
 
     def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
         """Call when there may be more to read, or when ledgers went away.
@@ -172,14 +154,16 @@ class TopicLog:
             listener: called.
             patient: whether some hundredths of a second later are as good, while entries flow (PAUSE_S).
         """
-        self._listeners.add(listener)
-        if patient:
-            self._patient.add(listener)
+        self._announcer.listen(listener, patient=patient)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""
-        self._listeners.discard(listener)
-        self._patient.discard(listener)
+        self._announcer.unlisten(listener)
+
+    @property
+    def newest(self) -> Burst | None:
+        """What the listeners were told of last; None where nothing new could be read."""
+        return self._announcer.newest
 
     @property
     def first(self) -> Position | None:
@@ -218,8 +202,7 @@ class TopicLog:
                 )
         if not self._opened.done() and not self.chain.open_ledgers:
             self._opened.set_result(None)
-        self._ledgers_changed = True
-        self._moved.set()
+        self._announcer.moved(at_once=True)
 
     def _ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
         if metadata is None or ledger_id not in self._ledger_watches:
@@ -241,14 +224,13 @@ class TopicLog:
             )
         if not self._opened.done():
             self._opened.set_result(None)
-        self._ledgers_changed = True
-        self._moved.set()
+        self._announcer.moved(at_once=True)
 
     def _lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
         if entries:
-            self._cache.put_all([TopicEntry(entry) for entry in entries])
+            self._announcer.came(self._cache.put_all([TopicEntry(entry) for entry in entries]))
         if self.chain.lac_advanced(ledger_id, lac):
-            self._moved.set()
+            self._announcer.moved()
 
     async def _ask_owner(self) -> None:
         last = await self._oracle()
@@ -263,60 +245,13 @@ class TopicLog:
         if watch is not None:
             watch.stop()
 
-    async def _announce(self) -> None:
-        """Tell the listeners of every move, once the new entries are in the cache."""
-        self._moved.set()  # what an error has kept from being told
-        while True:
-            await self._moved.wait()
-            if not self._ledgers_changed and (pause := self._pause()):
-                await asyncio.sleep(pause)
-            self._ledgers_changed = False
-            self._moved.clear()
-            limit = self.chain.limit
-            burst = None
-            if self._listeners and self._told is not None and limit is not None and limit > self._told:
-                burst = await self._gather(self.chain.after(self._told), limit)
-            self.newest, self._awaited = burst, False
-            self._told = limit if burst is None else burst.last
-            if burst is not None and burst.whole:
-                self._pace.told(self._loop.time(), patient=len(self._patient) == len(self._listeners))
-            began = time.thread_time()
-            for listener in list(self._listeners):
-                listener()
-            if burst is not None:
-                self._pace.cost(time.thread_time() - began)
-            if burst is not None and not burst.whole:
-                if self._awaited:
-                    self._moved.set()
-                else:
-                    self._told = limit
-
-    async def _gather(self, first: Position, limit: Position) -> Burst | None:
-        """Read what is new, as far as it goes out together; None where it cannot be read now."""
-        entries: list[TopicEntry] = []
-        position, size = first, 0
-        try:
-            while position <= limit and len(entries) < PREFETCH_ENTRIES and size < MOST_CACHED_BYTES:
-                found = await self.read(position, PREFETCH_ENTRIES - len(entries))
-                if not found:
-                    break
-                entries += found
-                size += survey(found)[1]
-                position = self.chain.after(found[-1].position)
-        except BookKeeperError as error:
-            log.info("%s: %s", self.topic, error)
-        return Burst(entries, position, whole=entries[-1].position >= limit) if entries else None
-
     def _pause(self) -> float:
         """Seconds for which nobody needs to know anything new."""
-        return self._pace.pause(self._loop.time())
+        return self._announcer.pause
 
     def coming(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: it is being read for all of them."""
-        if self._told is None or position <= self._told:
-            return False
-        self._awaited = True
-        return True
+        return self._announcer.coming(position)
 
     # Reading
 

@@ -16,9 +16,11 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic import log as log_module
+from readonly_engine.topic.announcer import PREFETCH_ENTRIES
+from readonly_engine.topic.burst import Pace
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.entries import TopicEntry
-from readonly_engine.topic.log import PREFETCH_ENTRIES, TopicLog
+from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.entry import Entry
@@ -297,7 +299,7 @@ def test_what_is_confirmed_while_a_burst_is_read_may_be_in_it_and_is_told_once()
                 stage.log.confirm(Position(3, 3))
             return await read(first, count)
 
-        stage.log.read = slow_read
+        stage.log._announcer._read = slow_read
         stage.log.confirm(Position(3, 0))
         await until(lambda: stage.log.newest is not None)
         stage.log.confirm(Position(3, 1))
@@ -470,7 +472,7 @@ def test_a_ledger_that_was_copied_to_other_bookies_is_read_there():
 @pytest.mark.parametrize(("others", "patient"), [("patient", True), ("hurried", False), ("gone", True)])
 def test_the_pace_is_that_of_the_patient_only_where_all_who_listen_are(others, patient, monkeypatch):
     told = []
-    monkeypatch.setattr(log_module.Pace, "told", lambda _, now, *, patient: told.append((now > 0, patient)))
+    monkeypatch.setattr(Pace, "told", lambda _, now, *, patient: told.append((now > 0, patient)))
 
     async def scene(stage):
         def other():

@@ -153,9 +153,9 @@ def test_nobody_is_called_once_a_reader_has_ended():
     async def scene(stage):
         stage.topic((3, 1))
         stage.keep(3, 0)
-        listeners = len(stage.log._listeners)
+        listeners = stage.log._announcer.listeners
         await take(TopicReader(stage.log))
-        assert len(stage.log._listeners) == listeners
+        assert stage.log._announcer.listeners == listeners
 
     play(scene)
 

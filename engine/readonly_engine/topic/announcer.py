@@ -1,0 +1,224 @@
+"""Tells those who wait at a topic's tail what is new there: one burst for all of them, and not too often."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.background import AGAIN_S
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.topic.burst import Burst, Pace
+from readonly_engine.wire.entry_view import survey
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
+
+log = logging.getLogger(__name__)
+
+PREFETCH_ENTRIES: Final = 300
+"""So many new entries at the tail are read before those who wait for them are told: they then find them in the cache."""
+
+BURST_BYTES: Final = 1 << 20
+"""No more is read for a burst."""
+
+
+class Announcer:
+    """Who listens to one topic, and what they were told.
+
+    What has just come from a bookie is told as it is; only where entries are missing are they read first, in a task of its own.
+
+    Args:
+        name: the topic, for the log.
+        chain: its ledgers.
+        read: reads some entries from a position on, as TopicLog.read.
+
+    Attributes:
+        newest: what the listeners were told of last; None where nothing new could be read.
+    """
+
+    def __init__(
+        self, name: str, chain: LedgerChain, read: Callable[[Position, int], Awaitable[list[TopicEntry]]]
+    ) -> None:
+        self.newest: Burst | None = None
+        self._name = name
+        self._chain = chain
+        self._read = read
+        self._listeners: set[Callable[[], None]] = set()
+        self._patient: set[Callable[[], None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._pace = Pace()
+        self._told: Position | None = None
+        self._awaited = False
+        self._fresh: list[TopicEntry] = []
+        self._due = False
+        self._at_once = False
+        self._handle: asyncio.Handle | None = None
+        self._gathering: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
+        """As TopicLog.listen."""
+        self._listeners.add(listener)
+        if patient:
+            self._patient.add(listener)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Call no more."""
+        self._listeners.discard(listener)
+        self._patient.discard(listener)
+
+    @property
+    def listeners(self) -> int:
+        """How many there are."""
+        return len(self._listeners)
+
+    def close(self) -> None:
+        """Tell nobody anything any more."""
+        self._closed = True
+        self._listeners.clear()
+        self._patient.clear()
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._gathering is not None:
+            self._gathering.cancel()
+
+    @property
+    def pause(self) -> float:
+        """Seconds for which nobody needs to know anything new."""
+        return self._pace.pause(self._loop.time())
+
+    def coming(self, position: Position) -> bool:
+        """Whether the listeners will be called for an entry that is readable now: it is being read for all of them."""
+        if self._told is None or position <= self._told:
+            return False
+        self._awaited = True
+        return True
+
+    # What is new
+
+    def came(self, entries: list[TopicEntry]) -> None:
+        """Entries have come, of which some may not be confirmed yet; whether they are is told by `moved`."""
+        fresh = self._fresh
+        last = fresh[-1] if len(fresh) < PREFETCH_ENTRIES and fresh else None
+        goes_on = last is not None and (last.ledger_id, last.entry_id + 1) == (
+            entries[0].ledger_id,
+            entries[0].entry_id,
+        )
+        self._fresh = fresh + entries if goes_on else entries
+
+    def moved(self, *, at_once: bool = False) -> None:
+        """There may be more to read, or less.
+
+        Args:
+            at_once: whether the topic's ledgers have changed, which is not kept back.
+        """
+        self._due = True
+        self._at_once |= at_once
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._due or self._closed or self._gathering is not None:
+            return
+        if self._handle is not None:
+            if not self._at_once:
+                return
+            self._handle.cancel()
+        pause = 0.0 if self._at_once else self.pause
+        self._handle = self._loop.call_later(pause, self._run) if pause else self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._handle = None
+        self._due = self._at_once = False
+        try:
+            self._look()
+        except Exception as error:  # noqa: BLE001 - whoever listens may make any mistake
+            self._failed(error)
+
+    def _look(self) -> None:
+        limit = self._chain.limit
+        if not self._listeners or self._told is None or limit is None or limit <= self._told:
+            self._tell(None, limit)
+            return
+        first = self._chain.after(self._told)
+        burst = self._in_hand(first, limit)
+        if burst is None:
+            self._gathering = self._loop.create_task(self._gather(first, limit))
+            self._gathering.add_done_callback(self._gathered)
+        else:
+            self._tell(burst, limit)
+
+    def _in_hand(self, first: Position, limit: Position) -> Burst | None:
+        """All that is new, where all of it has just come."""
+        fresh = self._fresh
+        if not fresh or fresh[0].ledger_id != first.ledger_id or first.ledger_id != limit.ledger_id:
+            return None
+        begin, end = first.entry_id - fresh[0].entry_id, limit.entry_id - fresh[0].entry_id + 1
+        if begin < 0 or end > len(fresh) or end - begin > PREFETCH_ENTRIES:
+            return None
+        entries = fresh[begin:end]
+        if fresh[-1].entry_id - fresh[0].entry_id != len(fresh) - 1 or survey(entries)[1] > BURST_BYTES:
+            return None
+        self._fresh = fresh[end:]
+        return Burst(entries, self._chain.after(limit), whole=True)
+
+    async def _gather(self, first: Position, limit: Position) -> None:
+        """Read what is new, as far as it goes out together, and tell of it; of nothing, where it cannot be read now."""
+        self._fresh = []
+        entries: list[TopicEntry] = []
+        position, size = first, 0
+        try:
+            while position <= limit and len(entries) < PREFETCH_ENTRIES and size < BURST_BYTES:
+                found = await self._read(position, PREFETCH_ENTRIES - len(entries))
+                if not found:
+                    break
+                entries += found
+                size += survey(found)[1]
+                position = self._chain.after(found[-1].position)
+        except BookKeeperError as error:
+            log.info("%s: %s", self._name, error)
+        burst = Burst(entries, position, whole=entries[-1].position >= limit) if entries else None
+        self._tell(burst, limit)
+
+    def _gathered(self, task: asyncio.Task[None]) -> None:
+        self._gathering = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._schedule()
+        else:
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        """A mistake must neither end this nor become a busy loop."""
+        log.error(
+            "telling the readers of %s failed unexpectedly; going on in %g s", self._name, AGAIN_S, exc_info=error
+        )
+        if self._handle is not None:
+            self._handle.cancel()
+        if not self._closed:
+            self._handle = self._loop.call_later(AGAIN_S, self._run)
+
+    def _tell(self, burst: Burst | None, limit: Position | None) -> None:
+        if burst is None:
+            self._fresh = []
+        self.newest, self._awaited = burst, False
+        self._told = limit if burst is None else burst.last
+        if burst is not None and burst.whole:
+            self._pace.told(self._loop.time(), patient=len(self._patient) == len(self._listeners))
+        began = time.thread_time()
+        for listener in list(self._listeners):
+            listener()
+        if burst is not None:
+            self._pace.cost(time.thread_time() - began)
+        if burst is not None and not burst.whole:
+            if self._awaited:
+                self.moved()
+            else:
+                self._told = limit

@@ -1,0 +1,233 @@
+"""The announcer over a real chain: what has come is told as it is, and only what is missing is read."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.bookkeeper.errors import BookieUnavailableError
+from readonly_engine.topic import announcer as announcer_module
+from readonly_engine.topic.announcer import PREFETCH_ENTRIES, Announcer
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+from readonly_engine.wire.message_pb2 import MessageMetadata
+
+METADATA = MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
+STORED = len(METADATA).to_bytes(4, "big") + METADATA
+
+
+def entry(entry_id, body=b""):
+    return TopicEntry(Entry(3, entry_id, entry_id - 1, 0, STORED + body))
+
+
+class Stage:
+    """A topic of one ledger that is written, and somebody who listens."""
+
+    def __init__(self):
+        self.chain = LedgerChain()
+        info = ManagedLedgerInfo()
+        info.ledger_info.add(ledger_id=3, timestamp=0)
+        self.chain.topic_changed(info)
+        self.reads, self.told, self.failing, self.size = [], [], False, 0
+        self.announcer = Announcer("the topic", self.chain, self.read)
+        self.announcer.listen(self.listener)
+
+    async def read(self, first, count):
+        self.reads.append((first.entry_id, count))
+        await asyncio.sleep(0)
+        if self.failing:
+            raise BookieUnavailableError("away")
+        last = min(self.chain.limit.entry_id, first.entry_id + count - 1)
+        return [entry(number) for number in range(first.entry_id, last + 1)]
+
+    def listener(self):
+        burst = self.announcer.newest
+        self.told.append(None if burst is None else (burst.first.entry_id, burst.last.entry_id, burst.whole))
+
+    def comes(self, *numbers, body=b""):
+        self.announcer.came([entry(number, body) for number in numbers])
+
+    def confirm(self, last):
+        self.chain.lac_advanced(3, last)
+        self.announcer.moved()
+
+    async def until(self, condition):
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+    async def tells(self, *burst):
+        await self.until(lambda: self.told and self.told[-1] == burst)
+
+
+@pytest.fixture
+def play():
+    """Runs a scene on a stage on which entry 0 was told of."""
+
+    def run(scene):
+        async def main():
+            stage = Stage()
+            stage.confirm(0)
+            await stage.until(lambda: stage.told == [None])
+            try:
+                await scene(stage)
+            finally:
+                stage.announcer.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_what_has_come_is_told_as_it_is(play):
+    async def scene(stage):
+        stage.comes(1, 2)
+        stage.confirm(2)
+        await stage.tells(1, 2, True)
+        stage.comes(3, 4, 5)
+        stage.comes(6)
+        stage.confirm(6)
+        await stage.tells(3, 6, True)
+        assert stage.reads == []
+
+    play(scene)
+
+
+def test_what_is_not_confirmed_yet_is_kept(play):
+    async def scene(stage):
+        stage.comes(1, 2, 3)
+        stage.confirm(1)
+        await stage.tells(1, 1, True)
+        stage.comes(4)
+        stage.confirm(4)
+        await stage.tells(2, 4, True)
+        assert stage.reads == []
+
+    play(scene)
+
+
+@pytest.mark.parametrize("come", [[], [2, 3], [1, 3], [1, 2], [3, 2, 1]])
+def test_where_something_is_missing_it_is_read(play, come):
+    async def scene(stage):
+        for number in come:
+            stage.comes(number)
+        stage.confirm(3)
+        await stage.tells(1, 3, True)
+        assert stage.reads == [(1, PREFETCH_ENTRIES)]
+        stage.comes(4)
+        stage.confirm(4)
+        await stage.tells(4, 4, True)
+        assert len(stage.reads) == 1
+
+    play(scene)
+
+
+def test_more_than_goes_out_together_is_read_in_steps(play):
+    async def scene(stage):
+        stage.comes(*range(1, PREFETCH_ENTRIES + 2))
+        stage.confirm(PREFETCH_ENTRIES + 1)
+        await stage.tells(1, PREFETCH_ENTRIES, False)
+        stage.comes(*range(PREFETCH_ENTRIES + 2, PREFETCH_ENTRIES + 4), body=bytes(1 << 20))
+        stage.confirm(PREFETCH_ENTRIES + 3)
+        await stage.until(lambda: len(stage.reads) == 2)
+
+    play(scene)
+
+
+def test_what_comes_while_others_are_read_is_told_next(play):
+    async def scene(stage):
+        stage.confirm(2)
+        await stage.until(lambda: stage.reads)
+        stage.comes(3)
+        stage.confirm(3)
+        await stage.until(lambda: stage.told[-1] is not None and stage.told[-1][1] == 3)
+        assert [burst[0] for burst in stage.told[1:]] in ([1], [1, 3])
+
+    play(scene)
+
+
+def test_who_listens_is_called_where_nothing_can_be_read(play):
+    async def scene(stage):
+        stage.failing = True
+        stage.confirm(1)
+        await stage.until(lambda: stage.told == [None, None])
+        assert stage.announcer.newest is None
+        stage.failing = False
+        stage.comes(2)
+        stage.confirm(2)
+        await stage.tells(2, 2, True)
+
+    play(scene)
+
+
+def test_a_pause_is_kept_except_for_ledgers_that_come_or_go(play, monkeypatch):
+    monkeypatch.setattr("readonly_engine.topic.burst.PAUSE_S", (60.0, 60.0))
+
+    async def scene(stage):
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.tells(1, 1, True)
+        stage.comes(2)
+        stage.confirm(2)
+        await asyncio.sleep(0.01)
+        assert stage.told[-1] == (1, 1, True)
+        assert 59 < stage.announcer.pause <= 60
+        stage.announcer.moved(at_once=True)
+        await stage.tells(2, 2, True)
+
+    play(scene)
+
+
+def test_one_who_fails_keeps_nobody_from_being_told(play, monkeypatch, caplog):
+    monkeypatch.setattr(announcer_module, "AGAIN_S", 0.01)
+
+    async def scene(stage):
+        failed = []
+
+        def failing():
+            failed.append(1)
+            if len(failed) < 3:
+                raise ValueError("a mistake")
+
+        stage.announcer.unlisten(stage.listener)
+        stage.announcer.listen(failing)
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.until(lambda: len(failed) == 3)
+        stage.announcer.listen(stage.listener)
+        stage.confirm(2)  # to be read first
+        await stage.tells(2, 2, True)
+
+    play(scene)
+    assert caplog.text.count("telling the readers of the topic failed unexpectedly") == 2
+    assert "a mistake" in caplog.text
+
+
+def test_nobody_is_called_after_the_end(play):
+    async def scene(stage):
+        stage.confirm(1)
+        while not stage.reads:
+            await asyncio.sleep(0)
+        stage.announcer.close()
+        stage.announcer.moved(at_once=True)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert stage.told == [None]
+        assert stage.announcer.listeners == 0
+
+    play(scene)
+
+
+def test_nothing_is_kept_for_nobody(play):
+    async def scene(stage):
+        stage.announcer.unlisten(stage.listener)
+        for number in range(1, 50):
+            stage.comes(number)
+            stage.confirm(number)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert len(stage.announcer._fresh) <= 1
+
+    play(scene)
