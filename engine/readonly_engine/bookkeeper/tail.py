@@ -55,7 +55,7 @@ class LacTail:
         advanced: called with the LAC, and with entries that came along: of those some may lie behind the LAC, and it may be the
             same as before.
         ask_owner: asks the topic's owner how far the topic goes, and confirms it here.
-        pause: seconds for which nobody needs to know anything new: what comes meanwhile is asked for together.
+        pause: seconds for which nothing new needs to be asked for: what comes meanwhile is asked for together.
     """
 
     def __init__(

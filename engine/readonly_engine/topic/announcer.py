@@ -90,7 +90,7 @@ class Announcer:
 
     @property
     def pause(self) -> float:
-        """Seconds for which nobody needs to know anything new."""
+        """Seconds for which nothing new needs to be asked for."""
         return self._pace.pause(self._loop.time())
 
     def coming(self, position: Position) -> bool:
@@ -125,12 +125,12 @@ class Announcer:
     def _schedule(self) -> None:
         if not self._due or self._closed or self._gathering is not None:
             return
+        hold = 0.0 if self._at_once else self._pace.hold(self._loop.time())
         if self._handle is not None:
-            if not self._at_once:
+            if hold:
                 return
             self._handle.cancel()
-        pause = 0.0 if self._at_once else self.pause
-        self._handle = self._loop.call_later(pause, self._run) if pause else self._loop.call_soon(self._run)
+        self._handle = self._loop.call_later(hold, self._run) if hold else self._loop.call_soon(self._run)
 
     def _run(self) -> None:
         self._handle = None

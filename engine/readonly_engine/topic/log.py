@@ -246,7 +246,7 @@ class TopicLog:
             watch.stop()
 
     def _pause(self) -> float:
-        """Seconds for which nobody needs to know anything new."""
+        """Seconds for which nothing new needs to be asked for."""
         return self._announcer.pause
 
     def coming(self, position: Position) -> bool:

@@ -173,9 +173,26 @@ def test_a_pause_is_kept_except_for_ledgers_that_come_or_go(play, monkeypatch):
         stage.confirm(2)
         await asyncio.sleep(0.01)
         assert stage.told[-1] == (1, 1, True)
-        assert 59 < stage.announcer.pause <= 60
+        assert 50 < stage.announcer.pause < 60
         stage.announcer.moved(at_once=True)
         await stage.tells(2, 2, True)
+
+    play(scene)
+
+
+def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play, monkeypatch):
+    monkeypatch.setattr("readonly_engine.topic.burst.PAUSE_S", (60.0, 60.0))
+
+    async def scene(stage):
+        stage.comes(1)
+        stage.confirm(1)
+        await stage.tells(1, 1, True)
+        stage.comes(2)
+        stage.confirm(2)
+        monkeypatch.setattr(stage.announcer._pace, "_early", 0.0)
+        stage.comes(3)
+        stage.confirm(3)
+        await stage.tells(2, 3, True)
 
     play(scene)
 

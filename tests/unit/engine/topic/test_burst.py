@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.topic.burst import KEPT_BYTES, PAUSE_S, TELLING_SHARE, Burst, Pace
+from readonly_engine.topic.burst import EARLY_PART, KEPT_BYTES, PAUSE_S, TELLING_SHARE, Burst, Pace
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
@@ -61,9 +61,19 @@ def test_who_waits_is_told_again_after_a_pause():
     assert pace.pause(100.0) == 0
     pace.told(100.0)
     least = PAUSE_S[0]
-    assert pace.pause(100.0) == pytest.approx(least)
-    assert pace.pause(100.0 + least / 3) == pytest.approx(least * 2 / 3)
-    assert pace.pause(101.0) == 0
+    assert pace.hold(100.0) == pytest.approx(least)
+    assert pace.hold(100.0 + least / 3) == pytest.approx(least * 2 / 3)
+    assert (pace.hold(101.0), pace.pause(101.0)) == (0, 0)
+
+
+def test_what_is_asked_for_before_the_end_of_a_pause_is_told_when_it_comes():
+    pace = Pace()
+    pace.told(100.0)
+    ask = pace.pause(100.0)
+    assert ask == pytest.approx(PAUSE_S[0] * (1 - EARLY_PART))
+    assert pace.hold(100.0 + ask * 0.9) == pytest.approx(PAUSE_S[0] - ask * 0.9)
+    assert pace.pause(100.0 + ask) == pytest.approx(0, abs=1e-9)
+    assert pace.hold(100.0 + ask * 1.001) == 0
 
 
 @pytest.mark.parametrize(
@@ -74,7 +84,7 @@ def test_where_telling_costs_more_the_pause_is_longer(cost, pause):
     for _ in range(50):
         pace.cost(cost)
     pace.told(100.0)
-    assert pace.pause(100.0) == pytest.approx(pause, rel=0.01)
+    assert pace.hold(100.0) == pytest.approx(pause, rel=0.01)
 
 
 def test_one_telling_that_was_dear_does_not_count_for_long():
@@ -83,7 +93,7 @@ def test_one_telling_that_was_dear_does_not_count_for_long():
     for _ in range(20):
         pace.cost(1e-4)
     pace.told(100.0)
-    assert pace.pause(100.0) == pytest.approx(PAUSE_S[0])
+    assert pace.hold(100.0) == pytest.approx(PAUSE_S[0])
 
 
 @pytest.mark.parametrize("cost", [1e-5, 1e-3, 5e-3])
@@ -92,4 +102,4 @@ def test_who_is_patient_is_told_as_seldom_as_anybody(cost):
     for _ in range(50):
         pace.cost(cost)
     pace.told(100.0, patient=True)
-    assert pace.pause(100.0) == pytest.approx(PAUSE_S[1])
+    assert pace.hold(100.0) == pytest.approx(PAUSE_S[1])
