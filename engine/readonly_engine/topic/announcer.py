@@ -164,12 +164,20 @@ class Announcer:
         entries = fresh[begin:end]
         if fresh[-1].entry_id - fresh[0].entry_id != len(fresh) - 1 or survey(entries)[1] > BURST_BYTES:
             return None
-        self._fresh = fresh[end:]
         return Burst(entries, self._chain.after(limit), whole=True)
+
+    def _keep_untold(self) -> None:
+        """Of what has come only what is not confirmed yet matters any more."""
+        told, fresh = self._told, self._fresh
+        if told is None or not fresh:
+            return
+        if fresh[-1].position <= told:
+            self._fresh = []
+        elif fresh[0].ledger_id == told.ledger_id:
+            self._fresh = fresh[max(told.entry_id + 1 - fresh[0].entry_id, 0) :]
 
     async def _gather(self, first: Position, limit: Position) -> None:
         """Read what is new, as far as it goes out together, and tell of it; of nothing, where it cannot be read now."""
-        self._fresh = []
         entries: list[TopicEntry] = []
         position, size = first, 0
         try:
@@ -206,10 +214,9 @@ class Announcer:
             self._handle = self._loop.call_later(AGAIN_S, self._run)
 
     def _tell(self, burst: Burst | None, limit: Position | None) -> None:
-        if burst is None:
-            self._fresh = []
         self.newest, self._awaited = burst, False
         self._told = limit if burst is None else burst.last
+        self._keep_untold()
         if burst is not None and burst.whole:
             self._pace.told(self._loop.time(), patient=len(self._patient) == len(self._listeners))
         began = time.thread_time()

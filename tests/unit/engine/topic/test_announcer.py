@@ -124,6 +124,20 @@ def test_where_something_is_missing_it_is_read(play, come):
     play(scene)
 
 
+def test_what_was_not_confirmed_when_others_were_read_is_kept(play):
+    async def scene(stage):
+        stage.comes(2, 3, 4)
+        stage.confirm(2)
+        await stage.tells(1, 2, True)
+        assert len(stage.reads) == 1
+        stage.comes(5)
+        stage.confirm(5)
+        await stage.tells(3, 5, True)
+        assert len(stage.reads) == 1
+
+    play(scene)
+
+
 def test_more_than_goes_out_together_is_read_in_steps(play):
     async def scene(stage):
         stage.comes(*range(1, PREFETCH_ENTRIES + 2))
