@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
                 if arguments.out is not None:
                     save(report, name, title, settings, arguments.out)
                 if arguments.write:
-                    write(report, name, title, settings, f"Pulsar {cluster.version}, {plan}")
+                    write(report, name, title, settings, f"Pulsar {cluster.version}, {report.how or plan}")
     except (DevstackError, AdminError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)  # noqa: T201
         return 1

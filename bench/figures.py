@@ -75,6 +75,7 @@ class Report:
         bars: for the plot; none for no plot.
         notes: what is to be said below the table.
         raw: what was measured, as JSON takes it.
+        how: how it was measured, where not as the plan says.
     """
 
     columns: tuple[str, ...]
@@ -83,6 +84,7 @@ class Report:
     bars: tuple[Bar, ...] = ()
     notes: tuple[str, ...] = ()
     raw: list[dict[str, Any]] = field(default_factory=list)
+    how: str = ""
 
     def expect_rows(self, name: str, only: str) -> None:
         """Raise a DevstackError where nothing was measured.

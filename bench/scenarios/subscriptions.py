@@ -126,4 +126,5 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         "memory of each",
         "CPU in all",
     )
-    return Report(columns, tuple(rows), "ms", tuple(bars), (), raw)
+    how = f"once a side, {MEASURE_S:g} s of messages"
+    return Report(columns, tuple(rows), "ms", tuple(bars), (), raw, how)

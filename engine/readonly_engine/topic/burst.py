@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 4 << 20
 """Chunks of a burst that are kept: each consumer id has its own, and few ids are in use by many."""
 
-PAUSE_S: Final = (4e-3, 25e-3)
+PAUSE_S: Final = (4e-3, 28e-3)
 """To read and tell of some entries costs little more than of one. The first is what latency may grow by where few wait; by the
 second it may where very many do, or where all who wait are patient: a turn at the tail of 2,000 messages a second costs 1 ms
 with their acks, of which telling is a fifth (measured)."""
