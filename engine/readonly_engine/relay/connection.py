@@ -181,7 +181,7 @@ class OwnerConnection(asyncio.Protocol):
         Raises:
             OwnerUnavailableError: the connection broke, or there was no answer in time; the time begins when it is sent.
         """
-        with await self._subscribing.turn():
+        async with self._subscribing.turn():
             return await self.request(command)
 
     def ask(self, command: BaseCommand, answered: Callable[[BaseCommand | None], None]) -> int:

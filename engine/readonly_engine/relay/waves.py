@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import AsyncIterator
 
 LIMITS: Final = (500, 4000)
 """An owner makes 300 to 1,500 durable subscriptions of one topic a second (measured), the fewer the more there are."""
@@ -69,45 +70,32 @@ class Waves:
         self._window = Window()
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def turn(self) -> Turn:
-        """Wait until one more may be sent; `with` what this returns, while it is unanswered."""
-        if self._waiting or not self._window.enter():
-            waiting = self._loop.create_future()
-            self._waiting.append(waiting)
-            try:
-                await waiting
-            except asyncio.CancelledError:
-                if waiting.done() and not waiting.cancelled():
-                    self._left(SOON_S)  # it was let in just then
-                raise
-        return Turn(self, self._loop.time())
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until one more may be sent; the context lasts until it is answered or given up."""
+        await self._enter()
+        sent = self._loop.time()
+        try:
+            yield
+        finally:
+            self._leave(self._loop.time() - sent)
 
-    def left(self, since: float) -> None:
-        """One was answered or given up that was sent then."""
-        self._left(self._loop.time() - since)
+    async def _enter(self) -> None:
+        if not self._waiting and self._window.enter():
+            return
+        waiting = self._loop.create_future()
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if not waiting.cancelled():
+                self._leave(SOON_S)  # it was let in just then
+            raise
 
-    def _left(self, waited: float) -> None:
+    def _leave(self, waited: float) -> None:
         if not self._window.leave(waited):
             return
         while self._waiting and (self._waiting[0].done() or self._window.enter()):
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(None)
-
-
-class Turn:
-    """One that is unanswered."""
-
-    __slots__ = ("_since", "_waves")
-
-    def __init__(self, waves: Waves, since: float) -> None:
-        self._waves = waves
-        self._since = since
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._waves.left(self._since)

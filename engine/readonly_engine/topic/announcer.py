@@ -104,13 +104,9 @@ class Announcer:
 
     def came(self, entries: list[TopicEntry]) -> None:
         """Entries have come, of which some may not be confirmed yet; whether they are is told by `moved`."""
-        fresh = self._fresh
-        last = fresh[-1] if len(fresh) < PREFETCH_ENTRIES and fresh else None
-        goes_on = last is not None and (last.ledger_id, last.entry_id + 1) == (
-            entries[0].ledger_id,
-            entries[0].entry_id,
-        )
-        self._fresh = fresh + entries if goes_on else entries
+        fresh, first = self._fresh, entries[0]
+        goes_on = fresh and (fresh[-1].ledger_id, fresh[-1].entry_id + 1) == (first.ledger_id, first.entry_id)
+        self._fresh = fresh + entries if goes_on and len(fresh) < PREFETCH_ENTRIES else entries
 
     def moved(self, *, at_once: bool = False) -> None:
         """There may be more to read, or less.

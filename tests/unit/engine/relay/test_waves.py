@@ -69,10 +69,10 @@ def test_whoever_is_cancelled_in_the_moment_of_being_let_in_makes_room(monkeypat
         waves = Waves()
 
         async def go():
-            with await waves.turn():
+            async with waves.turn():
                 await asyncio.sleep(0)
 
-        with await waves.turn():
+        async with waves.turn():
             waiting = [asyncio.create_task(go()) for _ in range(3)]
             await asyncio.sleep(0)
         waiting[0].cancel()  # it has its turn, and does not know yet
@@ -80,9 +80,10 @@ def test_whoever_is_cancelled_in_the_moment_of_being_let_in_makes_room(monkeypat
             ended = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(ended[0], asyncio.CancelledError)
         assert ended[1:] == [None, None]
-        with pytest.raises(ValueError, match="released"), await waves.turn():
-            raise ValueError("released all the same")
-        with await waves.turn():
+        with pytest.raises(ValueError, match="released"):
+            async with waves.turn():
+                raise ValueError("released all the same")
+        async with waves.turn():
             pass
 
     asyncio.run(scene())

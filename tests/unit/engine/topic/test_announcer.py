@@ -61,6 +61,14 @@ class Stage:
     async def tells(self, *burst):
         await self.until(lambda: self.told and self.told[-1] == burst)
 
+    async def holds_back_the_second(self):
+        """Entry 1 is told, and 2 comes while the pause after it lasts."""
+        self.comes(1)
+        self.confirm(1)
+        await self.tells(1, 1, True)
+        self.comes(2)
+        self.confirm(2)
+
 
 @pytest.fixture
 def play():
@@ -180,11 +188,7 @@ def test_a_pause_is_kept_except_for_ledgers_that_come_or_go(play, monkeypatch):
     monkeypatch.setattr("readonly_engine.topic.burst.PAUSE_S", (60.0, 60.0))
 
     async def scene(stage):
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.tells(1, 1, True)
-        stage.comes(2)
-        stage.confirm(2)
+        await stage.holds_back_the_second()
         await asyncio.sleep(0.01)
         assert stage.told[-1] == (1, 1, True)
         assert 50 < stage.announcer.pause < 60
@@ -198,11 +202,7 @@ def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play,
     monkeypatch.setattr("readonly_engine.topic.burst.PAUSE_S", (60.0, 60.0))
 
     async def scene(stage):
-        stage.comes(1)
-        stage.confirm(1)
-        await stage.tells(1, 1, True)
-        stage.comes(2)
-        stage.confirm(2)
+        await stage.holds_back_the_second()
         monkeypatch.setattr(stage.announcer._pace, "_early", 0.0)
         stage.comes(3)
         stage.confirm(3)
