@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
 TITLE: Final = "Fan-out: CPU of the serving broker for a delivered message"
 
-# 16 KB: 50 x 1,000 would be 800 MB a second, more than two cores carry together with the clients.
+SHAPES: Final = ((50, 1000), (200, 100), (1000, 10))
+
 WORKS: Final = (
-    *(Work(readers, rate, size) for size in (1024, 100) for readers, rate in ((50, 1000), (200, 100), (1000, 10))),
-    Work(50, 200, 16384),
-    Work(200, 100, 16384),
-    Work(1000, 10, 16384),
-    *(Work(readers, rate, 1024, batched=True) for readers, rate in ((50, 1000), (200, 100), (1000, 10))),
+    *(Work(readers, rate, size) for size in (1024, 100, 16384) for readers, rate in SHAPES),
+    *(Work(readers, rate, 1024, batched=True) for readers, rate in SHAPES),
 )
 
 
