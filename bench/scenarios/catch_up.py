@@ -1,4 +1,9 @@
-"""Catch-up: one consumer reads a long topic from its beginning, from the bookies and out of the read-only broker's cache."""
+"""Catch-up: one consumer reads a long topic from its beginning, from the bookies and out of the read-only broker's cache.
+
+The owner, and the read-only broker that reads from bookies, run through all rounds. The latter's cache has room for the smaller part
+of a topic: what a reading leaves there is pushed out by the next one before that comes to it. Another read-only broker, with
+room for all of it, is started in each round: the first reading fills its cache, the second is served from there.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +23,20 @@ if TYPE_CHECKING:
 TITLE: Final = "Catch-up of one consumer: MB for a CPU second of the serving broker"
 WRITE_S: Final = 1800.0
 READ_S: Final = 600.0
+SMALL_CACHE: Final = "64MiB"
 CACHE: Final = "4GiB"
 SHORT_PART: Final = 10
+
+OWNER: Final = "owner"
+BOOKIES: Final = "bookies"
+FILLING: Final = "filling"
+CACHED: Final = "cached"
+WAYS: Final = {
+    OWNER: "owner",
+    BOOKIES: "from bookies",
+    FILLING: "just started, filling its cache",
+    CACHED: "from the cache",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +67,7 @@ class Reading:
     """One way of reading, in one round.
 
     Attributes:
-        way: `owner`, `cold` or `cached`.
+        way: one of WAYS.
         bytes: of payloads.
         seconds: by the clock.
         cpu: CPU seconds by process group, `client` among them.
@@ -64,7 +81,7 @@ class Reading:
     @property
     def per_cpu_second(self) -> float:
         """MB for a CPU second of the broker that served it."""
-        return self.bytes / 1e6 / max(self.cpu["owner" if self.way == "owner" else "engine"], 0.01)
+        return self.bytes / 1e6 / max(self.cpu["owner" if self.way == OWNER else "engine"], 0.01)
 
 
 def _read(cluster: BenchCluster, topic: str, backlog: Backlog, way: str, engine: BrokerProcess | None) -> Reading:
@@ -79,18 +96,21 @@ def _read(cluster: BenchCluster, topic: str, backlog: Backlog, way: str, engine:
         return Reading(way, end.bytes, end.last - begin.seconds + reader.ready_s, cpu)
 
 
-def _round(cluster: BenchCluster, topic: str, backlog: Backlog, ways: list[str]) -> dict[str, Reading]:
+def _round(
+    cluster: BenchCluster, topic: str, backlog: Backlog, steady: BrokerProcess, sides: list[str]
+) -> dict[str, Reading]:
     found: dict[str, Reading] = {}
-    for way in ways:
+    for side in sides:
         cluster.rest()
-        if way == "owner":
-            found[way] = _read(cluster, topic, backlog, way, None)
+        if side == OWNER:
+            found[OWNER] = _read(cluster, topic, backlog, OWNER, None)
             continue
+        found[BOOKIES] = _read(cluster, topic, backlog, BOOKIES, steady)
         with cluster.engine(topic, options=("--cache-size", CACHE)) as engine:
-            found["cold"] = _read(cluster, topic, backlog, "cold", engine)
-            found["cached"] = _read(cluster, topic, backlog, "cached", engine)
-    for reading in found.values():
-        say(f"{backlog}, {reading.way}: {reading.per_cpu_second:.0f} MB a CPU second, {reading.seconds:.1f} s")
+            found[FILLING] = _read(cluster, topic, backlog, FILLING, engine)
+            found[CACHED] = _read(cluster, topic, backlog, CACHED, engine)
+    for way, name in WAYS.items():
+        say(f"{backlog}, {name}: {found[way].per_cpu_second:.0f} MB a CPU second, {found[way].seconds:.1f} s")
     return found
 
 
@@ -104,11 +124,13 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         writing: dict[str, Any] = {"size": backlog.size, "count": backlog.count, "batched": backlog.batched}
         with LoadClient("produce", broker=cluster.owner, topic=topic, **writing) as publisher:
             publisher.until_done(WRITE_S)
-        rounds = [_round(cluster, topic, backlog, plan.turns(n, ("owner", "pool"))) for n in range(plan.rounds + 1)][1:]
+        with cluster.engine(topic, options=("--cache-size", SMALL_CACHE)) as steady:
+            turns = (plan.turns(number, (OWNER, BOOKIES)) for number in range(plan.rounds + 1))
+            rounds = [_round(cluster, topic, backlog, steady, sides) for sides in turns][1:]
         cluster.delete_topics([topic])
-        ways = {way: Sample(tuple(r[way].per_cpu_second for r in rounds)) for way in ("owner", "cold", "cached")}
-        clock = {way: Sample(tuple(r[way].bytes / 1e6 / r[way].seconds for r in rounds)) for way in ways}
-        times = [ratio(ways[way].values, ways["owner"].values).text(".1f") for way in ("cold", "cached")]
+        ways = {way: Sample(tuple(r[way].per_cpu_second for r in rounds)) for way in WAYS}
+        clock = {way: Sample(tuple(r[way].bytes / 1e6 / r[way].seconds for r in rounds)) for way in WAYS}
+        times = [ratio(ways[way].values, ways[OWNER].values).text(".2f") for way in (BOOKIES, FILLING, CACHED)]
         rows.append(
             (
                 str(backlog),
@@ -117,10 +139,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
                 *(one.text(".0f") for one in clock.values()),
             )
         )
-        bars += [
-            Bar(str(backlog), series, one)
-            for series, one in zip(("owner", "from bookies", "from the cache"), ways.values(), strict=True)
-        ]
+        bars += [Bar(str(backlog), name, ways[way]) for way, name in WAYS.items()]
         raw.append(
             {
                 "backlog": asdict(backlog),
@@ -131,11 +150,14 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         "backlog",
         "owner, MB a CPU second",
         "from bookies",
+        "filling a cache",
         "from the cache",
         "times, from bookies",
+        "times, filling",
         "times, from the cache",
         "owner, MB/s",
         "from bookies, MB/s",
+        "filling, MB/s",
         "from the cache, MB/s",
     )
     return Report(columns, tuple(rows), "MB a CPU second", tuple(bars), (), raw)
