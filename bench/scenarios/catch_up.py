@@ -1,8 +1,8 @@
 """Catch-up: one consumer reads a long topic from its beginning, from the bookies and out of the read-only broker's cache.
 
-The owner, and the read-only broker that reads from bookies, run through all rounds. The latter's cache has room for the smaller part
-of a topic: what a reading leaves there is pushed out by the next one before that comes to it. Another read-only broker, with
-room for all of it, is started in each round: the first reading fills its cache, the second is served from there.
+The owner, and the read-only broker that reads from bookies, run through all rounds. The latter's cache has room for the smaller
+part of a topic: what a reading leaves there is pushed out by the next one before that comes to it. Another read-only broker,
+with room for all of it, is started in each round: the first reading fills its cache, the second is served from there.
 """
 
 from __future__ import annotations
