@@ -24,6 +24,7 @@ TITLE: Final = "Catch-up of one consumer: MB for a CPU second of the serving bro
 WRITE_S: Final = 1800.0
 READ_S: Final = 600.0
 SMALL_CACHE: Final = "64MiB"
+SMALL_CACHE_SHORT: Final = "8MiB"
 CACHE: Final = "4GiB"
 SHORT_PART: Final = 10
 
@@ -117,6 +118,7 @@ def _round(
 def run(cluster: BenchCluster, plan: Plan) -> Report:
     """Measure all backlogs."""
     rows, bars, raw = [], [], []
+    small = SMALL_CACHE_SHORT if plan.short else SMALL_CACHE
     short = tuple(Backlog(b.size, b.count // SHORT_PART, b.batched) for b in BACKLOGS)
     for backlog in plan.pick(BACKLOGS, short):
         topic = cluster.topic("catch-up")
@@ -124,7 +126,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         writing: dict[str, Any] = {"size": backlog.size, "count": backlog.count, "batched": backlog.batched}
         with LoadClient("produce", broker=cluster.owner, topic=topic, **writing) as publisher:
             publisher.until_done(WRITE_S)
-        with cluster.engine(topic, options=("--cache-size", SMALL_CACHE)) as steady:
+        with cluster.engine(topic, options=("--cache-size", small)) as steady:
             turns = (plan.turns(number, (OWNER, BOOKIES)) for number in range(plan.rounds + 1))
             rounds = [_round(cluster, topic, backlog, steady, sides) for sides in turns][1:]
         cluster.delete_topics([topic])
@@ -160,4 +162,4 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         "filling, MB/s",
         "from the cache, MB/s",
     )
-    return Report(columns, tuple(rows), "MB a CPU second", tuple(bars), (), raw)
+    return Report(columns, tuple(rows), "MB a CPU second", tuple(bars), (), raw, how=f"{plan.rounds} rounds")
