@@ -85,7 +85,8 @@ def main(argv: list[str] | None = None) -> int:
                 if arguments.out is not None:
                     save(report, name, title, settings, arguments.out)
                 if arguments.write:
-                    write(report, name, title, settings, f"Pulsar {cluster.version}, {report.how or plan}")
+                    how = plan.described(report.how) if report.how else str(plan)
+                    write(report, name, title, settings, f"Pulsar {cluster.version}, {how}")
     except (DevstackError, AdminError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)  # noqa: T201
         return 1

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -21,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pulsar
 
+from bench.cpu import cpu_seconds, resident_bytes
+from bench.document import machine
 from bench.storage import DOCUMENT
 from devstack.console import say
 from devstack.errors import DevstackError
@@ -48,7 +48,6 @@ A_PROCESS: Final = 5_000
 OPEN_TIMEOUT_S: Final = 600.0
 MOST_CPU: Final = 0.02
 MOST_BYTES: Final = 25_000
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +125,6 @@ def insert(document: str, made: str) -> str:
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{made}\n{END}{after}"
-
-
-def cpu_seconds(pid: int) -> float:
-    """What a process has used so far, in user and kernel mode."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def resident_bytes(pid: int) -> int:
-    """The memory of a process that is in RAM."""
-    return int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Clients:
@@ -225,12 +213,12 @@ def measure(stack: PulsarCluster, case: Case, connections: int, settle_s: float,
             (broker,) = pool.start()
             _one_message(broker.url, topic)
             pid = broker.process.pid
-            empty = resident_bytes(pid)
+            empty = resident_bytes([pid])
             say(f"{case.name}: {connections:,} clients come in")
             with Clients(f"127.0.0.1:{broker.port}", topic, case, connections) as clients:
                 say(f"{case.name}: all in after {clients.opened_s:.0f} s; measuring")
                 time.sleep(settle_s)
-                begin, cpu, owner_cpu = time.monotonic(), cpu_seconds(pid), cpu_seconds(record.pid)
+                begin, cpu, owner_cpu = time.monotonic(), cpu_seconds([pid]), cpu_seconds([record.pid])
                 time.sleep(seconds)
                 took = time.monotonic() - begin
                 result = Result(
@@ -238,9 +226,9 @@ def measure(stack: PulsarCluster, case: Case, connections: int, settle_s: float,
                     connections=connections,
                     opened_s=clients.opened_s,
                     empty_bytes=empty,
-                    full_bytes=resident_bytes(pid),
-                    cpu=(cpu_seconds(pid) - cpu) / took,
-                    owner_cpu=(cpu_seconds(record.pid) - owner_cpu) / took,
+                    full_bytes=resident_bytes([pid]),
+                    cpu=(cpu_seconds([pid]) - cpu) / took,
+                    owner_cpu=(cpu_seconds([record.pid]) - owner_cpu) / took,
                     seconds=took,
                 )
                 clients.finish()
@@ -296,8 +284,7 @@ def main(argv: list[str] | None = None) -> int:
     made = table(results)
     print(made)  # noqa: T201
     if arguments.write:
-        machine = f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
-        note = f"Pulsar {stack.spec.version}, {machine}, {arguments.minutes:g} minutes measured.\n"
+        note = f"Pulsar {stack.spec.version}, {machine()}, {arguments.minutes:g} minutes measured.\n"
         DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
     return 0 if all(result.passed for result in results) else 1
 

@@ -31,7 +31,11 @@ class Plan:
     only: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{self.rounds} rounds of {self.seconds:g} s a side"]
+        return self.described(f"{self.rounds} rounds of {self.seconds:g} s a side")
+
+    def described(self, how: str) -> str:
+        """How it was measured, and how much of it."""
+        parts = [how]
         parts += ["a small part of the shapes"] if self.short else []
         parts += [f"only shapes with “{self.only}”"] if self.only else []
         return ", ".join(parts)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 
+from bench.document import machine
 from bench.engine_client import read_ledger
 from bench.java_client import JavaClient
 from bench.reads import Reads, count_reads
@@ -206,7 +205,7 @@ def main(argv: list[str] | None = None) -> int:
     print(made)  # noqa: T201
     figures: dict[str, Any] = {
         "version": stack.spec.version,
-        "machine": f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}",
+        "machine": machine(),
         "rounds": rounds,
         "results": [{name: getattr(result, name) for name in result.__dataclass_fields__} for result in results],
         "reads": [{name: getattr(row, name) for name in row.__dataclass_fields__} for row in reads],

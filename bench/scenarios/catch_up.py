@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.client import LoadClient
 from bench.figures import Bar, Report, Sample, ratio
+from bench.sides import OWNER
 from devstack.console import say
 
 if TYPE_CHECKING:
@@ -28,14 +29,13 @@ SMALL_CACHE_SHORT: Final = "8MiB"
 CACHE: Final = "4GiB"
 SHORT_PART: Final = 10
 
-OWNER: Final = "owner"
 BOOKIES: Final = "bookies"
 FILLING: Final = "filling"
 CACHED: Final = "cached"
 WAYS: Final = {
     OWNER: "owner",
     BOOKIES: "from bookies",
-    FILLING: "just started, filling its cache",
+    FILLING: "filling a cache",
     CACHED: "from the cache",
 }
 
@@ -132,7 +132,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         cluster.delete_topics([topic])
         ways = {way: Sample(tuple(r[way].per_cpu_second for r in rounds)) for way in WAYS}
         clock = {way: Sample(tuple(r[way].bytes / 1e6 / r[way].seconds for r in rounds)) for way in WAYS}
-        times = [ratio(ways[way].values, ways[OWNER].values).text(".2f") for way in (BOOKIES, FILLING, CACHED)]
+        times = [ratio(one.values, ways[OWNER].values).text(".2f") for way, one in ways.items() if way != OWNER]
         rows.append(
             (
                 str(backlog),
@@ -148,18 +148,12 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
                 "rounds": [{way: asdict(reading) for way, reading in r.items()} for r in rounds],
             }
         )
+    names = list(WAYS.values())
     columns = (
         "backlog",
         "owner, MB a CPU second",
-        "from bookies",
-        "filling a cache",
-        "from the cache",
-        "times, from bookies",
-        "times, filling",
-        "times, from the cache",
-        "owner, MB/s",
-        "from bookies, MB/s",
-        "filling, MB/s",
-        "from the cache, MB/s",
+        *names[1:],
+        *(f"times, {name}" for name in names[1:]),
+        *(f"{name}, MB/s" for name in names),
     )
     return Report(columns, tuple(rows), "MB a CPU second", tuple(bars), (), raw, how=f"{plan.rounds} rounds")

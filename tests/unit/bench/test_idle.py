@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from bench.idle import BEGIN, DOCUMENT, END, Result, cpu_seconds, insert, resident_bytes, table
+from bench.cpu import cpu_seconds, resident_bytes
+from bench.idle import BEGIN, DOCUMENT, END, Result, insert, table
 
 
 def result(cpu: float = 0.015, full: int = 250_000_000) -> Result:
@@ -29,7 +30,7 @@ def test_the_document_has_a_place_for_the_table():
 
 
 def test_a_process_is_measured():
-    begin = cpu_seconds(os.getpid())
-    while cpu_seconds(os.getpid()) == begin:
+    begin = cpu_seconds([os.getpid()])
+    while cpu_seconds([os.getpid()]) == begin:
         pass  # until the kernel's clock has ticked once
-    assert resident_bytes(os.getpid()) > 1_000_000
+    assert resident_bytes([os.getpid()]) > 1_000_000
