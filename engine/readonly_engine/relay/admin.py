@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, overload
-from urllib.parse import quote
+from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
 
@@ -27,6 +28,11 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
 MAX_REDIRECTS = 5
+
+MAX_ANSWER_BYTES = 256 << 20
+"""Bytes of one answer. The internal statistics of a topic with 40,000 subscriptions take some 25 MB."""
+
+_READ_BYTES = 1 << 20
 _CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTimestamp")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -213,13 +219,13 @@ class AdminClient:
         ) from failure
 
     async def _ask(self, session: aiohttp.ClientSession, url: str, *, or_none: bool) -> Any:
-        # Redirects are followed here: aiohttp shows the token to nobody but the first host.
+        # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
         tls = True if self._tls is None else self._tls.context()
         for _ in range(MAX_REDIRECTS):
             async with session.get(url, headers=headers, ssl=tls, allow_redirects=False) as response:
                 if response.status in _REDIRECTS and "Location" in response.headers:
-                    url = response.headers["Location"]
+                    url = _redirected(response)
                     continue
                 if response.status == HTTPStatus.NO_CONTENT or (or_none and response.status == HTTPStatus.NOT_FOUND):
                     return None
@@ -228,8 +234,45 @@ class AdminClient:
                         f"the admin API answered {response.status} to {response.url.path}"
                         + _hint(response.status, token=self._token is not None)
                     )
-                return await response.json()
+                return json.loads(await _body(response))
         raise OwnerUnavailableError(f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}")
+
+
+def _redirected(response: aiohttp.ClientResponse) -> str:
+    """Return the URL that an answer redirects to.
+
+    Raises:
+        OwnerUnavailableError: the token would go there in clear text, or it is no HTTP URL.
+    """
+    asked = response.url.origin()
+    allowed = ("https",) if asked.scheme == "https" else ("http", "https")
+    try:
+        url = urljoin(str(response.url), response.headers["Location"])
+        scheme, host = urlsplit(url).scheme, urlsplit(url).hostname
+    except ValueError:
+        scheme, host = "", None
+    if scheme not in allowed or not host:
+        raise OwnerUnavailableError(
+            f"the admin API at {asked} redirected to {scheme or '?'}://{host or '?'}; expected "
+            f"{' or '.join(allowed)}://HOST:PORT. Set webServicePortTls on every broker of the source cluster"
+        )
+    return url
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """Read an answer.
+
+    Raises:
+        OwnerUnavailableError: it is larger than MAX_ANSWER_BYTES.
+    """
+    body = bytearray()
+    async for piece in response.content.iter_chunked(_READ_BYTES):
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            raise OwnerUnavailableError(
+                f"the admin API answered {response.url.path} with more than {MAX_ANSWER_BYTES} bytes"
+            )
+    return bytes(body)
 
 
 def _last_confirmed(stats: dict[str, Any]) -> Position | None:
