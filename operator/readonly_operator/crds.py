@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 HEADER = "# Made by `make crds` from operator/readonly_operator/api/; do not edit.\n"
 WIDTH = 130
 
+KEPT = {
+    "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+    "helm.sh/resource-policy": "keep",
+    "kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
+"""Annotations of a definition. A tool that prunes must leave it in place: the API server deletes every pool and binding with it.
+
+Sources: sync options of Argo CD (Prune, Delete), `spec.prune` of a Flux Kustomization, resource policy in the tips of Helm.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
@@ -61,6 +71,7 @@ class Definition:
             "metadata": {
                 "name": f"{self.kind.plural}.{self.kind.group}",
                 "labels": {"app.kubernetes.io/name": "pulsar-readonly", "app.kubernetes.io/component": "crds"},
+                "annotations": dict(KEPT),
             },
             "spec": {
                 "group": self.kind.group,

@@ -180,3 +180,37 @@ def test_the_spark_application_fits_the_image_and_the_lock():
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert "COPY spark/image/export.py /opt/pulsar-readonly/" in dockerfile
     assert application["mainApplicationFile"] == "local:///opt/pulsar-readonly/export.py"
+
+
+PRUNED_NEVER = {
+    "argocd.argoproj.io/sync-options": {"Prune=false", "Delete=false"},
+    "helm.sh/resource-policy": {"keep"},
+    "kustomize.toolkit.fluxcd.io/prune": {"disabled"},
+}
+"""Annotations by which each tool leaves an object where it is: Argo CD at a sync and with its Application, Helm, Flux."""
+
+
+@pytest.mark.parametrize("way", ["flux", "argo"])
+def test_a_tool_that_prunes_leaves_the_definitions_and_so_all_pools(way, kustomize, template):
+    if way == "flux":
+        (path,) = {
+            spec["path"]
+            for name, spec in of_kind("flux-kustomization.yaml", "Kustomization").items()
+            if name == "pulsar-readonly"
+        }
+        made = kustomize(path)
+    else:
+        made = template(options=("--include-crds",))
+    definitions = [one for one in made if one["kind"] == "CustomResourceDefinition"]
+    assert {one["spec"]["names"]["kind"] for one in definitions} == {POOL.kind, BINDING.kind}
+    for definition in definitions:
+        annotations = definition["metadata"].get("annotations", {})
+        assert {name: set(annotations.get(name, "").split(",")) for name in PRUNED_NEVER} == PRUNED_NEVER
+
+
+def test_deleting_a_kustomization_or_application_leaves_the_definitions():
+    """A Kustomization that is deleted prunes what it applied; the annotations keep definitions, and this keeps the rest."""
+    kustomizations = of_kind("flux-kustomization.yaml", "Kustomization")
+    assert {spec.get("deletionPolicy") for spec in kustomizations.values()} == {"Orphan"}
+    for body in documents("argocd-application.yaml"):
+        assert "finalizers" not in body["metadata"], "an Application with the finalizer deletes all that it made"
