@@ -27,6 +27,20 @@ class AckEffect(NamedTuple):
     completed: list[Position]
 
 
+def without_unknown(ack: CommandAck, cursor: CursorCopy) -> CommandAck:
+    """Return a client's ack without the entries that do not count (CursorCopy.takes_ack)."""
+    cumulative = ack.ack_type == CommandAck.Cumulative
+    taken = CommandAck()
+    taken.CopyFrom(ack)
+    del taken.message_id[:]
+    taken.message_id.extend(
+        message_id
+        for message_id in ack.message_id
+        if cursor.takes_ack(Position(message_id.ledger_id, message_id.entry_id), cumulative=cumulative)
+    )
+    return taken
+
+
 def apply_ack(
     ack: CommandAck,
     kind: CommandSubscribe.SubType,
@@ -35,6 +49,7 @@ def apply_ack(
     by: Receiver | None,
     *,
     batch_acks: bool,
+    from_client: bool = True,
 ) -> AckEffect:
     """Take over an ack without a transaction.
 
@@ -46,6 +61,7 @@ def apply_ack(
         by: the consumer that acks, where it is known.
         batch_acks: whether the owner counts acks of single messages of a batch. Where it does not, the entry stays unacked until
             it is acked whole; clients wait for that.
+        from_client: whether the owner has still to check it; else it comes from the owner's log, which may be ahead of the chain.
     """
     unblocked = False
     completed: list[Position] = []
@@ -54,6 +70,8 @@ def apply_ack(
         return AckEffect(unblocked, completed)
     for message_id in ack.message_id:
         position = Position(message_id.ledger_id, message_id.entry_id)
+        if from_client and not cursor.takes_ack(position, cumulative=cumulative):
+            continue
         if not message_id.ack_set:
             if cumulative:
                 cursor.ack_up_to(position)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _NOTHING: Final[frozenset[Position]] = frozenset()
 
+MAX_RANGES_WITH_UNKNOWN: Final = 10_000
+"""Ranges of acked entries, beyond which acks of entries in unknown ledgers are not kept."""
+
 
 class CursorCopy:
     """Mark-delete position and the acked positions behind it.
@@ -76,6 +79,18 @@ class CursorCopy:
         if isinstance(self._withheld, set):
             self._withheld.discard(position)
 
+    def takes_ack(self, position: Position, *, cumulative: bool = False) -> bool:
+        """Whether a client's ack counts: the owner ignores one of a later entry than its last (ManagedCursorImpl.asyncDelete).
+
+        A broker delivers no entry before the chain knows it, so an honest client acks none either. An ack of an entry that is
+        still to come would keep it from every consumer of the subscription.
+        """
+        if cumulative:
+            return not self._chain.beyond(position)
+        if not self._chain.holds(position):
+            return False
+        return len(self._acked) < MAX_RANGES_WITH_UNKNOWN or self._chain.ledger(position.ledger_id) is not None
+
     def ack(self, position: Position) -> None:
         """One entry is acked."""
         self._unacked.pop(position, None)
@@ -84,7 +99,7 @@ class CursorCopy:
             self._advance()
 
     def ack_entries(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Entries are acked, each as a whole: ledger and entry of each, mostly in a row."""
+        """A client acks entries, each as a whole: ledger and entry of each, mostly in a row. See `takes_ack`."""
         if self._unacked:
             for entry in entries:
                 self._unacked.pop(Position(*entry), None)
@@ -187,6 +202,11 @@ class CursorCopy:
         return self.next_unacked(self._chain.after(self.mark_delete))
 
     def _ack_run(self, ledger_id: int, first: int, last: int) -> None:
+        ledger = self._chain.ledger(ledger_id)
+        if ledger is not None:
+            last = min(last, ledger.last_readable)
+        elif not self.takes_ack(Position(ledger_id, last)):
+            return
         upper = Position(ledger_id, last)
         if upper > self.mark_delete:
             self._acked.add_range(max(self.mark_delete, Position(ledger_id, first - 1)), upper)

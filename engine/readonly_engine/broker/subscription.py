@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.acks import apply_ack
+from readonly_engine.broker.acks import apply_ack, without_unknown
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
@@ -315,10 +315,11 @@ class Subscription:
         """Take over an ack that was relayed."""
         self.counters.acks += 1
         if ack.HasField("txnid_most_bits"):
-            self._withhold(self._open_txns().acked((ack.txnid_most_bits, ack.txnid_least_bits), ack), consumer)
+            txn = (ack.txnid_most_bits, ack.txnid_least_bits)
+            self._withhold(self._open_txns().acked(txn, without_unknown(ack, self._cursor)), consumer)
             self._follow_txn_acks().follow()
             return
-        self._apply(ack, consumer)
+        self._apply(ack, consumer, from_client=True)
 
     def acked_plainly(self, consumer: Consumer, ack: PlainAck) -> bool:
         """Relay an ack of whole entries, where others may ack too together with theirs, and take it over.
@@ -342,10 +343,18 @@ class Subscription:
         self.counters.acks += 1
         return True
 
-    def _apply(self, ack: CommandAck, consumer: Consumer | None) -> None:
+    def _apply(self, ack: CommandAck, consumer: Consumer | None, *, from_client: bool) -> None:
         """Take an ack over into the copy."""
         by = None if consumer is None else consumer.receiver
-        effect = apply_ack(ack, self.kind, self._cursor, self._dispatcher, by, batch_acks=self._batch_acks)
+        effect = apply_ack(
+            ack,
+            self.kind,
+            self._cursor,
+            self._dispatcher,
+            by,
+            batch_acks=self._batch_acks,
+            from_client=from_client,
+        )
         if effect.completed and consumer is not None:
             # The owner knows it from the parts, unless it was restarted meanwhile.
             self._owner.ack(consumer.relayed, effect.completed)
@@ -633,7 +642,7 @@ class Subscription:
         ended = self._open_txns().ended(record.txn, committed=record.operation == Operation.COMMIT)
         by = next(iter(self._consumers.values()), None)
         for ack in ended.acks:
-            self._apply(ack, by)
+            self._apply(ack, by, from_client=False)
         if ended.released and not self._dispatcher.restore(ended.released):
             for consumer in self.consumers:
                 consumer.dismiss("a transaction was aborted that had acked before this broker served the subscription")

@@ -82,7 +82,7 @@ class TxnAcks:
         one = self._open.setdefault(txn, _Open())
         if ack.ack_type == CommandAck.Cumulative:
             # The owner goes on delivering what is acked so (PendingAckHandleImpl), and takes such acks of one transaction only.
-            if all(other is one or other.up_to is None for other in self._open.values()):
+            if ack.message_id and all(other is one or other.up_to is None for other in self._open.values()):
                 one.up_to = ack.message_id[0]
             return []
         found = []

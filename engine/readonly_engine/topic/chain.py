@@ -219,6 +219,21 @@ class LedgerChain:
             and self._reachable(position.ledger_id)
         )
 
+    def holds(self, position: Position) -> bool:
+        """Whether an entry that may be read is at a position, or may have been in a ledger that is gone."""
+        ledger = self._ledgers.get(position.ledger_id)
+        if ledger is None:
+            return position.ledger_id < self.newest_ledger
+        return 0 <= position.entry_id <= ledger.last_readable
+
+    def beyond(self, position: Position) -> bool:
+        """Whether a position lies after every entry that may be read."""
+        newest = self.newest_ledger
+        ledger = self._ledgers.get(position.ledger_id)
+        if ledger is None:
+            return position.ledger_id > newest
+        return position.entry_id > ledger.last_readable and (position.ledger_id == newest or not ledger.closed)
+
     def run(self, first: Position, count: int) -> tuple[int, int] | None:
         """The entries from `first` on that lie in one ledger and may be read: first and last entry id, at most `count`."""
         if count <= 0 or not self.readable(first):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.acks import apply_ack
+from readonly_engine.broker.acks import apply_ack, without_unknown
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
@@ -223,3 +223,67 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
                 other.acked,
             )
         assert pump(*one) == pump(*two)
+
+
+@pytest.mark.parametrize("kind", [SHARED, EXCLUSIVE])
+@pytest.mark.parametrize("unacked", [None, 0])
+@pytest.mark.parametrize(("ledger_id", "entry_id"), [(1, 1), (1, 5), (2, 0), (2**62, 2**62)])
+def test_an_ack_of_an_entry_that_is_still_to_come_does_not_count(topic, kind, unacked, ledger_id, entry_id):
+    first = topic.write()
+    scene = Scene(topic, kind)
+    scene.ack(Position(ledger_id, entry_id), unacked)
+    for _ in range(5):
+        topic.write()
+    topic.roll()
+    topic.write()
+    assert [delivery.entry.position for delivery in scene.pump()] == [
+        position for position in topic.positions if position != first
+    ]
+
+
+@pytest.mark.parametrize("unacked", [None, 0b10])
+@pytest.mark.parametrize(("ledger_id", "entry_id"), [(1, 2), (1, 1000), (2, 0), (2**62, 2**62)])
+def test_a_cumulative_ack_beyond_the_last_entry_does_not_count(topic, unacked, ledger_id, entry_id):
+    first, second = topic.write(), topic.write()
+    scene = Scene(topic, EXCLUSIVE)
+    scene.ack(Position(ledger_id, entry_id), unacked, cumulative=True)
+    assert scene.cursor.first_unacked() == first
+    scene.ack(second, cumulative=True)
+    assert scene.cursor.mark_delete == second
+
+
+def test_entries_that_are_acked_together_end_with_the_last_entry(topic):
+    first, second = topic.write(), topic.write()
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack_entries([first, second, (1, 2), (1, 3), (7, 0)])
+    third = topic.write()
+    assert cursor.mark_delete == second
+    assert cursor.first_unacked() == third
+    assert not cursor.has_holes
+
+
+def test_acks_of_foreign_entries_are_bounded(topic, monkeypatch):
+    monkeypatch.setattr("readonly_engine.broker.cursor.MAX_RANGES_WITH_UNKNOWN", 3)
+    topic.write()
+    topic.roll(step=10)
+    last = topic.write()
+    scene = Scene(topic)
+    for entry_id in range(0, 2000, 2):
+        scene.ack(Position(5, entry_id))  # a ledger between the two, of another topic
+        scene.ack(Position(1, 2 + entry_id))  # behind the end of a full ledger
+    assert len(list(scene.cursor._acked)) == 3
+    scene.ack(last)
+    assert scene.cursor.is_acked(last)
+
+
+@pytest.mark.parametrize("cumulative", [True, False])
+def test_an_ack_in_a_transaction_does_not_withhold_what_is_still_to_come(topic, cumulative):
+    known = topic.write()
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    kind = CommandAck.Cumulative if cumulative else CommandAck.Individual
+    ack = CommandAck(ack_type=kind, txnid_most_bits=1, txnid_least_bits=2)
+    for entry_id in (known.entry_id, known.entry_id + 1):
+        ack.message_id.add(ledger_id=known.ledger_id, entry_id=entry_id)
+    taken = without_unknown(ack, cursor)
+    assert [(m.ledger_id, m.entry_id) for m in taken.message_id] == [known]
+    assert (taken.ack_type, taken.txnid_least_bits) == (kind, 2)
