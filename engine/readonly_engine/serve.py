@@ -21,6 +21,7 @@ from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, fr
 from readonly_engine.broker.broker import Broker
 from readonly_engine.broker.claiming import Claiming
 from readonly_engine.broker.fleet import Fleet
+from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.limits import Limits
 from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.topics import ServedTopics
@@ -262,6 +263,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         )
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)
+    guard = LeaseGuard()
     fleet = Fleet(store, config.pool, url, tls_url, config.advertised_listeners)
     broker = Broker(
         Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls),
@@ -275,9 +277,10 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             config.dispatch_rate_per_broker,
             config.pool,
             BatchMemory(admin, store, fleet.folder),
+            guard,
         ),
         fleet,
-        Claiming(store, fleet),
+        Claiming(store, fleet, guard),
         Limits(config.limits),
         patterns,
         config.bindings,

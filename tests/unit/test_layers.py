@@ -17,13 +17,13 @@ WIRE = ENGINE / "wire"
 
 BELOW = {
     "wire": set(),
-    "metadata": {"wire"},
+    "metadata": {"wire", "background", "clock"},
     "bookkeeper": {"metadata", "wire", "tls", "background"},
     "tiered": {"wire"},
     "topic": {"tiered", "bookkeeper", "metadata", "wire", "background"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "collector"},
-    "relay": {"topic", "metadata", "wire", "tls"},
-    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "background", "yaml_file", "tls"},
+    "relay": {"topic", "metadata", "wire", "tls", "clock"},
+    "broker": {"relay", "topic", "tiered", "bookkeeper", "metadata", "wire", "background", "clock", "yaml_file", "tls"},
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
     "workers": {"broker", "config", "background"},
 }
@@ -84,7 +84,16 @@ def test_codecs_touch_nothing_but_bytes(path):
 
 @pytest.mark.parametrize(
     "path",
-    ["bookkeeper/session.py", "relay/session.py", "relay/renewal.py", "relay/identity.py", "broker/handshake.py"],
+    [
+        "bookkeeper/session.py",
+        "relay/session.py",
+        "relay/renewal.py",
+        "relay/identity.py",
+        "relay/owner_lease.py",
+        "broker/handshake.py",
+        "broker/claims.py",
+        "metadata/lease.py",
+    ],
 )
 def test_sessions_are_pure(path):
     assert {module.partition(".")[0] for module in imports_of(ENGINE / path)} & {

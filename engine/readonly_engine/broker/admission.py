@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.consumer import Consumer
 from readonly_engine.broker.listeners import Urls
 from readonly_engine.broker.lookup import turn_away_unbound
+from readonly_engine.broker.pause import Pause
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
 if TYPE_CHECKING:
+    from readonly_engine.broker.broker import Broker
     from readonly_engine.broker.claiming import Hold
     from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.broker.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
 
 log = logging.getLogger(__name__)
@@ -74,10 +78,8 @@ async def admit(
         answer = await consumer.relayed.attach()
         if not pass_through:
             state = await broker.topics.state(topic, subscribe.subscription, consumer.relayed)
-            subscription = await broker.topics.join(topic, consumer, state)
+            subscription = await broker.topics.join(topic, consumer, state, partial(_check_claim, broker, hold))
             consumer.joined(subscription)
-            if hold is not None and broker.claiming.resting:
-                subscription.pause()
         elif bound and not via:
             broker.topics.passing.enter(consumer)
         if consumer.left:
@@ -98,6 +100,18 @@ async def admit(
                 broker.limits.leave(topic, subscribe.subscription)
                 if hold is not None:
                     broker.claiming.leave(hold)
+
+
+def _check_claim(broker: Broker, hold: Hold | None, subscription: Subscription) -> None:
+    """Let nobody be served under a claim that is not this broker's any more, or was another's since the cursor was read."""
+    if hold is None:
+        return
+    if not broker.claiming.valid(hold):
+        raise OwnerUnavailableError(
+            f"subscription {hold.key.subscription} of {hold.key.topic} may have been served by another broker; try again"
+        )
+    if broker.claiming.resting:
+        subscription.pause(Pause.LEASE)
 
 
 def move_on(consumer: Consumer) -> None:

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.drain import await_acks
+from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.spread import excess
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Balancer:
                 consumer.dismiss("other brokers have fewer consumers")
         for subscription in subscriptions:
             if subscription is not None and subscription.consumers and not self._broker.draining:
-                subscription.resume()
+                subscription.resume(Pause.LEAVING)
 
 
 def _units(consumers: list[Consumer]) -> list[list[Consumer]]:

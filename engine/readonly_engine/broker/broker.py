@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from readonly_engine.broker.arrivals import Arrivals
 from readonly_engine.broker.balance import Balancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, load_bindings
-from readonly_engine.broker.claims import Act, ClaimKey
+from readonly_engine.broker.claims import Act
 from readonly_engine.broker.connection import WRITE_BUFFER_BYTES, ClientConnection
 from readonly_engine.broker.drain import drain
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.listen import TlsListener
 from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.moves import Moves
+from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.spread import Rotation
 from readonly_engine.broker.turn import Turn
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from readonly_engine.broker.claiming import Claiming
+    from readonly_engine.broker.claims import Action
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.fleet import Fleet, Member
     from readonly_engine.broker.limits import Limits
@@ -224,8 +226,9 @@ class Broker:
             else:
                 consumer.dismiss("the subscription is not bound to the pool any more")
 
-    def _claim_changed(self, act: Act, key: ClaimKey) -> None:
-        """Another broker may have a subscription, or has it."""
+    def _claim_changed(self, action: Action) -> None:
+        """Another broker may have a subscription, or has it, or may have had it."""
+        act, key = action.act, action.key
         if act == Act.REVOKE:
             for consumer in self.consumers:
                 if consumer.hold is not None and consumer.hold.key == key and not consumer.via:
@@ -233,12 +236,14 @@ class Broker:
             return
         subscription = self.topics.subscription(key.topic, key.subscription)
         if subscription is None:
-            return
-        if act == Act.REST:
-            log.warning("%s, %s rests: ZooKeeper does not answer, so it may be served elsewhere", *key)
-            subscription.pause()
+            return  # those who are on their way find out what became of their claim
+        if act == Act.SUSPEND:
+            log.warning("%s, %s is suspended: ZooKeeper does not answer, so it may be served elsewhere", *key)
+            subscription.pause(Pause.LEASE)
         else:
-            subscription.resume()
+            if act == Act.REFRESH:
+                subscription.refresh()
+            subscription.resume(Pause.LEASE)
 
     # Bindings
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from readonly_engine.broker.claims import Act, Action, ClaimKey, Claims
+from readonly_engine.broker.claims import NO_EPOCH, Act, Action, ClaimKey, Claims
+from readonly_engine.broker.lease_guard import LeaseGuard
+from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataUnavailableError
-from readonly_engine.metadata.store import SessionEvent
+from readonly_engine.metadata.lease import NEVER
 from readonly_engine.relay.errors import OwnerUnavailableError
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from readonly_engine.broker.fleet import Fleet
+    from readonly_engine.metadata.lease import SessionLease
     from readonly_engine.metadata.store import MetadataStore
 
 log = logging.getLogger(__name__)
@@ -26,7 +30,6 @@ CLAIM_TIMEOUT_S = 15.0
 """How long a consumer waits for the store before its client is told to try again."""
 
 RETRY_S = 1.0
-TICK_S = 0.5
 
 
 class Hold(NamedTuple):
@@ -36,11 +39,13 @@ class Hold(NamedTuple):
         key: the subscription.
         number: the consumer's, among those of this broker.
         url: the broker that serves the subscription; empty for this one.
+        epoch: of this broker's claim: since when it has it.
     """
 
     key: ClaimKey
     number: int
     url: str
+    epoch: int = NO_EPOCH
 
 
 class Claiming:
@@ -49,26 +54,29 @@ class Claiming:
     Args:
         store: where they are.
         fleet: who else may have them.
+        guard: has the session's lease checked before anything is delivered.
     """
 
-    def __init__(self, store: MetadataStore, fleet: Fleet) -> None:
+    def __init__(self, store: MetadataStore, fleet: Fleet, guard: LeaseGuard | None = None) -> None:
+        self._guard = guard or LeaseGuard()
+        self._guard.add(self.check)
         self._store = store
         self._fleet = fleet
         self._folder = f"{fleet.folder}/claims"
         self._value = json.dumps({"url": fleet.url}).encode()
-        self._told: Callable[[Act, ClaimKey], None] = lambda _act, _key: None
+        self._told: Callable[[Action], None] = lambda _: None
         self._claims = Claims(fleet.url)
-        self._waiting: dict[int, asyncio.Future[str]] = {}
+        self._waiting: dict[int, asyncio.Future[Action]] = {}
         self._last = 0
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
-    def start(self, told: Callable[[Act, ClaimKey], None]) -> None:
-        """Follow the session, and call back with REST, GO_ON and REVOKE of a subscription."""
+    def start(self, told: Callable[[Action], None]) -> None:
+        """Follow the session, and call back with SUSPEND, RESUME, REFRESH and REVOKE of a subscription."""
         self._told = told
         self._store.on_session(self._session)
+        self._guard.start()
 
     @property
     def held(self) -> list[ClaimKey]:
@@ -77,8 +85,24 @@ class Claiming:
 
     @property
     def resting(self) -> bool:
-        """Whether claimed subscriptions rest, because the store does not answer."""
-        return self._claims.resting
+        """Whether claimed subscriptions are suspended, because the store does not answer."""
+        return self._claims.suspended
+
+    def valid(self, hold: Hold) -> bool:
+        """Whether the claim has been this broker's ever since the consumer got it: what was read meanwhile counts."""
+        return self._claims.valid(hold.key, hold.epoch)
+
+    def check(self, now: float) -> float:
+        """Suspend what is claimed if the session's lease has ended.
+
+        Args:
+            now: the time, of `lease_time`.
+
+        Returns:
+            When this must be called again.
+        """
+        self._do(self._claims.tick(now))
+        return math.inf if self._claims.suspended else self._claims.until
 
     async def hold(self, key: ClaimKey) -> Hold:
         """Claim a subscription for a consumer; `leave` must follow.
@@ -91,9 +115,10 @@ class Claiming:
         answer = self._waiting[number] = self._loop.create_future()
         held = False
         try:
-            self._do(self._claims.want(key, number))
+            self._do(self._claims.want(key, number, lease_time()))
             async with asyncio.timeout(CLAIM_TIMEOUT_S):
-                hold = Hold(key, number, await answer)
+                granted = await answer
+            hold = Hold(key, number, granted.url, granted.epoch)
             held = True
         except TimeoutError:
             raise _unclaimed(key, "the metadata store does not say who has it") from None
@@ -116,27 +141,27 @@ class Claiming:
     def close(self) -> None:
         """Do nothing more."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._guard.stop()
         for task in self._tasks:
             task.cancel()
 
     def _do(self, actions: list[Action]) -> None:
-        for act, key, waiters, url in actions:
+        for action in actions:
+            act, key = action.act, action.key
             if act == Act.CLAIM:
                 self._spawn(self._claim(key))
             elif act == Act.RELEASE:
                 self._spawn(self._release(key))
-            elif act in {Act.REST, Act.GO_ON, Act.REVOKE}:
-                self._told(act, key)
-            for number in waiters:
+            elif act in {Act.SUSPEND, Act.RESUME, Act.REFRESH, Act.REVOKE}:
+                self._told(action)
+            for number in action.waiters:
                 answer = self._waiting.get(number)
                 if answer is None or answer.done():
                     continue
                 if act == Act.RETRY:
                     answer.set_exception(_unclaimed(key, "it is on its way from one broker of the pool to another"))
                 else:
-                    answer.set_result(url)
+                    answer.set_result(action)
 
     async def _claim(self, key: ClaimKey) -> None:
         try:
@@ -146,10 +171,10 @@ class Claiming:
             await asyncio.sleep(RETRY_S)
             self._do(self._claims.failed(key))
             return
-        if found is None:
-            self._do(self._claims.claimed(key))
+        if found.session:
+            self._do(self._claims.claimed(key, found.session))
         else:
-            self._do(self._claims.taken(key, _url_in(found), self._fleet.members))
+            self._do(self._claims.taken(key, _url_in(found.value), self._fleet.members))
 
     async def _release(self, key: ClaimKey) -> None:
         try:
@@ -161,20 +186,14 @@ class Claiming:
     def _path(self, key: ClaimKey) -> str:
         return f"{self._folder}/{quote(str(key.topic), safe='')}:{quote(key.subscription, safe='')}"
 
-    def _session(self, event: SessionEvent) -> None:
+    def _session(self, lease: SessionLease) -> None:
         if self._closed:
             return
-        self._do(self._claims.session(event, self._loop.time()))
-        away = event in {SessionEvent.IN_DOUBT, SessionEvent.ENDED}
-        if away and self._timer is None:
-            self._timer = self._loop.call_later(TICK_S, self._tick)
-        elif not away and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _tick(self) -> None:
-        self._timer = self._loop.call_later(TICK_S, self._tick)
-        self._do(self._claims.tick(self._loop.time()))
+        if lease.until == NEVER:
+            self._do(self._claims.ended())
+        else:
+            self._do(self._claims.renewed(lease.session, lease.until, lease_time()))
+        self._guard.run()
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(coroutine)

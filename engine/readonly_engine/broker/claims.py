@@ -4,25 +4,25 @@ Such a subscription cannot be split: who hands out its messages must know all it
 that gets a consumer of it makes an ephemeral node in the metadata store, its claim; the others bring their consumers to that
 broker. The claim goes when the last consumer leaves, and with the broker's session.
 
-A session may end without its broker hearing of it. So a broker that has not reached the store for LEASE_S rests its claimed
-subscriptions, until it knows whether it still has them: another may have claimed them.
+A session may end without its broker hearing of it. So claims are good within the session's lease only (metadata/lease.py), which
+whoever delivers compares with the clock. A claim that was made again in another session may have been another broker's meanwhile:
+it has a new epoch, and what was read of the owner's cursor in an older one counts no more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from readonly_engine.metadata.store import SessionEvent
+from readonly_engine.metadata.lease import NEVER, NO_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from readonly_engine.metadata.topic_name import TopicName
 
-LEASE_S = 3.0
-"""How long claims hold after the store was lost, which is noticed when two thirds of a session of 10 s are over at the latest."""
+NO_EPOCH: Final = 0
 
 
 class ClaimKey(NamedTuple):
@@ -37,11 +37,12 @@ class Act(Enum):
 
     CLAIM = "make the node unless another broker has it; answer with `claimed`, `taken` or `failed`"
     RELEASE = "remove the node; answer with `released`"
-    GRANT = "those who wait may serve the subscription"
-    REFER = "those who wait bring their consumers to another broker"
+    GRANT = "those who wait may serve the subscription, within this epoch"
+    REDIRECT = "those who wait bring their consumers to another broker"
     RETRY = "those who wait tell their clients to try again"
-    REST = "deliver nothing: another broker may have the subscription"
-    GO_ON = "deliver again: it was ours all the time"
+    SUSPEND = "deliver nothing: another broker may have the subscription"
+    RESUME = "deliver again: it was ours all the time"
+    REFRESH = "it is ours again, and may have been another's: read the owner's cursor, then deliver, within this epoch"
     REVOKE = "another broker has it now: send the consumers there"
 
 
@@ -52,13 +53,15 @@ class Action(NamedTuple):
         act: what.
         key: for which subscription.
         waiters: who is told: consumers by the numbers under which they came.
-        url: whom they are referred to.
+        url: whom they are redirected to.
+        epoch: of the claim, for GRANT and REFRESH.
     """
 
     act: Act
     key: ClaimKey
     waiters: tuple[int, ...] = ()
     url: str = ""
+    epoch: int = NO_EPOCH
 
 
 class _State(Enum):
@@ -69,26 +72,38 @@ class _State(Enum):
 
 @dataclass(slots=True)
 class _Claim:
-    """A claim; consumers that are served under it, consumers that wait, and whether it was ours in a session that has ended."""
+    """A claim.
+
+    Attributes:
+        state: where it stands.
+        users: consumers that are served under it, or about to be.
+        waiting: consumers that wait for it.
+        epoch: since when it has been ours without a break; NO_EPOCH where it never was.
+    """
 
     state: _State
     users: set[int] = field(default_factory=set)
     waiting: list[int] = field(default_factory=list)
-    asked_again: bool = False
+    epoch: int = NO_EPOCH
 
 
 class Claims:
-    """The claims of one broker.
+    """The claims of one broker. Times are in seconds, of the clock that the session's lease is counted with.
 
     Args:
         url: the broker's name, which its claims carry.
+
+    Attributes:
+        until: when the session's lease ends; whoever delivers must not go beyond, whether `tick` was called or not.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.until = NEVER
+        self._session = NO_SESSION
         self._claims: dict[ClaimKey, _Claim] = {}
-        self._doubt_since: float | None = None
-        self._resting = False
+        self._suspended = True
+        self._last_epoch = NO_EPOCH
 
     @property
     def held(self) -> list[ClaimKey]:
@@ -96,26 +111,36 @@ class Claims:
         return [key for key, claim in self._claims.items() if claim.state == _State.MINE]
 
     @property
-    def resting(self) -> bool:
-        """Whether claimed subscriptions rest, because the session is in doubt."""
-        return self._resting
+    def suspended(self) -> bool:
+        """Whether nothing claimed is delivered, because the session may have ended."""
+        return self._suspended
 
-    def want(self, key: ClaimKey, number: int) -> list[Action]:
-        """A consumer has come; GRANT, REFER or RETRY follows, now or later.
+    def valid(self, key: ClaimKey, epoch: int) -> bool:
+        """Whether a claim has been ours all the time since an epoch began, so that what was read since then counts.
+
+        It may be delivered from while `now < until` also holds.
+        """
+        claim = self._claims.get(key)
+        return claim is not None and claim.state == _State.MINE and claim.epoch == epoch
+
+    def want(self, key: ClaimKey, number: int, now: float) -> list[Action]:
+        """A consumer has come; GRANT, REDIRECT or RETRY follows, now or later.
 
         Args:
             key: the subscription.
             number: the consumer's, which no other has.
+            now: the time.
         """
-        if self._resting:
-            return [Action(Act.RETRY, key, (number,))]
+        actions = self.tick(now)
+        if self._suspended:
+            return [*actions, Action(Act.RETRY, key, (number,))]
         claim = self._claims.get(key)
         if claim is None:
             self._claims[key] = _Claim(_State.ASKING, waiting=[number])
             return [Action(Act.CLAIM, key)]
         if claim.state == _State.MINE:
             claim.users.add(number)
-            return [Action(Act.GRANT, key, (number,))]
+            return [Action(Act.GRANT, key, (number,), epoch=claim.epoch)]
         claim.waiting.append(number)
         return []
 
@@ -133,16 +158,20 @@ class Claims:
 
     # Answers of the store
 
-    def claimed(self, key: ClaimKey) -> list[Action]:
-        """The node is ours."""
+    def claimed(self, key: ClaimKey, session: int) -> list[Action]:
+        """The node is ours, made in a session."""
         claim = self._claims[key]
+        if session != self._session:
+            return [Action(Act.CLAIM, key)]  # that session has ended meanwhile
         claim.state = _State.MINE
+        self._last_epoch += 1
+        claim.epoch = self._last_epoch
         actions = []
-        if claim.asked_again:
-            claim.asked_again = False
-            actions.append(Action(Act.GO_ON, key))
-        actions += self._tell(Act.GRANT, key, claim)
-        return actions + self._drop_if_unused(key, claim)
+        if claim.users:
+            actions.append(Action(Act.REFRESH, key, epoch=claim.epoch))
+            if self._suspended:
+                actions.append(Action(Act.SUSPEND, key))
+        return actions + self._answer(Act.GRANT, key, claim) + self._drop_if_unused(key, claim)
 
     def taken(self, key: ClaimKey, url: str, members: Collection[str]) -> list[Action]:
         """Another broker has it.
@@ -155,13 +184,13 @@ class Claims:
         claim = self._claims.pop(key)
         actions = [Action(Act.REVOKE, key)] if claim.users else []
         if url in members and url != self.url:
-            return actions + self._tell(Act.REFER, key, claim, url)
-        return actions + self._tell(Act.RETRY, key, claim)
+            return actions + self._answer(Act.REDIRECT, key, claim, url)
+        return actions + self._answer(Act.RETRY, key, claim)
 
     def failed(self, key: ClaimKey) -> list[Action]:
         """The store did not answer."""
         claim = self._claims[key]
-        actions = self._tell(Act.RETRY, key, claim)
+        actions = self._answer(Act.RETRY, key, claim)
         if claim.users:  # the session was replaced: whether it is still ours must be found out
             return [*actions, Action(Act.CLAIM, key)]
         del self._claims[key]
@@ -178,40 +207,40 @@ class Claims:
 
     # The session
 
-    def session(self, event: SessionEvent, now: float) -> list[Action]:
-        """Something happened to the session."""
-        if event == SessionEvent.ENDED:
-            self._doubt_since = now - LEASE_S
-            return self.tick(now)
-        if event == SessionEvent.IN_DOUBT:
-            if self._doubt_since is None:
-                self._doubt_since = now
-            return []
-        self._doubt_since = None
-        rested, self._resting = self._resting, False
-        if event == SessionEvent.KEPT:
-            return [Action(Act.GO_ON, key) for key in self.held] if rested else []
+    def renewed(self, session: int, until: float, now: float) -> list[Action]:
+        """The store has answered: the session lives until then, at least. Another session than before has none of our nodes."""
         actions = []
-        for key in self.held:
-            claim = self._claims[key]
-            claim.state, claim.asked_again = _State.ASKING, True
-            if not rested:
-                actions.append(Action(Act.REST, key))
-            actions.append(Action(Act.CLAIM, key))
-        return actions
+        if session != self._session:
+            self._session, self.until = session, until
+            for key in self.held:
+                self._claims[key].state = _State.ASKING
+                if not self._suspended:
+                    actions.append(Action(Act.SUSPEND, key))
+                actions.append(Action(Act.CLAIM, key))
+        else:
+            self.until = max(self.until, until)
+        if self._suspended and now < self.until:
+            self._suspended = False
+            actions += [Action(Act.RESUME, key) for key in self.held]
+        return actions + self.tick(now)
+
+    def ended(self) -> list[Action]:
+        """The session has ended, and its nodes are gone."""
+        self.until = NEVER
+        return self.tick(0.0)
 
     def tick(self, now: float) -> list[Action]:
-        """Time has passed."""
-        if self._doubt_since is None or self._resting or now - self._doubt_since < LEASE_S:
+        """Time has passed; due at `until`."""
+        if self._suspended or now < self.until:
             return []
-        self._resting = True
-        return [Action(Act.REST, key) for key in self.held]
+        self._suspended = True
+        return [Action(Act.SUSPEND, key) for key in self.held]
 
-    def _tell(self, act: Act, key: ClaimKey, claim: _Claim, url: str = "") -> list[Action]:
+    def _answer(self, act: Act, key: ClaimKey, claim: _Claim, url: str = "") -> list[Action]:
         waiters, claim.waiting = tuple(claim.waiting), []
         if act == Act.GRANT:
             claim.users.update(waiters)
-        return [Action(act, key, waiters, url)] if waiters else []
+        return [Action(act, key, waiters, url, claim.epoch)] if waiters else []
 
     def _drop_if_unused(self, key: ClaimKey, claim: _Claim) -> list[Action]:
         if claim.state != _State.MINE or claim.users:

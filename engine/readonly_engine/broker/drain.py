@@ -11,6 +11,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.pause import Pause
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
@@ -69,7 +71,7 @@ async def await_acks(consumers: list[Consumer]) -> None:
     passages = []
     for consumer in consumers:
         if consumer.subscription is not None:
-            consumer.subscription.pause()
+            consumer.subscription.pause(Pause.LEAVING)
             if consumer.subscribe.durable:
                 durable.add(consumer.subscription)
         elif consumer.passage is not None:

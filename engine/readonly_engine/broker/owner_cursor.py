@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.relay.errors import RelayError
+from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
 from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from readonly_engine.relay.consumer import OwnerState, RelayedConsumer
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.view import TopicView
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 log = logging.getLogger(__name__)
+
+NO_ENTRY = -1
 
 BACKOFF_S = (0.1, 5.0)
 
@@ -91,10 +94,21 @@ class OwnerCursor:
         Args:
             relayed: through whom to ask.
         """
+        return await self._catch_up(lambda: relayed)
+
+    async def refresh(self, relayed: Callable[[], Iterable[RelayedConsumer]]) -> OwnerState:
+        """Bring the copy to where the owner's cursor stands now, however long the owner takes to say so.
+
+        Args:
+            relayed: through whom to ask: any of these that is at the owner by then.
+        """
+        return await self._catch_up(lambda: _attached(relayed()))
+
+    async def _catch_up(self, choose: Callable[[], RelayedConsumer]) -> OwnerState:
         pause = BACKOFF_S[0]
         while True:
             try:
-                state = await self._questions.state(relayed)
+                state = await self._questions.state(choose())
                 acked = await self._questions.acked()
                 batches = await self._questions.batches()
             except RelayError as error:
@@ -204,6 +218,25 @@ def follow(cursor: CursorCopy, chain: LedgerChain, state: OwnerState) -> bool:
         return False
     cursor.ack_up_to(state.mark_delete)
     return True
+
+
+def _attached(relayed: Iterable[RelayedConsumer]) -> RelayedConsumer:
+    for one in relayed:
+        if one.attached:
+            return one
+    raise OwnerUnavailableError("no consumer of the subscription is at the owner")
+
+
+def start_of(subscribe: CommandSubscribe, state: OwnerState) -> Position:
+    """Up to where all is acked when a subscription begins here."""
+    start = state.mark_delete or state.last
+    if not subscribe.read_compacted or (subscribe.durable and start.entry_id != NO_ENTRY):
+        return start
+    # The ledgers of the first compacted entries may be gone, and the owner's cursor stands before those that are left
+    # (PersistentDispatcherSingleActiveConsumer.readMoreEntries, Consumer).
+    first = subscribe.start_message_id
+    earliest = not subscribe.HasField("start_message_id") or (first.ledger_id, first.entry_id) == EARLIEST
+    return EARLIEST if earliest else start
 
 
 def _add_acked(known: PositionRanges, ack: CommandAck) -> None:

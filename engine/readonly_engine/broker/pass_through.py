@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from readonly_engine.background import keep_going
 from readonly_engine.broker.dispatch.make import MULTIPLE
+from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.reasons import WHOLE_TOPIC, Reason, Reasons
 from readonly_engine.relay.errors import RelayError
 
@@ -190,7 +191,7 @@ class PassThrough:
         log.warning("%s, %s: passes through to the owner: %s", topic, name or "all subscriptions", text)
         for subscription in self._served():
             if subscription.topic == topic and name in {WHOLE_TOPIC, subscription.name}:
-                subscription.pause()
+                subscription.pause(Pause.LEAVING)
                 for consumer in subscription.consumers:
                     consumer.dismiss(text)
 

@@ -15,14 +15,16 @@ from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
 from readonly_engine.broker.dispatch.receiver import Delivery, in_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-from readonly_engine.broker.owner_cursor import OwnerCursor, follow
+from readonly_engine.broker.lease_guard import LeaseGuard
+from readonly_engine.broker.owner_cursor import OwnerCursor, follow, start_of
+from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.place import take_place
 from readonly_engine.broker.rereading import read_in_the_end
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
 from readonly_engine.broker.txn_gate import TxnGate
 from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
 from readonly_engine.topic.burst import Burst
-from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry_view import encode_views, survey
 from readonly_engine.wire.pending_ack_pb2 import Operation
 from readonly_engine.wire.pulsar_pb2 import CommandAck
@@ -52,8 +54,6 @@ MS_PER_S = 1000
 
 SETTLE_S = 5.0
 """How long acks that are under way are waited for before another consumer of a Failover subscription gets its first message."""
-
-NO_ENTRY = -1
 
 MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
@@ -86,6 +86,7 @@ class Subscription:
         counters: where it counts what it does.
         cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
         together: those who get what is new on the topic together; None where nobody does.
+        guard: checks the leases under which is delivered.
     """
 
     __slots__ = (
@@ -97,6 +98,7 @@ class Subscription:
         "_consumers",
         "_cursor",
         "_dispatcher",
+        "_guard",
         "_log",
         "_moving",
         "_multiple",
@@ -106,6 +108,7 @@ class Subscription:
         "_questions",
         "_rates",
         "_reading",
+        "_refreshing",
         "_reset",
         "_single",
         "_timer",
@@ -135,6 +138,7 @@ class Subscription:
         counters: Counters,
         cannot_read: Callable[[Subscription, Position, str], None],
         together: Together | None = None,
+        guard: LeaseGuard | None = None,
     ) -> None:
         self.topic = log_.topic
         self.name = subscribe.subscription
@@ -142,7 +146,7 @@ class Subscription:
         self.durable = subscribe.durable
         self.counters = counters
         self._log = log_
-        self._cursor = CursorCopy(log_.chain, _start(subscribe, state))
+        self._cursor = CursorCopy(log_.chain, start_of(subscribe, state))
         self._cursor.load_holes(acked)
         self._cursor.load_batches(batches)
         self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
@@ -154,6 +158,7 @@ class Subscription:
         self._timer: asyncio.TimerHandle | None = None
         self._owner_cursor: OwnerCursor | None = None  # most owners stay where they are
         self._together = together
+        self._guard = guard or LeaseGuard()
         self._place: Place | None = None
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
         self._moving = 0
@@ -162,7 +167,8 @@ class Subscription:
         self._reading: asyncio.Task[None] | None = None
         self._cannot_read = cannot_read
         self._closed = False
-        self._paused = False
+        self._paused = 0
+        self._refreshing: asyncio.Task[None] | None = None
         self._txn_acks: TxnAcks | None = None  # nor the log: most subscriptions never see a transaction
         self._txn_ack_log: TxnAckLog | None = None
         self._questions = questions
@@ -231,19 +237,34 @@ class Subscription:
             self._txn_ack_log.close()
         if self._reading is not None:
             self._reading.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        for waiting in (self._timer, self._refreshing):
+            if waiting is not None:
+                waiting.cancel()
         self._stop_activating()
 
-    def pause(self) -> None:
+    def pause(self, why: Pause) -> None:
         """Deliver nothing new; acks go on."""
         self.part()
-        self._paused = True
+        self._paused |= why
 
-    def resume(self) -> None:
-        """Deliver again."""
-        self._paused = False
+    def resume(self, why: Pause) -> None:
+        """Deliver again, unless there is another reason not to."""
+        self._paused &= ~why
         self.pump()
+
+    def refresh(self) -> None:
+        """Read the owner's cursor, and deliver nothing before: another broker may have served the subscription meanwhile."""
+        self.pause(Pause.STALE)
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        self._refreshing = asyncio.create_task(self._refresh())
+        self._refreshing.add_done_callback(self._task_ended)
+
+    async def _refresh(self) -> None:
+        state = await self._owner.refresh(lambda: [consumer.relayed for consumer in self.consumers])
+        self._refreshing = None
+        self._cursor_moved(state)
+        self.resume(Pause.STALE)
 
     @property
     def outstanding(self) -> bool:
@@ -448,6 +469,7 @@ class Subscription:
 
     def pump(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
+        self._guard.look()
         self.part()
         newest = self._log.newest
         if newest is not None and self._take(newest) and (newest.whole or self._log.coming(newest.following)):
@@ -679,15 +701,3 @@ class Subscription:
             self._fail(error)
             return
         self.pump()
-
-
-def _start(subscribe: CommandSubscribe, state: OwnerState) -> Position:
-    """Up to where all is acked when a subscription begins here."""
-    start = state.mark_delete or state.last
-    if not subscribe.read_compacted or (subscribe.durable and start.entry_id != NO_ENTRY):
-        return start
-    # The ledgers of the first compacted entries may be gone, and the owner's cursor stands before those that are left
-    # (PersistentDispatcherSingleActiveConsumer.readMoreEntries, Consumer).
-    first = subscribe.start_message_id
-    earliest = not subscribe.HasField("start_message_id") or (first.ledger_id, first.entry_id) == EARLIEST
-    return EARLIEST if earliest else start

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.seat import NO_DESCRIPTOR, Cohort, Row
 
 if TYPE_CHECKING:
@@ -50,9 +51,11 @@ class Together:
     Args:
         tail: the topic.
         owner: what its owner lets consumers read.
+        guard: checks the leases under which is delivered.
     """
 
-    def __init__(self, tail: Tail, owner: Owner) -> None:
+    def __init__(self, tail: Tail, owner: Owner, guard: LeaseGuard | None = None) -> None:
+        self._guard = guard or LeaseGuard()
         self._tail = tail
         self._owner = owner
         self._cohorts: dict[Key, Cohort] = {}
@@ -106,6 +109,7 @@ class Together:
         burst, before = self._tail.newest, self._burst
         if burst is not None and burst is before:
             return
+        self._guard.look()
         self._burst = burst
         if burst is None or before is None or burst.first != before.following or not burst.plain or self._owner.guarded:
             self._dissolve()

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
+from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Counters, Subscription
@@ -65,10 +66,10 @@ MAX_REMEMBERED = 100_000
 class ServedTopic:
     """A topic and its subscriptions here."""
 
-    def __init__(self, log: TopicLog, transactions: TopicTransactions) -> None:
+    def __init__(self, log: TopicLog, transactions: TopicTransactions, guard: LeaseGuard) -> None:
         self.log = log
         self.transactions = transactions
-        self.together = Together(log, transactions)
+        self.together = Together(log, transactions, guard)
         self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
@@ -145,6 +146,7 @@ class ServedTopics:
         broker_rate: how much all of them together may.
         pool_name: the name of this broker's pool.
         batches: what consumers of the pool have left of batches; None where there is nothing to hand over.
+        guard: checks the leases under which is delivered.
     """
 
     def __init__(
@@ -158,7 +160,9 @@ class ServedTopics:
         broker_rate: DispatchRate = UNLIMITED,
         pool_name: str = "default",
         batches: BatchMemory | None = None,
+        guard: LeaseGuard | None = None,
     ) -> None:
+        self._lease_guard = guard or LeaseGuard()
         self._cluster = cluster
         self._pool = pool
         self._cache = cache
@@ -179,13 +183,16 @@ class ServedTopics:
         """Every topic that has subscriptions here."""
         return list(self._topics.items())
 
-    async def join(self, topic: TopicName, consumer: Consumer, state: OwnerState) -> Subscription:
+    async def join(
+        self, topic: TopicName, consumer: Consumer, state: OwnerState, may_serve: Callable[[Subscription], None]
+    ) -> Subscription:
         """Add a consumer, which is at the owner already, to its subscription.
 
         Args:
             topic: the topic.
             consumer: the consumer.
             state: where the owner says that the subscription stands.
+            may_serve: called right before the consumer can get anything; raises where it must not.
 
         Raises:
             MetadataError: the topic's ledgers are not known.
@@ -197,7 +204,7 @@ class ServedTopics:
             transactions = TopicTransactions(
                 opened, partial(self._last_message, topic), partial(self._exact_limit, topic)
             )
-            served = self._topics[topic] = ServedTopic(opened, transactions)
+            served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
         served.joining += 1
         try:
             await served.log.opened()
@@ -209,7 +216,13 @@ class ServedTopics:
                 subscription = served.subscriptions.get(subscribe.subscription)
                 if subscription is None:
                     subscription = await self._begin(topic, served, consumer, state)
+                    with ExitStack() as not_begun:
+                        not_begun.callback(subscription.close)
+                        may_serve(subscription)
+                        not_begun.pop_all()
                     served.subscriptions[subscribe.subscription] = subscription
+                else:
+                    may_serve(subscription)
                 subscription.add(consumer)
             self._cursor_watch.start()
             return subscription
@@ -242,6 +255,7 @@ class ServedTopics:
             self._counters_of(topic, subscribe.subscription),
             self.passing.cannot_read,
             served.together if view is served.log else None,
+            self._lease_guard,
         )
         with ExitStack() as not_begun:
             not_begun.callback(subscription.close)  # also where the client leaves meanwhile

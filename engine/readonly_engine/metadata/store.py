@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from readonly_engine.metadata.lease import SessionLease
 
 
 OWN_ROOT = "/pulsar-readonly"
@@ -31,13 +32,16 @@ class Versioned(NamedTuple):
     version: int
 
 
-class SessionEvent(Enum):
-    """What happened to the session that ephemeral nodes belong to."""
+class Claimed(NamedTuple):
+    """Who has a node that was claimed.
 
-    IN_DOUBT = "the store does not answer; the session may end without this side hearing of it"
-    ENDED = "the session has ended, and its ephemeral nodes are gone"
-    KEPT = "the store answers again, and the session is the same"
-    REPLACED = "the store answers again; the session had ended, and its ephemeral nodes are gone"
+    Attributes:
+        session: this store's session that the node belongs to; 0 where another's does.
+        value: what another has given it.
+    """
+
+    session: int
+    value: bytes = b""
 
 
 class Watch(Protocol):
@@ -96,11 +100,8 @@ class MetadataStore(Protocol):
     async def unregister(self, path: str) -> None:
         """Remove a node made by `register`; no error where it is gone already."""
 
-    async def claim(self, path: str, value: bytes) -> bytes | None:
+    async def claim(self, path: str, value: bytes) -> Claimed:
         """Make an ephemeral node, which ends with this session, unless somebody else has it.
-
-        Returns:
-            None: the node is this session's. Else the value that another has given it.
 
         Raises:
             ValueError: the node is not below OWN_ROOT.
@@ -130,8 +131,8 @@ class MetadataStore(Protocol):
             MetadataUnavailableError: the store did not answer in time.
         """
 
-    def on_session(self, happened: Callable[[SessionEvent], None]) -> None:
-        """Hear of what happens to the session."""
+    def on_session(self, changed: Callable[[SessionLease], None]) -> None:
+        """Call back with the session's lease, now and whenever it changes: the store is probed all the time."""
 
     async def close(self) -> None:
         """End the session: ephemeral nodes go at once."""

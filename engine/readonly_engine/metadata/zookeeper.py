@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
@@ -11,9 +12,13 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
+from readonly_engine.background import keep_going
+from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataUnavailableError
-from readonly_engine.metadata.store import SessionEvent, Versioned, check_own, is_own
+from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SILENCE_SHARE, SessionLease
+from readonly_engine.metadata.store import OWN_ROOT, Claimed, Versioned, check_own, is_own
 from readonly_engine.metadata.watches import NodeWatch, Seen
+from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S, Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +27,6 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 10.0
-SESSION_TIMEOUT_S = 10.0
-"""How long a dead broker's nodes stay.
-
-Shorter than Pulsar's 30 s, because a Shared subscription waits for the end of its dead broker's claim; longer than an election of
-ZooKeeper's leader takes (a few seconds) and than a busy machine may keep heartbeats waiting.
-"""
 REGISTER_RETRY_S = 1.0
 _PRUNE_WATCHES = 100
 
@@ -44,10 +43,14 @@ class ZooKeeperStore:
         self._client = KazooClient(
             hosts=hosts, timeout=SESSION_TIMEOUT_S, connection_retry={"max_tries": -1, "max_delay": 5}
         )
+        self._connection = Connection.of(self._client)
+        self._lease = SessionLease()
+        self._probing: asyncio.Task[None] | None = None
+        self._probe_now = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._registered: dict[str, bytes] = {}
         self._lost = False
-        self._session_listeners: list[Callable[[SessionEvent], None]] = []
+        self._session_listeners: list[Callable[[SessionLease], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._watches: set[NodeWatch[Any]] = set()
         self._prune_at = _PRUNE_WATCHES
@@ -67,6 +70,7 @@ class ZooKeeperStore:
             raise MetadataUnavailableError(
                 f"no ZooKeeper answers at {self.hosts} within {CONNECT_TIMEOUT_S:g} s"
             ) from error
+        self._probing = keep_going(self._probe, "probing the ZooKeeper session")
 
     @property
     def connected(self) -> bool:
@@ -155,25 +159,25 @@ class ZooKeeperStore:
         except NoNodeError:
             await self._create(path, value)
 
-    async def claim(self, path: str, value: bytes) -> bytes | None:
+    async def claim(self, path: str, value: bytes) -> Claimed:
         """Make an ephemeral node unless somebody else has it."""
         check_own(path)
         while True:
             try:
-                await self._call(self._client.create_async, path, value, None, True, False, True)
+                _, stat = await self._call(self._client.create_async, path, value, None, True, False, True, True)
             except NodeExistsError:
                 try:
                     found, stat = await self._call(self._client.get_async, path)
                 except NoNodeError:
                     continue  # gone meanwhile
                 if stat.ephemeralOwner == self._session_id:
-                    return None
+                    return Claimed(stat.ephemeralOwner)
                 if found != value:
-                    return bytes(found or b"")
+                    return Claimed(NO_SESSION, bytes(found or b""))
                 # Of an earlier session of this broker, which has not run out yet.
                 await self._delete(path, stat.version)
             else:
-                return None
+                return Claimed(stat.ephemeralOwner)
 
     async def release(self, path: str) -> None:
         """Remove a node made by `claim`."""
@@ -205,14 +209,39 @@ class ZooKeeperStore:
         except NoNodeError:
             log.debug("%s was gone already", path)
 
-    def on_session(self, happened: Callable[[SessionEvent], None]) -> None:
-        """Hear of what happens to the session."""
-        self._session_listeners.append(happened)
+    def on_session(self, changed: Callable[[SessionLease], None]) -> None:
+        """Hear of the session's lease."""
+        self._session_listeners.append(changed)
+        changed(self._lease)
 
     @property
     def _session_id(self) -> int:
         identity = self._client.client_id
-        return 0 if identity is None else int(identity[0])
+        return NO_SESSION if identity is None else int(identity[0] or NO_SESSION)
+
+    async def _probe(self) -> None:
+        """Keep finding out that the session lives, and give up a connection that is silent.
+
+        `sync` goes through ZooKeeper's leader, who decides which sessions live: a follower that is cut off from it answers reads.
+        kazoo pings only when nothing else is sent, and never misses the answers to requests.
+        """
+        while True:
+            self._probe_now.clear()
+            sent, session, timeout = lease_time(), self._session_id, self._connection.session_timeout
+            if self.connected:
+                try:
+                    await self._answer_of(SILENCE_SHARE * timeout, self._client.sync_async, OWN_ROOT)
+                except TimeoutError:
+                    log.warning("ZooKeeper says nothing for %g s; giving the connection up", SILENCE_SHARE * timeout)
+                    self._connection.drop()
+                except KazooException as error:
+                    log.debug("ZooKeeper does not answer a probe: %s", type(error).__name__)
+                else:
+                    if session == self._session_id and self._lease.answered(session, sent, timeout):
+                        self._tell()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, sent + PROBE_SHARE * timeout - lease_time())):
+                    await self._probe_now.wait()
 
     async def _delete(self, path: str, version: int) -> None:
         try:
@@ -227,6 +256,8 @@ class ZooKeeperStore:
             watch.stop()
         for task in self._tasks:
             task.cancel()
+        if self._probing is not None:
+            self._probing.cancel()
         await asyncio.to_thread(self._client.stop)
         await asyncio.to_thread(self._client.close)
 
@@ -242,6 +273,18 @@ class ZooKeeperStore:
             await self._call(self._client.create_async, path, value, None, True, False, True)
 
     async def _call(self, function: Callable[..., Any], *args: object) -> Any:
+        try:
+            return await self._answer_of(REQUEST_TIMEOUT_S, function, *args)
+        except (NoNodeError, NodeExistsError, BadVersionError):
+            raise
+        except TimeoutError as error:
+            raise MetadataUnavailableError(
+                f"ZooKeeper at {self.hosts} did not answer in {REQUEST_TIMEOUT_S:g} s"
+            ) from error
+        except KazooException as error:
+            raise MetadataUnavailableError(f"ZooKeeper at {self.hosts}: {type(error).__name__}") from error
+
+    async def _answer_of(self, seconds: float, function: Callable[..., Any], *args: object) -> Any:
         loop = self._running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
@@ -253,18 +296,9 @@ class ZooKeeperStore:
             else:
                 future.set_result(result.value)
 
-        try:
-            function(*args).rawlink(lambda result: loop.call_soon_threadsafe(finish, result))
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                return await future
-        except (NoNodeError, NodeExistsError, BadVersionError):
-            raise
-        except TimeoutError as error:
-            raise MetadataUnavailableError(
-                f"ZooKeeper at {self.hosts} did not answer in {REQUEST_TIMEOUT_S:g} s"
-            ) from error
-        except KazooException as error:
-            raise MetadataUnavailableError(f"ZooKeeper at {self.hosts}: {type(error).__name__}") from error
+        function(*args).rawlink(lambda result: loop.call_soon_threadsafe(finish, result))
+        async with asyncio.timeout(seconds):
+            return await future
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "start() first"
@@ -272,24 +306,26 @@ class ZooKeeperStore:
 
     def _state_changed(self, state: str) -> None:
         """Called in kazoo's threads. Watches end with a connection, ephemeral nodes with a session."""
-        if state != KazooState.CONNECTED:
-            self._lost |= state == KazooState.LOST
-            loop = self._running_loop()
-            if not loop.is_closed():
-                ended = state == KazooState.LOST
-                loop.call_soon_threadsafe(self._tell, SessionEvent.ENDED if ended else SessionEvent.IN_DOUBT)
-        else:
+        loop = self._running_loop()
+        if loop.is_closed():
+            return
+        if state == KazooState.LOST:
+            self._lost = True
+            loop.call_soon_threadsafe(self._session_ended)
+        elif state == KazooState.CONNECTED:
             lost, self._lost = self._lost, False
-            loop = self._running_loop()
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._connected_again, lost)
+            loop.call_soon_threadsafe(self._connected_again, lost)
 
-    def _tell(self, event: SessionEvent) -> None:
-        for happened in self._session_listeners:
-            happened(event)
+    def _session_ended(self) -> None:
+        self._lease.ended()
+        self._tell()
+
+    def _tell(self) -> None:
+        for changed in self._session_listeners:
+            changed(self._lease)
 
     def _connected_again(self, lost: bool) -> None:
-        self._tell(SessionEvent.REPLACED if lost else SessionEvent.KEPT)
+        self._probe_now.set()
         for watch in list(self._watches):
             watch.refresh()
         if lost and self._registered:

@@ -100,7 +100,7 @@ class Served:
 
     def add(self, kind=SHARED, name="s"):
         consumer = Dismissed(kind, name)
-        subscription = SimpleNamespace(topic=TOPIC, name=name, kind=kind, consumers=[consumer], pause=lambda: None)
+        subscription = SimpleNamespace(topic=TOPIC, name=name, kind=kind, consumers=[consumer], pause=lambda _: None)
         self.subscriptions.append(subscription)
         return consumer
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker import topics
+from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.topics import ServedTopic, ServedTopics
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.consumer import OwnerState
@@ -88,7 +89,7 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
 
     async def run():
         served = ServedTopics(Cluster(), None, None, Admin(), None)
-        joining = asyncio.create_task(served.join(TOPIC, consumer, STATE))
+        joining = asyncio.create_task(served.join(TOPIC, consumer, STATE, lambda _: None))
         async with asyncio.timeout(10):
             while Subscription.made is None:
                 await asyncio.sleep(0)
@@ -120,7 +121,7 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
     async def run():
         served = ServedTopics(Cluster(), None, None, Admin(), None)
         async with asyncio.timeout(10):
-            joined = await served.join(TOPIC, consumer, STATE)
+            joined = await served.join(TOPIC, consumer, STATE, lambda _: None)
         assert not joined.replaying.is_set()
         served.close()
 
@@ -165,11 +166,11 @@ def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has
 
     async def run():
         served = ServedTopics(Cluster(), None, None, admin, None)
-        served._topics = {topic: ServedTopic(Log(), Transactions()) for topic in others}
+        served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
         assert await guarded_after(served, None, others[0]) == [True, False, False], "nobody says so of the others"
         assert await guarded_after(served, "false", others[1]) == [True, False, False]
         assert await guarded_after(served, "true", others[2]) == [True, True, True]
-        served._topics[TOPIC] = ServedTopic(Log(), Transactions())
+        served._topics[TOPIC] = ServedTopic(Log(), Transactions(), LeaseGuard())
         assert await guarded_after(served, "false", TOPIC) == [True] * 4, "one that is not restarted yet"
 
     asyncio.run(run())
