@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.counters import Counters
     from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
     from readonly_engine.broker.seat import Follower, Seat
-    from readonly_engine.broker.subscription import Counters
     from readonly_engine.broker.together import Together
     from readonly_engine.topic.position import Position
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.acks import apply_ack, without_unknown
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.counters import Counters
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.dispatch.receiver import Receiver
@@ -57,17 +57,6 @@ SETTLE_S = 5.0
 
 MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """What a subscription has done on this broker."""
-
-    messages: int = 0
-    bytes: int = 0
-    entries: int = 0
-    acks: int = 0
-    read_failures: int = 0
 
 
 class Subscription:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.broker.counters import Counters
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
-from readonly_engine.broker.subscription import Counters, Subscription
+from readonly_engine.broker.subscription import Subscription
 from readonly_engine.broker.together import Together
 from readonly_engine.broker.txn_acks import TxnAckSource, log_of
 from readonly_engine.metadata.errors import MetadataError

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from readonly_engine.broker.broker import Broker
-    from readonly_engine.broker.subscription import Counters
+    from readonly_engine.broker.counters import Counters
     from readonly_engine.topic.cache import EntryCache
 
 _LABELS = ["topic", "subscription"]
