@@ -16,6 +16,7 @@ import uvloop
 from readonly_engine import collector
 from readonly_engine.background import keep_going
 from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.broker import descriptors
 from readonly_engine.broker.batch_memory import BatchMemory
 from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, from_patterns
 from readonly_engine.broker.broker import Broker
@@ -46,6 +47,7 @@ from readonly_engine.relay.owners import Owners
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.topic.cache import EntryCache
+from readonly_engine.wire.framing import StoredFrameLimit
 from readonly_engine.workers.parent import Parent
 from readonly_engine.workers.plan import APART, check_ports, worker_config
 
@@ -226,6 +228,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     Raises:
         StartError: the broker cannot start.
     """
+    descriptors.raise_limit()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -253,7 +256,8 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     except MetadataUnavailableError as error:
         raise StartError(f"--metadata-store: {error}") from error
     cluster = ClusterMetadata(store)
-    bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality)
+    stored_limit = StoredFrameLimit()
+    bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality, limit=stored_limit)
     if config.locality or config.locality_file is not None:
         cluster.watch_racks(bookies.choice.place)
     following = None
@@ -266,7 +270,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     guard = LeaseGuard()
     fleet = Fleet(store, config.pool, url, tls_url, config.advertised_listeners)
     broker = Broker(
-        Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls),
+        Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
         ServedTopics(
             cluster,
             bookies,

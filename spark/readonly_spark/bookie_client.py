@@ -26,7 +26,7 @@ from readonly_engine.wire.bookkeeper_pb2 import EOK
 from readonly_engine.wire.digest import digest_for
 from readonly_engine.wire.entry import decode_entry
 from readonly_engine.wire.errors import DigestMismatchError, WireError
-from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter
 
 from readonly_spark.fetch import PART_BYTES, Fetch
 from readonly_spark.frame_buffers import OF_PROCESS
@@ -340,7 +340,7 @@ def _connect(address: tuple[str, int], tls: ClientTls | None) -> socket.socket:
 def _ask_for_tls(sock: socket.socket) -> None:
     """START_TLS, in clear; the handshake follows on the same socket."""
     sock.sendall(encode_start_tls(1))
-    splitter = FrameSplitter()
+    splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
     while time.monotonic() < deadline:
         data = sock.recv(1024)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
 from readonly_engine.wire.bookie import decode_reply, encode_start_tls
 from readonly_engine.wire.errors import WireError
-from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter
 
 if TYPE_CHECKING:
     import ssl
@@ -29,7 +29,7 @@ class _StartTls(asyncio.Protocol):
     """Asks in clear to go on with TLS. `agreed` fails where the bookie refuses or goes away."""
 
     def __init__(self) -> None:
-        self._splitter = FrameSplitter()
+        self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self.agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:

@@ -9,6 +9,7 @@ from readonly_engine.bookkeeper.pipeline import READ_TIMEOUT_S, Pipeline
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.wire.bookie import ReadReply
 from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.framing import STORED_FRAME_BYTES
 
 POLL_MARGIN_S: Final = 5.0
 """How much longer than the bookie's own timeout to wait for the answer to a long poll."""
@@ -17,9 +18,9 @@ POLL_MARGIN_S: Final = 5.0
 class BookieConnection(Pipeline[ReadReply], asyncio.Protocol):
     """Pipelines requests on one socket; each request is a future of its reply."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
         super().__init__(name)
-        self._session = BookieSession()
+        self._session = BookieSession(max_frame_bytes)
 
     @property
     def _requests(self) -> BookieSession:

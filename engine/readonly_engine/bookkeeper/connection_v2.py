@@ -10,6 +10,7 @@ from readonly_engine.bookkeeper.session_v2 import BatchSession
 from readonly_engine.wire.bookie_v2 import decode_batch
 from readonly_engine.wire.bookkeeper_pb2 import EOK
 from readonly_engine.wire.errors import DigestMismatchError, WireError
+from readonly_engine.wire.framing import STORED_FRAME_BYTES
 
 if TYPE_CHECKING:
     from readonly_engine.wire.digest import Digest
@@ -33,9 +34,9 @@ class Batch(NamedTuple):
 class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
     """Pipelines batch reads on one socket. Entries are taken from the receive buffer itself, each copied once."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
         super().__init__(name)
-        self._session = BatchSession()
+        self._session = BatchSession(max_frame_bytes)
         self._asked: dict[int, tuple[int, int, Digest]] = {}
         self._ever_asked = False
 

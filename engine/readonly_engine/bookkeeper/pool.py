@@ -14,11 +14,13 @@ from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookieUnava
 from readonly_engine.bookkeeper.inflight import InFlight
 from readonly_engine.bookkeeper.replicas import ReplicaChoice
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.wire.framing import STORED_FRAME_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.tls import ClientTls
+    from readonly_engine.wire.framing import StoredFrameLimit
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class BookiePool:
         tls: encrypt the connections; None for clear ones.
         locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first, as far as `choice` was
             told where they are. Empty: no preference.
+        limit: the longest frame of a bookie, as the cluster's brokers say; None where none of them is asked.
     """
 
     def __init__(
@@ -51,7 +54,14 @@ class BookiePool:
         *,
         tls: ClientTls | None = None,
         locality: str = "",
+        limit: StoredFrameLimit | None = None,
     ) -> None:
+        def reads(name: str) -> BookieConnection:
+            return BookieConnection(name, STORED_FRAME_BYTES if limit is None else limit.bytes)
+
+        def batches(name: str) -> BatchConnection:
+            return BatchConnection(name, STORED_FRAME_BYTES if limit is None else limit.bytes)
+
         async def connect(make: Callable[[str], Connection], bookie_id: str) -> Connection:
             try:
                 host, port = await resolve(bookie_id)
@@ -60,10 +70,10 @@ class BookiePool:
             return await open_connection(make, bookie_id, host, port, None if tls is None else tls.context())
 
         self.choice = ReplicaChoice(locality, random.random)
-        self._reads = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
-        self._polls = _Connections(lambda bookie_id: connect(BookieConnection, bookie_id))
-        self._batches = _Connections(lambda bookie_id: connect(BatchConnection, bookie_id))
-        self._tails = _Connections(lambda bookie_id: connect(BatchConnection, bookie_id))
+        self._reads = _Connections(lambda bookie_id: connect(reads, bookie_id))
+        self._polls = _Connections(lambda bookie_id: connect(reads, bookie_id))
+        self._batches = _Connections(lambda bookie_id: connect(batches, bookie_id))
+        self._tails = _Connections(lambda bookie_id: connect(batches, bookie_id))
         self._refusals: dict[str, int] = {}
         self._no_batches_until: dict[str, float] = {}
         self._in_flight: dict[str, InFlight] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_engine.wire import bookie
-from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.framing import STORED_FRAME_BYTES, FrameSplitter
 
 if TYPE_CHECKING:
     from readonly_engine.wire.bookie import ReadReply
@@ -15,10 +15,13 @@ class BookieSession:
     """Numbers requests, matches replies, and knows which requests have waited too long.
 
     Every request method returns the request's id and the bytes to send. Times are seconds of any monotonic clock.
+
+    Args:
+        max_frame_bytes: the longest reply that is taken.
     """
 
-    def __init__(self) -> None:
-        self._splitter = FrameSplitter()
+    def __init__(self, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
+        self._splitter = FrameSplitter(max_frame_bytes)
         self._last_id = 0
         self._deadlines: dict[int, float] = {}
 

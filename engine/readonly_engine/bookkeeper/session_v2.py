@@ -9,13 +9,17 @@ from typing import NamedTuple
 
 from readonly_engine.wire.bookie_v2 import BatchHeader, decode_batch_header, encode_batch_read
 from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError
-from readonly_engine.wire.framing import LENGTH_BYTES, MAX_FRAME_BYTES
+from readonly_engine.wire.framing import LENGTH_BYTES, STORED_FRAME_BYTES
 
 IDLE_BUFFER_BYTES = 64 * 1024
 """Room between two replies: enough for one that is small, too little to hold much of the reply after it (which must be moved)."""
 
 KEPT_BUFFER_BYTES = 8 * 1024 * 1024
 """A buffer that one huge reply has made larger than this is given up after it."""
+
+AT_ONCE_BYTES = 2 * 1024 * 1024
+"""A buffer grows so far at once for a reply that is announced, and doubles from there on as the reply arrives. Nobody asks for
+larger batches, so only an entry that is larger itself takes more steps."""
 
 
 class BatchReply(NamedTuple):
@@ -34,9 +38,13 @@ class BatchSession:
     """Numbers batch reads and matches their replies; receives into one buffer, without copies.
 
     The caller reads from its socket into `buffer()`, then tells `received` how many bytes came.
+
+    Args:
+        max_frame_bytes: the longest reply that is taken.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
         self._buffer = memoryview(bytearray(IDLE_BUFFER_BYTES))
         self._filled = 0
         self._last_id = 0
@@ -59,8 +67,9 @@ class BatchSession:
                 self._resize(IDLE_BUFFER_BYTES)
             return self._buffer[self._filled : IDLE_BUFFER_BYTES]
         end = LENGTH_BYTES + self._frame_bytes(0)
-        if len(self._buffer) < end:
-            self._resize(end + end // 8)  # as the next ones may be a little larger
+        if len(self._buffer) < end and (end <= AT_ONCE_BYTES or self._filled == len(self._buffer)):
+            # A little more than this reply: the next ones may be a little larger.
+            self._resize(min(end + end // 8, max(AT_ONCE_BYTES, 2 * len(self._buffer))))
         # What follows this reply comes with the next read, at the beginning of the buffer.
         return self._buffer[self._filled : max(end, IDLE_BUFFER_BYTES)]
 
@@ -112,8 +121,8 @@ class BatchSession:
 
     def _frame_bytes(self, start: int) -> int:
         length = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big", signed=True)
-        if length > MAX_FRAME_BYTES:
-            raise FrameTooLargeError(f"a frame of {length} bytes was announced; the limit is {MAX_FRAME_BYTES}")
+        if length > self._max_frame_bytes:
+            raise FrameTooLargeError(f"a frame of {length} bytes was announced; the limit is {self._max_frame_bytes}")
         if length < 0:
             raise MalformedFrameError(f"a frame of {length} bytes was announced")
         return length

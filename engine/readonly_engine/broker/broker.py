@@ -7,12 +7,14 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from readonly_engine.broker import descriptors
 from readonly_engine.broker.arrivals import Arrivals
 from readonly_engine.broker.balance import Balancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, load_bindings
 from readonly_engine.broker.claims import Act
 from readonly_engine.broker.connection import WRITE_BUFFER_BYTES, ClientConnection
 from readonly_engine.broker.drain import drain
+from readonly_engine.broker.half_open import MAX_HALF_OPEN, HalfOpen
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.listen import TlsListener
 from readonly_engine.broker.listeners import DEFAULT
@@ -85,6 +87,7 @@ class Broker:
         self.bindings_error: str | None = None
         self.connections: set[ClientConnection] = set()
         self.keep_alive = KeepAlive()
+        self.half_open: HalfOpen[ClientConnection] = HalfOpen(min(MAX_HALF_OPEN, descriptors.allowed() // 2))
         self.turn = Turn()
         self._patterns = patterns
         self._bindings_file = bindings_file

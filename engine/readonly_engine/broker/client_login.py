@@ -55,8 +55,7 @@ class ClientLogin:
             self._client.send(self._handshake.refuse(error.code, str(error)))
             self._client.close()
             return
-        self._client.identity = self._identity
-        self._client.connected = True
+        self._client.let_in(self._identity, owner.max_message_size)
         self._client.send(self._handshake.accept(owner))
 
     # Bearer

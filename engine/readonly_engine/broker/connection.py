@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit, move_on
 from readonly_engine.broker.client_login import ClientLogin
+from readonly_engine.broker.keep_alive import SLOTS, TICK_S
 from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.seat import NO_DESCRIPTOR
-from readonly_engine.broker.sending import send_one
+from readonly_engine.broker.sending import discard_on_close, send_one
 from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -29,7 +30,7 @@ from readonly_engine.wire.commands import (
     has_request_id,
 )
 from readonly_engine.wire.errors import WireError
-from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter, frame_limit
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.seat import Follower
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.relay.identity import Identity
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,9 @@ SUBSCRIBES_AT_ONCE = 100
 ARRIVING_AT_ONCE = 6000
 """While fewer are on their way in for all clients together, a client may have more: they go to an owner in waves (Waves), and the
 next wave must be at hand. Each takes some KB meanwhile."""
+
+CLOSE_S = 2.0
+"""So long a connection that is closed may take to send what waits, as towards owners."""
 
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
@@ -94,10 +99,11 @@ class ClientConnection(asyncio.Protocol):
         self.peer = "?"
         self.client_version = ""
         self.address = ""
-        self._splitter = FrameSplitter()
+        self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self._transport: asyncio.Transport | None = None
         self._login = ClientLogin(self)
         self._closed = False
+        self._ending: asyncio.TimerHandle | None = None
         self._heard = True
         self._pinged = False
         self._out: list[bytes] = []
@@ -219,6 +225,7 @@ class ClientConnection(asyncio.Protocol):
             self._socket = self.descriptor = found.fileno()
         self.broker.connections.add(self)
         self.broker.keep_alive.add(self)
+        self._give_way(self.broker.half_open.came(self))
         self.address = str(peer[0]) if peer else ""
         refusal = self.broker.limits.connect(self.address)
         if refusal:
@@ -244,6 +251,27 @@ class ClientConnection(asyncio.Protocol):
         except WireError as error:
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self.close()
+        if not self.connected:
+            self._give_way(self.broker.half_open.holds(self, self._splitter.buffered_bytes))
+
+    def let_in(self, identity: Identity, max_message_size: int) -> None:
+        """The owner has accepted the client's credentials: it may send what the owner itself would take.
+
+        Args:
+            identity: as whom it speaks.
+            max_message_size: the owner's; 0 where it names none.
+        """
+        self.identity = identity
+        self.connected = True
+        self._splitter.max_frame_bytes = frame_limit(max_message_size)
+        self.broker.half_open.left(self)
+
+    def _give_way(self, other: ClientConnection | None) -> None:
+        """Too many clients do not say who they are."""
+        if other is not None:
+            log.info("client %s has not finished its CONNECT, and too many others have not; closing it", other.peer)
+            self.broker.half_open.left(other)
+            other.abort()
 
     def pause_writing(self) -> None:
         """Called by asyncio."""
@@ -265,6 +293,8 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio, which closes the socket then: its descriptor may be another's after this."""
         self._closed = True
+        if self._ending is not None:
+            self._ending.cancel()
         self._indirect(ever=True)
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
@@ -272,6 +302,7 @@ class ClientConnection(asyncio.Protocol):
             self.broker.slow_clients -= 1
         self.broker.limits.disconnect(self.address)
         self.broker.keep_alive.discard(self)
+        self.broker.half_open.left(self)
         self._login.gone()
         for task in list(self._tasks):
             task.cancel()
@@ -285,20 +316,41 @@ class ClientConnection(asyncio.Protocol):
         self._producers.clear()
 
     def close(self) -> None:
-        """End the connection."""
-        if self._transport is not None:
-            if self._out:
-                self.flush()
-            self._indirect(ever=True)
-            self._transport.close()
+        """End the connection, after the client has read what waits for it; a client that does not read is not waited for."""
+        if self._transport is None or self._closed:
+            return
+        if self._out:
+            self.flush()
+        self._indirect(ever=True)
+        self._closed = True
+        self._transport.close()
+        # A transport whose peer does not read, and one of TLS whose peer does not answer, would never be done.
+        self._ending = asyncio.get_running_loop().call_later(CLOSE_S, self.abort)
+
+    def abort(self) -> None:
+        """End the connection at once: the client gets nothing more, neither of what waits here nor of what waits in the kernel."""
+        if self._transport is None:
+            return
+        self._out, self._out_bytes = [], 0
+        self._indirect(ever=True)
+        self._closed = True
+        if (found := self._transport.get_extra_info("socket")) is not None:
+            discard_on_close(found)
+        self._transport.abort()
 
     def check_alive(self) -> None:
-        """Called every 30 s: a client that has said nothing since is pinged, and dropped when it then says nothing either."""
-        if self._heard or self._reading_held_by:
+        """Called every 30 s: a client that has said nothing since is pinged, and dropped when it then says nothing either.
+
+        One that has not been let in by then is dropped, as by a stock broker (PulsarHandler.handleKeepAliveTimeout).
+        """
+        if not self.connected:
+            log.info("client %s was not let in within %d s; closing the connection", self.peer, SLOTS * TICK_S)
+            self.abort()
+        elif self._heard or self._reading_held_by:
             self._heard, self._pinged = False, False
         elif self._pinged:
             log.info("client %s says nothing; closing the connection", self.peer)
-            self.close()
+            self.abort()
         else:
             self._pinged = True
             self.send(_PING)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine import native
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 def send_one(descriptor: int, data: bytes) -> int:
@@ -22,6 +27,12 @@ def send_one(descriptor: int, data: bytes) -> int:
         return os.write(descriptor, data)
     except OSError:
         return 0  # the transport, which gets what is left, finds out what is wrong
+
+
+def discard_on_close(sock: socket.socket) -> None:
+    """Have the kernel drop what a socket still has to send when it is closed, instead of keeping it for a peer that does not read."""
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
 def send_many_in_python(descriptors: list[int], data: bytes) -> list[tuple[int, int]]:

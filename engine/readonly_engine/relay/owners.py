@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from readonly_engine.relay.identity import Identity
     from readonly_engine.relay.login import Bearer
     from readonly_engine.tls import ClientTls
+    from readonly_engine.wire.framing import StoredFrameLimit
     from readonly_engine.wire.pulsar_pb2 import AuthData, CommandConnected
 
 log = logging.getLogger(__name__)
@@ -67,13 +68,21 @@ class Owners:
             that answers is used until it does not.
         tls: what is trusted, needed for `pulsar+ssl`.
         peer_tls: what is trusted of other brokers of the pool, which are then spoken to with TLS only; None for never.
+        stored_limit: learns the brokers' maxMessageSize.
     """
 
-    def __init__(self, *writer_urls: str, tls: ClientTls | None = None, peer_tls: ClientTls | None = None) -> None:
+    def __init__(
+        self,
+        *writer_urls: str,
+        tls: ClientTls | None = None,
+        peer_tls: ClientTls | None = None,
+        stored_limit: StoredFrameLimit | None = None,
+    ) -> None:
         self._writer_urls = writer_urls
         self._preferred = 0
         self._tls = tls
         self._peer_tls = peer_tls
+        self._stored_limit = stored_limit
         self._encrypted = writer_urls[0].startswith("pulsar+ssl:")
         self._logins: dict[Identity, Login] = {}
         self._proofs: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
@@ -273,7 +282,10 @@ class Owners:
         if encrypted and trusted is None:
             raise OwnerUnavailableError(f"{place.url} asks for TLS, which writer-url does not")
         tls = trusted.context() if encrypted and trusted is not None else None
-        return await OwnerConnection.open(place.url, host, port, identity, events, tls=tls, behind_proxy=behind)
+        connection = await OwnerConnection.open(place.url, host, port, identity, events, tls=tls, behind_proxy=behind)
+        if self._stored_limit is not None and not place.peer:
+            self._stored_limit.learn(connection.handshake.max_message_size)
+        return connection
 
 
 def _address(url: str) -> tuple[str, int, bool]:

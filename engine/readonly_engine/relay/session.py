@@ -11,16 +11,20 @@ from readonly_engine.wire.commands import (
     decode_command,
     encode_command,
     has_request_id,
+    request_id_in_head,
 )
-from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.errors import FrameTooLargeError
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter, frame_limit
 from readonly_engine.wire.pulsar_pb2 import (
     AuthData,
     BaseCommand,
     CommandAuthResponse,
     CommandConnect,
+    CommandError,
     CommandPing,
     CommandPong,
     FeatureFlags,
+    ServerError,
 )
 
 if TYPE_CHECKING:
@@ -51,10 +55,12 @@ class OwnerSession:
     """Numbers requests and recognises their answers.
 
     Answers PING by itself: an owner takes a connection for dead that does not (5 s, connectionLivenessCheckTimeoutMillis).
+
+    An answer that is longer than the owner's own limit is skipped, and its request fails: the connection is not its alone.
     """
 
     def __init__(self) -> None:
-        self._splitter = FrameSplitter()
+        self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self._last_request = 0
         self._waiting: set[int] = set()
         self._of_consumer: dict[int, int] = {}  # requests that end with a consumer
@@ -128,8 +134,12 @@ class OwnerSession:
             WireError: not Pulsar's protocol; the connection cannot go on.
         """
         received = []
-        for frame in self._splitter.receive_data(data):
+        splitter = self._splitter
+        for frame in splitter.receive_data(data):
             command, end = decode_command(frame)
+            if command.type == BaseCommand.CONNECTED:
+                splitter.max_frame_bytes = frame_limit(command.connected.max_message_size)
+                splitter.skip = True
             if command.type == BaseCommand.PING:
                 self._out.append(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
                 continue
@@ -139,7 +149,14 @@ class OwnerSession:
             received.append(Received(command, frame[end:], self._answered(command)))
             if command.type == BaseCommand.CLOSE_CONSUMER and self._of_consumer:
                 self._abandon(command.close_consumer.consumer_id)
+        while splitter.skipped:
+            received.append(self._refuse_skipped(splitter.skipped.pop()))
         return received
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """The longest frame that the owner takes, and that is taken of it."""
+        return self._splitter.max_frame_bytes
 
     def data_to_send(self) -> bytes:
         """What must be sent because of what arrived."""
@@ -157,6 +174,15 @@ class OwnerSession:
         if command.type != BaseCommand.PRODUCER_SUCCESS or command.producer_success.producer_ready:
             self.forget(request_id)
         return request_id
+
+    def _refuse_skipped(self, head: bytes) -> Received:
+        request_id = request_id_in_head(head)
+        if request_id is None or request_id not in self._waiting:
+            raise FrameTooLargeError(f"a frame of more than {self.max_frame_bytes} bytes that answers no request")
+        self.forget(request_id)
+        message = f"the answer is longer than {self.max_frame_bytes} bytes, the limit of the owner's own connections"
+        error = CommandError(request_id=request_id, error=ServerError.UnknownError, message=message)
+        return Received(BaseCommand(type=BaseCommand.ERROR, error=error), b"", request_id)
 
     def _abandon(self, consumer_id: int) -> None:
         for request_id in [request for request, consumer in self._of_consumer.items() if consumer == consumer_id]:

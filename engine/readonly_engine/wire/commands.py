@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
-from readonly_engine.wire.varint import encode_varint
+from readonly_engine.wire.varint import decode_varint, encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +87,38 @@ def body_of(command: BaseCommand) -> Any:
 def has_request_id(command: BaseCommand) -> bool:
     """Whether the command is, or can be, half of a request and its response."""
     return command.type in _REQUESTS
+
+
+_TYPE, _FIRST_NUMBER = 0x08, 0x08
+"""Tags: a command's type, and the number that is field 1 of its body."""
+
+_NUMBERED_FIRST = frozenset(
+    field.number
+    for field in BaseCommand.DESCRIPTOR.fields
+    if field.number in _REQUESTS and field.message_type.fields_by_name["request_id"].number == 1
+)
+
+
+def request_id_in_head(head: bytes) -> int | None:
+    """The request id of a command of which only the first bytes are there.
+
+    Args:
+        head: the frame's first bytes, without its length prefix.
+
+    Returns:
+        The id; None for a command that has none as the first field of its body.
+    """
+    try:
+        if head[LENGTH_BYTES] != _TYPE:
+            return None
+        kind, at = decode_varint(head, LENGTH_BYTES + 1)
+        _, at = decode_varint(head, at)  # the body's tag
+        _, at = decode_varint(head, at)  # its size
+        if kind not in _NUMBERED_FIRST or head[at] != _FIRST_NUMBER:
+            return None
+        return decode_varint(head, at + 1)[0]
+    except (IndexError, MalformedFrameError):
+        return None
 
 
 def encode_message_frame(

@@ -12,7 +12,7 @@ from readonly_engine.bookkeeper.session_v2 import BatchSession
 from readonly_engine.wire.bookie_v2 import encode_batch_read
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY
 from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError
-from readonly_engine.wire.framing import MAX_FRAME_BYTES
+from readonly_engine.wire.framing import STORED_FRAME_BYTES
 
 
 def framed(frame):
@@ -119,7 +119,7 @@ def test_late_replies_are_dropped_and_the_next_still_match():
 
 def test_a_frame_above_the_limit_and_a_negative_one_end_the_session():
     with pytest.raises(FrameTooLargeError):
-        feed(BatchSession(), (MAX_FRAME_BYTES + 1).to_bytes(4, "big"))
+        feed(BatchSession(), (STORED_FRAME_BYTES + 1).to_bytes(4, "big"))
     with pytest.raises(MalformedFrameError):
         feed(BatchSession(), b"\xff\xff\xff\xff")
 
@@ -127,3 +127,26 @@ def test_a_frame_above_the_limit_and_a_negative_one_end_the_session():
 def test_a_peer_that_answers_in_v3_ends_the_session(golden):
     with pytest.raises(MalformedFrameError):
         feed(BatchSession(), framed(golden("bookie_read_0")))
+
+
+def test_the_buffer_grows_as_a_large_reply_arrives_and_not_as_it_is_announced():
+    session = BatchSession()
+    ask(session)
+    body = bytes(20 << 20)
+    data = reply(1, body)
+    arrived, largest = 0, 0
+    while arrived < len(data):
+        room = session.buffer()
+        largest = max(largest, session._buffer.nbytes)
+        assert session._buffer.nbytes <= max(session_v2.AT_ONCE_BYTES, 2 * max(arrived, 1))
+        count = min(len(room), len(data) - arrived)
+        room[:count] = data[arrived : arrived + count]
+        arrived += count
+        found = session.received(count)
+    assert [bytes(frame[32:]) for _, frame in found] == [body]
+    assert largest >= len(data)
+
+
+def test_the_limit_is_the_callers():
+    with pytest.raises(FrameTooLargeError, match="1001 bytes was announced; the limit is 1000"):
+        feed(BatchSession(1000), (1001).to_bytes(4, "big"))

@@ -7,12 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 import uvloop
+from readonly_engine.broker import connection as connection_module
 from readonly_engine.broker.connection import ClientConnection
+from readonly_engine.broker.half_open import HalfOpen
 from readonly_engine.broker.sending import send_many
 from readonly_engine.broker.together import NO_DESCRIPTOR
 from readonly_engine.broker.turn import Turn
+from readonly_engine.relay.identity import NOBODY
+from readonly_engine.wire.commands import encode_command
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing
 
 DEADLINE_S = 60
+PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 FRAME_BYTES = 64 << 10
 FRAMES = 400
 """More than sockets and the transport's buffer take while nobody reads."""
@@ -20,6 +27,17 @@ FRAMES = 400
 
 def frame(number):
     return number.to_bytes(4, "big") * (FRAME_BYTES // 4)
+
+
+async def left(reader):
+    """How many bytes still come, and whether the connection is reset then."""
+    got = 0
+    try:
+        while data := await reader.read(1 << 20):
+            got += len(data)
+    except ConnectionResetError:
+        return got, True
+    return got, False
 
 
 class Limits:
@@ -33,7 +51,13 @@ class Limits:
 def broker():
     nothing = SimpleNamespace(add=lambda _: None, discard=lambda _: None)
     return SimpleNamespace(
-        turn=Turn(), connections=set(), keep_alive=nothing, limits=Limits(), slow_clients=0, pressed=False
+        turn=Turn(),
+        connections=set(),
+        keep_alive=nothing,
+        half_open=HalfOpen(),
+        limits=Limits(),
+        slow_clients=0,
+        pressed=False,
     )
 
 
@@ -118,5 +142,75 @@ def test_what_was_sent_before_closing_arrives(play):
         connection.close()
         assert connection.descriptor == NO_DESCRIPTOR
         assert await reader.read() == b"last"
+
+    play(scene)
+
+
+def test_closing_does_not_wait_for_a_client_that_does_not_read(play, monkeypatch):
+    monkeypatch.setattr(connection_module, "CLOSE_S", 0.1)
+
+    async def scene(connection, reader, _):
+        for number in range(FRAMES):
+            connection.send(frame(number))
+        connection.close()
+        while connection in connection.broker.connections:
+            await asyncio.sleep(0.001)
+        assert (await left(reader))[1]
+
+    play(scene)
+
+
+def test_of_an_aborted_connection_not_even_what_the_kernel_holds_is_sent(play):
+    async def scene(connection, reader, _):
+        for number in range(FRAMES):
+            connection.send(frame(number))
+        connection.end_turn()
+        connection.abort()
+        got, reset = await left(reader)
+        assert reset
+        assert got < FRAMES * FRAME_BYTES // 2
+        assert connection not in connection.broker.connections
+
+    play(scene)
+
+
+def test_a_client_that_is_not_let_in_is_closed_after_a_round_and_a_silent_one_after_two(play):
+    async def scene(connection, reader, _):
+        connection.let_in(NOBODY, 0)
+        connection.check_alive()
+        connection.check_alive()
+        ping = await reader.readexactly(len(PING))
+        assert ping == PING
+        connection.check_alive()
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+
+    play(scene)
+
+    async def half_open(connection, reader, _):
+        connection.check_alive()
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        assert len(connection.broker.half_open) == 0
+
+    play(half_open)
+
+
+def test_a_frame_over_the_limit_ends_the_connection_at_its_announcement(play):
+    async def scene(connection, reader, writer):
+        writer.write((HANDSHAKE_FRAME_BYTES + 1).to_bytes(4, "big"))
+        assert await reader.read() == b""
+        assert connection not in connection.broker.connections
+
+    play(scene)
+
+
+def test_what_half_open_connections_hold_is_bounded(play):
+    async def scene(connection, reader, writer):
+        connection.broker.half_open = HalfOpen(1, 1000)
+        connection.broker.half_open.came(connection)
+        writer.write(HANDSHAKE_FRAME_BYTES.to_bytes(4, "big") + bytes(1001))
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
 
     play(scene)

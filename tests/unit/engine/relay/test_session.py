@@ -6,14 +6,17 @@ import pytest
 from readonly_engine.relay.identity import Identity
 from readonly_engine.relay.session import OwnerSession
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
-from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.errors import FrameTooLargeError, WireError
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, frame_limit
 from readonly_engine.wire.pulsar_pb2 import (
     AuthData,
     BaseCommand,
     CommandAuthChallenge,
     CommandCloseConsumer,
+    CommandConnected,
     CommandError,
     CommandGetLastMessageId,
+    CommandGetTopicsOfNamespaceResponse,
     CommandLookupTopic,
     CommandProducerSuccess,
     CommandSeek,
@@ -233,3 +236,46 @@ def test_a_seek_is_answered_after_the_owner_has_closed_the_consumer():
 def test_a_peer_that_does_not_speak_pulsar_ends_the_session():
     with pytest.raises(WireError):
         OwnerSession().receive_data(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def connected(max_message_size):
+    command = CommandConnected(server_version="4.0.8", max_message_size=max_message_size)
+    return encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=command))
+
+
+def test_the_owner_says_how_long_frames_may_be():
+    session = OwnerSession()
+    assert session.max_frame_bytes == HANDSHAKE_FRAME_BYTES
+    with pytest.raises(FrameTooLargeError):
+        OwnerSession().receive_data((HANDSHAKE_FRAME_BYTES + 1).to_bytes(4, "big"))
+    session.receive_data(connected(1000))
+    assert session.max_frame_bytes == frame_limit(1000)
+
+
+def test_an_answer_that_is_too_long_fails_its_request_and_no_other():
+    session = OwnerSession()
+    session.receive_data(connected(1000))
+    ask = BaseCommand(type=BaseCommand.GET_TOPICS_OF_NAMESPACE)
+    ask.get_topics_of_namespace.namespace = "public/default"
+    first, _ = session.request(ask)
+    second, _ = session.request(ask)
+    answers = []
+    for request_id, topics in ((first, ["t" * 100] * 1000), (second, ["t"])):
+        response = CommandGetTopicsOfNamespaceResponse(request_id=request_id, topics=topics)
+        kind = BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE
+        answers.append(encode_command(BaseCommand(type=kind, get_topics_of_namespace_response=response)))
+    data = b"".join(answers)
+    received = [one for at in range(0, len(data), 999) for one in session.receive_data(data[at : at + 999])]
+    assert [one.request_id for one in received] == [first, second]
+    assert "longer than 11240 bytes" in received[0].command.error.message
+    assert received[1].command.get_topics_of_namespace_response.topics == ["t"]
+
+
+def test_a_frame_that_is_too_long_and_answers_nothing_ends_the_connection():
+    session = OwnerSession()
+    session.receive_data(connected(1000))
+    message = BaseCommand(type=BaseCommand.MESSAGE)
+    message.message.consumer_id = 1
+    message.message.message_id.ledger_id = message.message.message_id.entry_id = 1
+    with pytest.raises(FrameTooLargeError, match="answers no request"):
+        session.receive_data(encode_command(message, bytes(20_000)))
