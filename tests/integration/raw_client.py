@@ -18,6 +18,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandFlow,
     CommandLookupTopic,
     CommandPartitionedTopicMetadata,
+    CommandPing,
     CommandPong,
     CommandSubscribe,
     FeatureFlags,
@@ -73,6 +74,10 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def socket(self) -> socket.socket:
+        return self._socket
+
     def close(self) -> None:
         self._socket.close()
 
@@ -110,6 +115,13 @@ class RawClient:
         with suppress(TimeoutError):
             self.wait(lambda _: False, 0.05)
         return sum(command_name(command) == name for command, _ in self._received)
+
+    def ping(self, seconds: float = TIMEOUT_S) -> float:
+        """How long the server takes to answer PING, in seconds."""
+        begin = time.monotonic()
+        self.send(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
+        self.wait(lambda command: command.type == BaseCommand.PONG, seconds)
+        return time.monotonic() - begin
 
     def wait_closed(self, seconds: float = TIMEOUT_S) -> None:
         """Wait until the server closes the connection."""

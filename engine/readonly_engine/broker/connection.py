@@ -328,7 +328,7 @@ class ClientConnection(asyncio.Protocol):
         self._ending = asyncio.get_running_loop().call_later(CLOSE_S, self.abort)
 
     def abort(self) -> None:
-        """End the connection at once: the client gets nothing more, neither of what waits here nor of what waits in the kernel."""
+        """End the connection at once: the client gets nothing of what waits, neither here nor in the kernel."""
         if self._transport is None:
             return
         self._out, self._out_bytes = [], 0

@@ -30,7 +30,7 @@ def send_one(descriptor: int, data: bytes) -> int:
 
 
 def discard_on_close(sock: socket.socket) -> None:
-    """Have the kernel drop what a socket still has to send when it is closed, instead of keeping it for a peer that does not read."""
+    """Have the kernel drop what a socket still has to send when it is closed: its peer may never read it."""
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 

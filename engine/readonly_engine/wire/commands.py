@@ -95,7 +95,9 @@ _TYPE, _FIRST_NUMBER = 0x08, 0x08
 _NUMBERED_FIRST = frozenset(
     field.number
     for field in BaseCommand.DESCRIPTOR.fields
-    if field.number in _REQUESTS and field.message_type.fields_by_name["request_id"].number == 1
+    if field.number in _REQUESTS
+    and field.message_type is not None
+    and field.message_type.fields_by_name["request_id"].number == 1
 )
 
 

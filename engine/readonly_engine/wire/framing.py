@@ -128,7 +128,7 @@ class FrameSplitter:
         return len(self._buffer)
 
     def _oversized(self, data: bytes, start: int, length: int) -> int:
-        """A frame that is not taken begins here; returns where to go on: behind what is left to drop, or once its head is there."""
+        """Begin to skip a frame; return where to go on: behind what is there of it, or where its head will end."""
         if length < 0:
             raise MalformedFrameError(f"a frame of {length} bytes was announced")
         if not self.skip:
