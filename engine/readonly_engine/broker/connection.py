@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit, move_on
@@ -64,6 +65,12 @@ NARROW_BUFFER_BYTES = 64 << 10
 SUBSCRIBES_AT_ONCE = 100
 """Consumers of one client that may be on their way in at once; the others of a crowd wait as the frames that they came in."""
 
+PRODUCERS_AT_ONCE = 10_000
+"""Producers of one client that an owner has not answered for; more are refused, and their client tries again."""
+
+CLOSED_S = 30.0
+"""So long after this side has closed a producer its client's messages are ignored, as at an owner (ServerCnx.closeProducer)."""
+
 ARRIVING_AT_ONCE = 6000
 """While fewer are on their way in for all clients together, a client may have more: they go to an owner in waves (Waves), and the
 next wave must be at hand. Each takes some KB meanwhile."""
@@ -115,6 +122,8 @@ class ClientConnection(asyncio.Protocol):
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
         self._producers: dict[int, RelayedProducer] = {}
+        self._creating_producers: set[RelayedProducer] = set()
+        self._closed_producers: dict[int, float] = {}  # when this side closed them, the longest ago first
         self._watchers: dict[int, TopicWatcher] = {}
         self._reading_held_by: set[RelayedProducer] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -378,9 +387,7 @@ class ClientConnection(asyncio.Protocol):
         elif kind in {BaseCommand.AUTH_RESPONSE, BaseCommand.CONNECT}:
             self._login.received(command)
         elif kind == BaseCommand.SEND:
-            producer = self._producers.get(command.send.producer_id)
-            if producer is not None:
-                producer.publish(command, frame[end:])
+            self._publish(command, frame[end:])
         elif kind == BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
             consumer = self._consumers.get(command.redeliver_unacknowledged_messages.consumer_id)
             if consumer is not None:
@@ -392,8 +399,7 @@ class ClientConnection(asyncio.Protocol):
         elif kind == BaseCommand.CLOSE_CONSUMER:
             self.spawn(self._close_consumer(command))
         elif kind == BaseCommand.PRODUCER:
-            producer = self._producers[command.producer.producer_id] = RelayedProducer(self, command)
-            self.spawn(producer.start())
+            self._produce(command)
         elif kind == BaseCommand.CLOSE_PRODUCER:
             self.spawn(self._close_producer(command))
         elif kind == BaseCommand.WATCH_TOPIC_LIST:
@@ -521,22 +527,64 @@ class ClientConnection(asyncio.Protocol):
 
     # Producers
 
+    def _produce(self, command: BaseCommand) -> None:
+        producer_id, request_id = command.producer.producer_id, command.producer.request_id
+        present = self._producers.get(producer_id)
+        if present is not None:
+            present.asked_again(request_id)
+            return
+        if len(self._creating_producers) >= PRODUCERS_AT_ONCE:
+            why = f"{PRODUCERS_AT_ONCE} producers of this connection are being created already; try again"
+            self.refuse(request_id, ServerError.ServiceNotReady, why)
+            return
+        producer = self._producers[producer_id] = RelayedProducer(self, command)
+        self._creating_producers.add(producer)
+        self.spawn(producer.start())
+
+    def _publish(self, command: BaseCommand, payload: bytes) -> None:
+        producer_id = command.send.producer_id
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.ready:
+            producer.publish(command, payload)
+        elif time.monotonic() - self._closed_producers.get(producer_id, -CLOSED_S) >= CLOSED_S:
+            # As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
+            log.warning(
+                "producer %d of client %s is not ready to publish; closing the connection", producer_id, self.peer
+            )
+            self.close()
+
     async def _close_producer(self, command: BaseCommand) -> None:
         request_id = command.close_producer.request_id
-        producer = self._producers.pop(command.close_producer.producer_id, None)
+        producer = self._producers.get(command.close_producer.producer_id)
         if producer is not None:
-            self.hold_reading(producer, hold=False)
+            self.drop_producer(producer)
         answer = None if producer is None else await producer.close(command)
         if answer is None:
             self.succeed(request_id)
         else:
             self.respond(answer, request_id)
 
-    def drop_producer(self, producer: RelayedProducer) -> None:
-        """Forget a producer that the client is told to close."""
+    def drop_producer(self, producer: RelayedProducer, *, closed_here: bool = False) -> None:
+        """Forget a producer.
+
+        Args:
+            producer: the producer.
+            closed_here: whether the client is only being told that it is closed: messages of it may be on their way.
+        """
         self.hold_reading(producer, hold=False)
+        self.producer_created(producer)
         if self._producers.get(producer.producer_id) is producer:
             del self._producers[producer.producer_id]
+        if closed_here:
+            closed, now = self._closed_producers, time.monotonic()
+            while closed and now - next(iter(closed.values())) >= CLOSED_S:
+                del closed[next(iter(closed))]
+            closed.pop(producer.producer_id, None)
+            closed[producer.producer_id] = now
+
+    def producer_created(self, producer: RelayedProducer) -> None:
+        """The owner has answered for a producer, or nobody waits for its answer any more."""
+        self._creating_producers.discard(producer)
 
     def hold_reading(self, producer: RelayedProducer, *, hold: bool) -> None:
         """Read nothing from the client while one of its producers holds it."""

@@ -1,4 +1,4 @@
-"""Moving producers and consumers to where they belong: which may be moved, and how they are told. The choice is pure."""
+"""Moving consumers to the broker that serves them: which may be moved, and how they are told. The choice is pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Moves:
         self._last: OrderedDict[Hashable, float] = OrderedDict()
 
     def may(self, client_version: str, who: Hashable, now: float) -> bool:
-        """Whether to move a producer or consumer; counted as moved if so.
+        """Whether to move a consumer; counted as moved if so.
 
         Args:
             client_version: what the client says that it is.
@@ -46,22 +46,17 @@ class Moves:
         return True
 
 
-def close_producer(producer_id: int, url: str = "", url_tls: str = "") -> bytes:
-    """The frame that closes a producer from this side; with a URL, the client goes there without another lookup (PIP-307)."""
+def close_producer(producer_id: int) -> bytes:
+    """The frame that closes a producer from this side: its client looks the topic up again."""
     close = CommandCloseProducer(producer_id=producer_id, request_id=-1)
-    _assign(close, url, url_tls)
     return encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close))
 
 
 def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
     """The frame that closes a consumer from this side; with a URL, the client goes there without another lookup (PIP-307)."""
     close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
-    _assign(close, url, url_tls)
-    return encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close))
-
-
-def _assign(close: CommandCloseProducer | CommandCloseConsumer, url: str, url_tls: str) -> None:
     if url:
         close.assigned_broker_service_url = url
     if url_tls:
         close.assigned_broker_service_url_tls = url_tls
+    return encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close))

@@ -1,23 +1,29 @@
-"""Producers that come to a pool: a lookup does not say what for.
+"""Producers that connect to a pool: a lookup does not say what it is for.
 
-They are created at the owner, and then moved there where the client goes where it is told; else relayed, message by message.
+They are relayed to the owner for as long as they live, and never moved. A C++ client, and those built on it (Python, Node), starts
+its sequence again when it is told PRODUCER_SUCCESS again before its first receipt (ProducerImpl::handleCreateProducer). Its next
+message would reuse a sequence id, and deduplication would drop it.
 """
 
 from __future__ import annotations
 
 import logging
-import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.bindings import Unbound
-from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import turn_away_unbound
 from readonly_engine.broker.moves import close_producer
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
 from readonly_engine.wire.commands import encode_command
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandError, ProducerAccessMode
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandCloseProducer,
+    CommandProducerSuccess,
+    ProducerAccessMode,
+    ServerError,
+)
 
 if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
@@ -32,94 +38,104 @@ class RelayedProducer:
     Args:
         connection: the client's connection.
         command: its PRODUCER.
+
+    Attributes:
+        producer_id: the client's id of it.
+        unanswered: messages that the owner has neither confirmed nor refused.
     """
 
     def __init__(self, connection: ClientConnection, command: BaseCommand) -> None:
         self.producer_id = command.producer.producer_id
+        self.unanswered = 0
         self._client = connection
         self._command = command
         self._owner: OwnerConnection | None = None
         self._owner_id = 0
-        self.unanswered = 0
+        self._request = 0
+        self._success: CommandProducerSuccess | None = None
+        self._confirmed = False  # the client has a receipt
+        self._migrated = False
+        self._leaving = False
+        self._ended = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the owner has created it, and the client may publish."""
+        return self._success is not None
 
     async def start(self) -> None:
-        """Create the producer at the owner, and tell the client what the owner says."""
-        request_id = self._command.producer.request_id
-        if self._client.broker.draining:
-            self._fail(request_id, OwnerUnavailableError("this broker leaves the pool; look the topic up again"))
-            return
+        """Create the producer at the owner, and send the owner's answer to the client."""
+        broker, topic = self._client.broker, self._command.producer.topic
         try:
-            turn_away_unbound(self._client.broker, parse_topic_name(self._command.producer.topic))
-        except TopicNameError:
-            pass  # the owner says what is wrong with it
+            if broker.draining:
+                raise OwnerUnavailableError("this broker leaves the pool; look the topic up again")
+            with suppress(TopicNameError):  # the owner says what is wrong with it
+                turn_away_unbound(broker, parse_topic_name(topic))
+            owner = await broker.owners.owner_of(topic, self._client.identity)
         except RelayError as error:
-            self._fail(request_id, error)
+            if not self._ended:
+                self._fail(error.code, str(error))
             return
-        try:
-            owner = await self._client.broker.owners.owner_of(self._command.producer.topic, self._client.identity)
-        except RelayError as error:
-            self._fail(request_id, error)
-            return
+        if self._ended:
+            return  # the client has closed it meanwhile, or the broker leaves
         self._owner = owner
         self._owner_id = owner.add_producer(self)
         relayed = BaseCommand()
         relayed.CopyFrom(self._command)
         relayed.producer.producer_id = self._owner_id
+        self._request = owner.ask(relayed, self._answered)
 
-        def answered(response: BaseCommand | None) -> None:
-            if response is None:
-                return  # owner_gone tells the client
-            if response.type == BaseCommand.ERROR:
-                response.error.request_id = request_id
-                self._client.drop_producer(self)
-                owner.remove_producer(self._owner_id)
-            else:
-                response.producer_success.request_id = request_id
-                if response.producer_success.producer_ready and self._may_move(
-                    owner, response.producer_success.producer_name
-                ):
-                    self._client.broker.spawn(self._move(owner.direct_url, response))
-                    return
-            self._client.send(encode_command(response))
+    def _answered(self, response: BaseCommand | None) -> None:
+        """Called with the owner's answer, twice for a producer that waits for its turn; None where the connection broke."""
+        if response is None or self._ended:
+            return  # owner_gone answers the client
+        if response.type == BaseCommand.ERROR:
+            self._leave_owner()
+            self._owner_may_have_changed()
+            self._fail(response.error.error, response.error.message)
+            return
+        self._client.producer_created(self)
+        response.producer_success.request_id = self._command.producer.request_id
+        if response.producer_success.producer_ready:
+            self._success = response.producer_success
+        self._client.send(encode_command(response))
 
-        owner.ask(relayed, answered)
-
-    def _may_move(self, owner: OwnerConnection, name: str) -> bool:
-        """Whether the client can publish at the owner itself: it goes where it is told, and speaks the same protocol."""
-        client, producer = self._client, self._command.producer
-        if client.broker.unbound is Unbound.PROXY or client.listener != DEFAULT:
-            return False  # clients may have no way to the owner
-        if not owner.direct_url or client.tls != owner.direct_url.startswith("pulsar+ssl:"):
-            return False
-        # With the other modes the producer has rights at the owner that another could take while it moves.
-        if producer.producer_access_mode != ProducerAccessMode.AccessShared:
-            return False
-        who = (client.address, producer.topic, name)  # by the name that the owner gave it, with which it comes again
-        return client.broker.moves.may(client.client_version, who, time.monotonic())
-
-    async def _move(self, url: str, success: BaseCommand) -> None:
-        """Send the client on to the owner before it has published anything: what it sends until then, it sends again there."""
-        await self.close()
-        self._client.drop_producer(self)
-        self._client.send(encode_command(success))
-        tls = url.startswith("pulsar+ssl:")
-        self._client.send(close_producer(self.producer_id, "" if tls else url, url if tls else ""))
+    def asked_again(self, request_id: int) -> None:
+        """Answer another PRODUCER with the id of this one, as an owner does (ServerCnx.handleProducer)."""
+        if self._success is None:
+            self._client.refuse(
+                request_id, ServerError.ServiceNotReady, "Producer is already present on the connection"
+            )
+            return
+        again = CommandProducerSuccess(
+            request_id=request_id,
+            producer_name=self._success.producer_name,
+            schema_version=self._success.schema_version,
+        )
+        self._client.send(encode_command(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=again)))
 
     def publish(self, command: BaseCommand, payload: bytes) -> None:
-        """Pass a message on."""
-        if self._owner is not None:
-            self.unanswered += 1
-            command.send.producer_id = self._owner_id
-            self._owner.send(command, payload)
+        """Relay a message.
+
+        While the broker leaves, a producer that has a receipt publishes no more: its client sends again elsewhere what is dropped
+        here. One that has none would start its sequence again there, so its messages are relayed until one is confirmed.
+        """
+        if self._owner is None or (self._leaving and self._confirmed):
+            return
+        self.unanswered += 1
+        command.send.producer_id = self._owner_id
+        self._owner.send(command, payload)
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Close the producer at the owner; returns the owner's answer, None where there is none."""
+        self._ended = True
         owner, self._owner = self._owner, None
         if owner is None:
             return None
         if command is None:
             command = BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=CommandCloseProducer())
         command.close_producer.producer_id = self._owner_id
+        owner.forget(self._request)  # an owner does not answer a PRODUCER that is closed before it was done
         try:
             return await owner.request(command)
         except RelayError as error:
@@ -130,16 +146,18 @@ class RelayedProducer:
 
     def owner_said(self, command: BaseCommand, payload: bytes) -> None:
         """Called by the connection: receipts, errors, the end."""
-        if command.type in {BaseCommand.SEND_RECEIPT, BaseCommand.SEND_ERROR}:
-            self.unanswered -= 1
         if command.type == BaseCommand.SEND_RECEIPT:
+            self.unanswered = max(0, self.unanswered - 1)
+            self._confirmed = True
             command.send_receipt.producer_id = self.producer_id
         elif command.type == BaseCommand.SEND_ERROR:
+            self.unanswered = max(0, self.unanswered - 1)
             command.send_error.producer_id = self.producer_id
         elif command.type == BaseCommand.CLOSE_PRODUCER:
             self.owner_gone()
             return
         elif command.type == BaseCommand.TOPIC_MIGRATED:
+            self._migrated = True
             command.topic_migrated.resource_id = self.producer_id
         self._client.send(encode_command(command, payload))
 
@@ -148,27 +166,48 @@ class RelayedProducer:
         self._client.hold_reading(self, hold=not writable)
 
     def finish(self) -> None:
-        """Take no more messages from the client: those that it has sent and that were not read are sent again elsewhere."""
-        self._client.hold_reading(self, hold=True)
+        """Begin to leave: see `publish`."""
+        self._leaving = True
 
     async def send_away(self) -> None:
         """Have the client create the producer anew, wherever it is sent then."""
-        await self.close()
-        self._dismiss()
+        if not self._confirmed and self._command.producer.producer_access_mode == ProducerAccessMode.AccessShared:
+            # It has published nothing. The client hears of it at once, so that it publishes nothing in between either.
+            self._dismiss()
+            await self.close()
+        else:
+            await self.close()
+            self._dismiss()
 
     def owner_gone(self) -> None:
-        """Called by the connection: the client connects again, and is relayed to the new owner."""
-        if self._owner is not None:
-            self._owner.remove_producer(self._owner_id)
-            self._owner = None
+        """Called by the connection: the client creates the producer anew, and is relayed to the new owner."""
+        self._leave_owner()
+        self._owner_may_have_changed()
+        if not self._ended:
+            self._dismiss()
+
+    def _leave_owner(self) -> None:
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.forget(self._request)
+            owner.remove_producer(self._owner_id)
         self.unanswered = 0
-        self._dismiss()
+
+    def _owner_may_have_changed(self) -> None:
+        self._client.broker.owners.moved(self._command.producer.topic, self._client.identity)
 
     def _dismiss(self) -> None:
-        self._client.drop_producer(self)
+        """Close it at the client: a client that waits for its creation gets an error, else it would wait for long."""
+        if self._success is None and not self._migrated:
+            self._fail(
+                ServerError.ServiceNotReady, "the owner of the topic has closed the producer; look the topic up again"
+            )
+            return
+        self._ended = True
+        self._client.drop_producer(self, closed_here=True)
         self._client.send(close_producer(self.producer_id))
 
-    def _fail(self, request_id: int, error: RelayError) -> None:
+    def _fail(self, code: ServerError, message: str) -> None:
+        self._ended = True
         self._client.drop_producer(self)
-        message = CommandError(request_id=request_id, error=error.code, message=str(error))
-        self._client.send(encode_command(BaseCommand(type=BaseCommand.ERROR, error=message)))
+        self._client.refuse(self._command.producer.request_id, code, message)

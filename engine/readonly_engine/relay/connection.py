@@ -172,8 +172,7 @@ class OwnerConnection(asyncio.Protocol):
                 f"{self.url} did not answer {command_name(command)} in {REQUEST_TIMEOUT_S:g} s"
             ) from error
         finally:
-            self._answers.pop(request_id, None)
-            self._session.forget(request_id)
+            self.forget(request_id)
 
     async def subscribe(self, command: BaseCommand) -> BaseCommand:
         """Send a SUBSCRIBE when not too many are unanswered (Waves), and wait for its answer, which may be an ERROR.
@@ -187,6 +186,11 @@ class OwnerConnection(asyncio.Protocol):
     def ask(self, command: BaseCommand, answered: Callable[[BaseCommand | None], None]) -> int:
         """Send a command; `answered` gets its answer, None when none will come. For acks: no future each."""
         return self._ask(*self._session.request(command), answered)
+
+    def forget(self, request_id: int) -> None:
+        """Expect no answer to a request any more, and tell nobody of one."""
+        self._answers.pop(request_id, None)
+        self._session.forget(request_id)
 
     def ack(self, consumer_id: int, ids: bytes, answered: Callable[[BaseCommand | None], None]) -> None:
         """Ack entries, given as fields `message_id` of a CommandAck; `answered` as for `ask`."""

@@ -21,12 +21,20 @@ def test_a_client_that_comes_back_at_once_is_not_moved_again():
     assert moves.moved == 3
 
 
-def test_a_close_names_where_to_go():
-    command, _ = decode_command(close_producer(5, "pulsar://a:1", "pulsar+ssl://a:2")[4:])
-    close = command.close_producer
-    assert (close.producer_id, close.assigned_broker_service_url) == (5, "pulsar://a:1")
+def test_a_close_of_a_consumer_names_where_to_go():
+    command, _ = decode_command(close_consumer(5, "pulsar://a:1", "pulsar+ssl://a:2")[4:])
+    close = command.close_consumer
+    assert (close.consumer_id, close.assigned_broker_service_url) == (5, "pulsar://a:1")
     assert close.assigned_broker_service_url_tls == "pulsar+ssl://a:2"
     command, _ = decode_command(close_consumer(6)[4:])
     assert command.close_consumer.consumer_id == 6
     assert not command.close_consumer.HasField("assigned_broker_service_url")
     assert not command.close_consumer.HasField("assigned_broker_service_url_tls")
+
+
+def test_a_close_of_a_producer_names_nowhere_since_producers_are_not_moved():
+    command, _ = decode_command(close_producer(5)[4:])
+    close = command.close_producer
+    assert close.producer_id == 5
+    assert not close.HasField("assigned_broker_service_url")
+    assert not close.HasField("assigned_broker_service_url_tls")
