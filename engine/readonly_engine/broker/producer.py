@@ -1,6 +1,6 @@
 """Producers that connect to a pool: a lookup does not say what it is for.
 
-They are relayed to the owner for as long as they live, and never moved. A C++ client, and those built on it (Python, Node), starts
+They are relayed to the owner for as long as they live, and not moved. A C++ client, and those built on it (Python, Node), begins
 its sequence again when it is told PRODUCER_SUCCESS again before its first receipt (ProducerImpl::handleCreateProducer). Its next
 message would reuse a sequence id, and deduplication would drop it.
 """
