@@ -1,0 +1,216 @@
+"""Brokers that believe in what they have lost: ZooKeeper goes silent for one of two, and keeps its connections open."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from readonly_engine.metadata.lease import LEASE_SHARE
+from readonly_engine.metadata.url import hosts_in
+from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
+
+from devstack.pool import BrokerProcess
+from tests.integration.fleet import TESTS, Feed, claims_of, wait_for
+from tests.integration.raw_client import ClosedError, RawClient
+from tests.integration.silent_proxy import SilentProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pulsar as pulsar_lib
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.status import Endpoints
+
+PERMITS = 1_000_000
+FEED_S = 0.4
+"""Slow enough for one ledger: without ZooKeeper the next one is not found, and nothing could be delivered anyway."""
+
+OPEN_EVERY_S = 0.5
+"""Something is always asked of ZooKeeper: kazoo pings only when nothing is."""
+
+
+class Watcher:
+    """A consumer that notes when each message came, and acks if it is told to."""
+
+    def __init__(self, broker: BrokerProcess, topic: str, *, acks: bool, **options: int) -> None:
+        self.came: list[tuple[float, tuple[int, int]]] = []
+        self.closed_at: float | None = None
+        self._client = RawClient(broker.url)
+        self._client.subscribe(topic, "s", **{"initial_position": CommandSubscribe.Earliest, **options})
+        self.subscribed_at = time.monotonic()
+        self._client.flow(PERMITS)
+        self._acks = acks
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    @property
+    def last(self) -> float:
+        """When the last message came."""
+        return self.came[-1][0] if self.came else 0.0
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return [entry for _, entry in self.came]
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        wanted = {BaseCommand.MESSAGE, BaseCommand.CLOSE_CONSUMER}
+        while not self._stop.is_set():
+            try:
+                command, _ = self._client.wait(lambda command: command.type in wanted, 0.2)
+            except TimeoutError:
+                continue
+            except ClosedError:
+                return
+            if command.type == BaseCommand.CLOSE_CONSUMER:
+                self.closed_at = time.monotonic()
+                continue
+            place = command.message.message_id
+            self.came.append((time.monotonic(), (place.ledger_id, place.entry_id)))
+            if self._acks:
+                ack = CommandAck(consumer_id=0, ack_type=CommandAck.Individual, message_id=[place])
+                self._client.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
+
+
+class Opener:
+    """Has a broker open one topic after the other, which asks ZooKeeper each time."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._client = RawClient(broker.url)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.wait(OPEN_EVERY_S):
+            number += 1
+            subscribe = CommandSubscribe(
+                topic=f"persistent://public/default/test-open-{uuid.uuid4().hex[:12]}",
+                subscription="s",
+                sub_type=CommandSubscribe.Exclusive,
+                consumer_id=number,
+                request_id=number,
+                durable=False,
+            )
+            self._client.send(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
+
+
+class Split:
+    """A pool of two brokers, of which the first reaches ZooKeeper through a relay."""
+
+    def __init__(self, pulsar: Endpoints, folder: Path) -> None:
+        self.relay = SilentProxy(hosts_in(pulsar.metadata_store))
+        through = replace(pulsar, metadata_store=f"zk:127.0.0.1:{self.relay.port}")
+        options = ["--pool", uuid.uuid4().hex, "--topics", TESTS]
+        self.brokers: list[BrokerProcess] = []
+        try:
+            for index, endpoints in enumerate((through, pulsar)):
+                self.brokers.append(BrokerProcess(endpoints, folder / f"broker-{index}.log", options))
+            for broker in self.brokers:
+                broker.wait_ready()
+            wait_for(lambda: all(len(broker.stats()["brokers"]) == 2 for broker in self.brokers))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for broker in self.brokers:
+            broker.kill()
+        self.relay.close()
+
+
+@pytest.fixture
+def split(pulsar: Endpoints, tmp_path: Path) -> Iterator[Split]:
+    made = Split(pulsar, tmp_path)
+    yield made
+    made.close()
+
+
+@contextmanager
+def closing(*things: Watcher | Opener) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for thing in things:
+            thing.close()
+
+
+def alone(broker: BrokerProcess) -> bool:
+    """Whether a broker sees no other in its pool: the other's session has ended."""
+    return len(broker.stats()["brokers"]) == 1
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Shared, CommandSubscribe.Key_Shared], ids=["Shared", "Key_Shared"])
+def test_a_broker_for_which_zookeeper_is_silent_delivers_nothing_once_another_may_have_its_claim(
+    split: Split, pulsar_client: pulsar_lib.Client, topic: str, kind: int
+) -> None:
+    cut, whole = split.brokers
+    feed = Feed(pulsar_client, topic, pause=FEED_S)
+    try:
+        first = Watcher(cut, topic, acks=False, sub_type=kind)
+        opener = Opener(cut)
+        with closing(first, opener):
+            assert claims_of(cut, topic)
+            wait_for(lambda: len(first.came) > 2)
+            split.relay.silence()
+            silent = time.monotonic()
+            wait_for(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
+            second = Watcher(whole, topic, acks=False, sub_type=kind)
+            with closing(second):
+                wait_for(lambda: len(second.came) > 2)
+                assert first.last < silent + SESSION_TIMEOUT_S * LEASE_SHARE + 1
+                assert first.last < second.subscribed_at
+                split.relay.heal()
+                wait_for(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
+                assert first.last < second.subscribed_at
+                assert not claims_of(cut, topic)
+                assert claims_of(whole, topic)
+    finally:
+        feed.stop()
+
+
+def test_what_was_acked_at_another_broker_meanwhile_does_not_come_again(
+    split: Split, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str
+) -> None:
+    cut, whole = split.brokers
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    first = Watcher(cut, topic, acks=True, sub_type=CommandSubscribe.Shared)
+    with closing(first):
+        for number in range(50):
+            producer.send(b"%d" % number)
+        wait_for(lambda: len(first.came) == 50)
+        split.relay.silence()
+        wait_for(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
+        mark = len(first.came)
+        second = Watcher(whole, topic, acks=True, sub_type=CommandSubscribe.Shared)
+        with closing(second):
+            for number in range(50):
+                producer.send(b"%d" % number)
+            wait_for(lambda: len(second.came) >= 50)
+            wait_for(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+        wait_for(lambda: not claims_of(whole, topic))
+        split.relay.heal()
+        wait_for(lambda: claims_of(cut, topic) and not alone(cut), 60, "the claim is made again")
+        producer.send(b"the end")
+        wait_for(lambda: len(first.came) > mark)
+        assert len(first.came) == mark + 1
+        assert not set(first.entries) & set(second.entries)
