@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.consumer import Consumer
+from readonly_engine.broker.exclusives import attach
 from readonly_engine.broker.listeners import Urls
 from readonly_engine.broker.lookup import turn_away_unbound
 from readonly_engine.broker.pause import Pause
@@ -75,7 +76,7 @@ async def admit(
         )
         if from_peer:
             consumer.brought_at = time.monotonic()
-        answer = await consumer.relayed.attach()
+        answer = await attach(consumer)
         if not pass_through:
             state = await broker.topics.state(topic, subscribe.subscription, consumer.relayed)
             subscription = await broker.topics.join(topic, consumer, state, partial(_check_claim, broker, hold))
@@ -89,6 +90,8 @@ async def admit(
             raise OwnerUnavailableError(f"what binds {topic} has changed meanwhile; look it up again")
         if hold is not None and not from_peer:
             broker.arrivals.came(hold.key)
+        if consumer.exclusive:
+            broker.exclusives.came(consumer)
         admitted = True
         return consumer, answer
     finally:

@@ -14,6 +14,7 @@ from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, lo
 from readonly_engine.broker.claims import Act
 from readonly_engine.broker.connection import WRITE_BUFFER_BYTES, ClientConnection
 from readonly_engine.broker.drain import drain
+from readonly_engine.broker.exclusives import Exclusives
 from readonly_engine.broker.half_open import MAX_HALF_OPEN, HalfOpen
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.listen import TlsListener
@@ -87,6 +88,7 @@ class Broker:
         self.bindings_error: str | None = None
         self.connections: set[ClientConnection] = set()
         self.keep_alive = KeepAlive()
+        self.exclusives = Exclusives()
         self.half_open: HalfOpen[ClientConnection] = HalfOpen(min(MAX_HALF_OPEN, descriptors.allowed() // 2))
         self.turn = Turn()
         self._patterns = patterns

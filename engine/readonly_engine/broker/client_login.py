@@ -69,9 +69,13 @@ class ClientLogin:
         self._client.send(frame)
         return True
 
+    def probe(self) -> None:
+        """Called when an owner asks whether its consumers are still there."""
+        if any(consumer.exclusive for consumer in self._client.consumers):
+            self._client.probe()
+
     def expel(self, error: RelayError) -> None:
         """Called when the owner does not accept the client's credentials any more."""
         log.info("client %s: %s; closing the connection", self._client.peer, error)
-        if isinstance(error, OwnerRefusedError):
-            self._client.send(self._handshake.refuse(error.code, str(error)))
-        self._client.close()
+        refused = isinstance(error, OwnerRefusedError)
+        self._client.expel(self._handshake.refuse(error.code, str(error)) if refused else b"")

@@ -16,7 +16,7 @@ from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.seat import NO_DESCRIPTOR
-from readonly_engine.broker.sending import discard_on_close, send_one
+from readonly_engine.broker.sending import discard_on_close, send_one, unsent_bytes
 from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -78,6 +78,11 @@ next wave must be at hand. Each takes some KB meanwhile."""
 CLOSE_S = 2.0
 """So long a connection that is closed may take to send what waits, as towards owners."""
 
+PROBE_S = 5.0
+"""So long a client may take to answer when another wants its subscription (connectionLivenessCheckTimeoutMillis)."""
+
+PROBE_LOOK_S = 0.05
+
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
@@ -111,6 +116,7 @@ class ClientConnection(asyncio.Protocol):
         self._login = ClientLogin(self)
         self._closed = False
         self._ending: asyncio.TimerHandle | None = None
+        self._probe: asyncio.TimerHandle | None = None
         self._heard = True
         self._pinged = False
         self._out: list[bytes] = []
@@ -302,8 +308,10 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio, which closes the socket then: its descriptor may be another's after this."""
         self._closed = True
-        if self._ending is not None:
-            self._ending.cancel()
+        for timer in (self._ending, self._probe):
+            if timer is not None:
+                timer.cancel()
+        self._probe = None
         self._indirect(ever=True)
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
@@ -347,6 +355,45 @@ class ClientConnection(asyncio.Protocol):
             discard_on_close(found)
         self._transport.abort()
 
+    def expel(self, last_words: bytes) -> None:
+        """End the connection: the client must get nothing more of what waits for it.
+
+        Args:
+            last_words: a frame that says why, empty for none; sent only to a client that has read all before it.
+        """
+        self._out, self._out_bytes = [], 0
+        if self._transport is None or self._closed:
+            return
+        found = self._transport.get_extra_info("socket")
+        if self.buffered or found is None or unsent_bytes(found):
+            self.abort()
+            return
+        self.send(last_words)
+        self.close()
+
+    def probe(self) -> None:
+        """Ask the client for a sign of life; without one in PROBE_S the connection ends, as at a stock broker."""
+        if self._probe is None and self.connected and not self._closed:
+            self._heard = False
+            self.send(_PING)
+            self._probe = asyncio.get_running_loop().call_later(PROBE_S, self._probed)
+
+    def _probed(self) -> None:
+        self._probe = None
+        if not self._heard and not self._reading_held_by:
+            log.info(
+                "client %s does not answer, and others ask for its subscription; closing the connection", self.peer
+            )
+            self.abort()
+
+    async def alive(self) -> bool:
+        """Whether the client gives a sign of life in time; if not, its connection has ended."""
+        self.probe()
+        while True:
+            if self._probe is None or self._heard:
+                return not self._closed
+            await asyncio.sleep(PROBE_LOOK_S)
+
     def check_alive(self) -> None:
         """Called every 30 s: a client that has said nothing since is pinged, and dropped when it then says nothing either.
 
@@ -355,6 +402,8 @@ class ClientConnection(asyncio.Protocol):
         if not self.connected:
             log.info("client %s was not let in within %d s; closing the connection", self.peer, SLOTS * TICK_S)
             self.abort()
+        elif self._probe is not None:
+            pass  # it decides
         elif self._heard or self._reading_held_by:
             self._heard, self._pinged = False, False
         elif self._pinged:

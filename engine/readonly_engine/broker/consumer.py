@@ -60,6 +60,7 @@ class Consumer:
 
     Attributes:
         brought_at: when another broker of the pool has brought it here; None where its client came by itself.
+        exclusive: whether it keeps others from its subscription.
         in_step: whether it has been at the owner ever since the copy of the cursor was last compared with the owner's.
     """
 
@@ -74,6 +75,7 @@ class Consumer:
         "bytes",
         "connection",
         "consumer_id",
+        "exclusive",
         "hold",
         "in_step",
         "left",
@@ -103,6 +105,7 @@ class Consumer:
         self.bound = bound
         self.topic = topic
         self.consumer_id = subscribe.consumer_id
+        self.exclusive = subscribe.sub_type == CommandSubscribe.Exclusive
         self.pass_through = pass_through
         self.via = via
         self.hold = hold
@@ -226,6 +229,8 @@ class Consumer:
         broker = self.connection.broker
         broker.limits.leave(self.topic, self.subscribe.subscription)
         broker.topics.passing.leave(self)
+        if self.exclusive:
+            broker.exclusives.left(self)
         if self.subscription is not None:
             self._handing_over = broker.topics.leave(self.subscription, self)
             self.subscription = None

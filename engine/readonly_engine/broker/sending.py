@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import struct
+import sys
+import termios
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +36,13 @@ def discard_on_close(sock: socket.socket) -> None:
     """Have the kernel drop what a socket still has to send when it is closed: its peer may never read it."""
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+
+
+def unsent_bytes(sock: socket.socket) -> int:
+    """How much the kernel holds that a socket's peer has not got."""
+    count = bytearray(4)
+    fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, count)
+    return int.from_bytes(count, sys.byteorder)
 
 
 def send_many_in_python(descriptors: list[int], data: bytes) -> list[tuple[int, int]]:

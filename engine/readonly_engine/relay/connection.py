@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.relay.probing import OwnerPings
 from readonly_engine.relay.session import OwnerSession
 from readonly_engine.relay.waves import Waves
 from readonly_engine.wire.commands import command_name, encode_command
@@ -57,6 +58,9 @@ class ConnectionEvents(Protocol):
     def lost(self, connection: OwnerConnection) -> None:
         """The connection broke; its residents are told next."""
 
+    def probed(self) -> None:
+        """The owner asks whether a consumer is still there, and was answered for all of them."""
+
 
 class OwnerConnection(asyncio.Protocol):
     """Carries the requests of many clients of one identity, and hands what the owner says to whom it concerns.
@@ -83,6 +87,7 @@ class OwnerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[CommandConnected] = self._loop.create_future()
         self._subscribing = Waves()
+        self._owner_pings = OwnerPings(self._loop.time())
         self._answers: dict[int, Callable[[BaseCommand | None], None]] = {}
         self._waits: deque[tuple[float, asyncio.Future[BaseCommand]]] = deque()
         self._overdue: asyncio.TimerHandle | None = None
@@ -320,6 +325,7 @@ class OwnerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
         self._heard = True
+        pings = self._session.pings
         try:
             received = self._session.receive_data(data)
         except WireError as error:
@@ -329,6 +335,8 @@ class OwnerConnection(asyncio.Protocol):
         reply = self._session.data_to_send()
         if reply and self._transport is not None:
             self._transport.write(reply)
+        if self._session.pings != pings and self._owner_pings.asks(self._loop.time()) and self.events is not None:
+            self.events.probed()
         while self._pongs and next(iter(self._pongs)) <= self._session.pongs:
             pong = self._pongs.pop(next(iter(self._pongs)))
             if not pong.done():

@@ -28,6 +28,10 @@ JUDGEMENT_S = 2.0
 LINGER_S = 30.0
 """Connections of an identity without clients are closed after this: the same clients may be back."""
 
+PROBES_AT_ONCE = 100
+PROBES_EVERY_S = 0.02
+"""Ten thousand clients are asked for a sign of life within 2 s."""
+
 
 class Place(NamedTuple):
     """Where a connection leads.
@@ -48,6 +52,9 @@ class Bearer(Protocol):
 
     def challenge(self, challenge: AuthData, answered: Callable[[bytes], None]) -> bool:
         """Ask the client what an owner asks; `answered` gets its answer. False where it cannot be asked."""
+
+    def probe(self) -> None:
+        """Ask the client for a sign of life where it keeps others from a subscription; without one its connection ends."""
 
     def expel(self, error: RelayError) -> None:
         """Close the connection: the client comes back and says anew who it is."""
@@ -86,6 +93,7 @@ class Login:
         self._judged: list[OwnerConnection] = []
         self._judgement: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self._probing: asyncio.Handle | None = None
         self._closed = False
 
     @property
@@ -137,7 +145,7 @@ class Login:
         for task in [*self._opening.values(), self._judgement]:
             if task is not None:
                 task.cancel()
-        for timer in (self._overdue, self._linger):
+        for timer in (self._overdue, self._linger, self._probing):
             if timer is not None:
                 timer.cancel()
         for connection in list(self._open.values()):
@@ -222,6 +230,20 @@ class Login:
         unanswered = self._renewal is not None and connection in self._challengers
         if unanswered or connection in self._judged:
             self._end(connection.refusal or OwnerUnavailableError(f"{connection.url} closed the connection"))
+
+    def probed(self) -> None:
+        """An owner asks whether a consumer is still there: perhaps another wants its Exclusive subscription."""
+        if self._probing is None:
+            self._probing = asyncio.get_running_loop().call_soon(self._probe_some, list(self._bearers))
+
+    def _probe_some(self, bearers: list[Bearer]) -> None:
+        """Ask a few clients, so that ten thousand of them do not hold up the others."""
+        self._probing = None
+        for bearer in bearers[:PROBES_AT_ONCE]:
+            if bearer in self._bearers:
+                bearer.probe()
+        if left := bearers[PROBES_AT_ONCE:]:
+            self._probing = asyncio.get_running_loop().call_later(PROBES_EVERY_S, self._probe_some, left)
 
     def _relay(self, connection: OwnerConnection, challenge: AuthData) -> None:
         """The one client of this identity answers by itself, round by round; the owner judges."""

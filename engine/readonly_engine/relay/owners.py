@@ -59,6 +59,9 @@ class _Proof:
     def lost(self, connection: OwnerConnection) -> None:
         pass
 
+    def probed(self) -> None:
+        pass
+
 
 class Owners:
     """Connections to the brokers of the writable cluster, one for each broker and identity.

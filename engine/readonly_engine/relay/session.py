@@ -66,6 +66,7 @@ class OwnerSession:
         self._of_consumer: dict[int, int] = {}  # requests that end with a consumer
         self._abandoned: list[int] = []
         self._out: list[bytes] = []
+        self.pings = 0
         self.pongs = 0
 
     def connect(self, identity: Identity, behind_proxy: str = "") -> bytes:
@@ -141,6 +142,7 @@ class OwnerSession:
                 splitter.max_frame_bytes = frame_limit(command.connected.max_message_size)
                 splitter.skip = True
             if command.type == BaseCommand.PING:
+                self.pings += 1
                 self._out.append(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
                 continue
             if command.type == BaseCommand.PONG:

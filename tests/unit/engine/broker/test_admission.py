@@ -41,7 +41,7 @@ class Consumer:
     def __init__(self, client, *_, bound, **__):
         self.client, self.bound = client, bound
         self.relayed = self
-        self.left = False
+        self.left = self.exclusive = False
 
     async def attach(self):
         self.client.attached(self)

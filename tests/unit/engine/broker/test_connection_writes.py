@@ -16,10 +16,11 @@ from readonly_engine.broker.turn import Turn
 from readonly_engine.relay.identity import NOBODY
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing, CommandPong
 
 DEADLINE_S = 60
 PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
+PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 FRAME_BYTES = 64 << 10
 FRAMES = 400
 """More than sockets and the transport's buffer take while nobody reads."""
@@ -214,3 +215,72 @@ def test_what_half_open_connections_hold_is_bounded(play):
             await reader.read()
 
     play(scene)
+
+
+def test_a_client_that_gives_no_sign_of_life_is_given_up_and_one_that_gives_any_stays(play, monkeypatch):
+    monkeypatch.setattr(connection_module, "PROBE_S", 0.2)
+
+    async def silent(connection, reader, _):
+        connection.let_in(NOBODY, 0)
+        begin = asyncio.get_running_loop().time()
+        asking = asyncio.ensure_future(connection.alive())
+        assert await reader.readexactly(len(PING)) == PING
+        assert not await asking
+        assert asyncio.get_running_loop().time() - begin >= 0.15
+        assert await left(reader) == (0, True)
+
+    async def living(connection, reader, writer):
+        connection.let_in(NOBODY, 0)
+        asking = asyncio.ensure_future(connection.alive())
+        assert await reader.readexactly(len(PING)) == PING
+        writer.write(PONG)
+        assert await asking
+        connection.check_alive()  # a round of keep-alive meanwhile forgets nothing
+        while connection._probe is not None:
+            await asyncio.sleep(0.001)
+        assert connection in connection.broker.connections
+        assert await connection_answers(connection, reader, writer)
+
+    play(silent)
+    play(living)
+
+
+async def connection_answers(connection, reader, writer):
+    writer.write(PING)
+    return await reader.readexactly(len(PONG)) == PONG
+
+
+def test_an_expelled_client_hears_why_only_if_it_has_read_all_before(play):
+    async def reading(connection, reader, _):
+        connection.let_in(NOBODY, 0)
+        connection.send(b"seen")
+        connection.end_turn()
+        assert await reader.readexactly(4) == b"seen"
+        connection.send(b"not yet sent")
+        connection.expel(b"why")
+        assert await left(reader) == (3, False)
+
+    async def frozen(connection, reader, _):
+        connection.let_in(NOBODY, 0)
+        for number in range(FRAMES):
+            connection.send(frame(number))
+        assert connection.buffered
+        connection.expel(b"why")
+        got, reset = await left(reader)
+        assert reset
+        assert got < FRAMES * FRAME_BYTES // 2
+
+    async def nearly(connection, reader, _):
+        connection.let_in(NOBODY, 0)
+        while not connection.buffered:
+            connection.send(frame(0))
+            connection.end_turn()
+        while connection.buffered:
+            await reader.readexactly(FRAME_BYTES)
+        connection.expel(b"why")
+        _, reset = await left(reader)
+        assert reset, "the kernel still held something"
+
+    play(reading)
+    play(frozen)
+    play(nearly)
