@@ -8,7 +8,7 @@ REGULAR_S: Final = 29.0
 """A little less than an owner's keepAliveIntervalSeconds (30). With a shorter interval regular PINGs count as questions too,
 which costs a round of PINGs to clients."""
 
-ROUND_S: Final = 10.0
+ROUND_S: Final = 5.0
 """Clients are not asked more often: whoever contends for a subscription makes the owner ask."""
 
 

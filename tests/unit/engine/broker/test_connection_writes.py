@@ -14,9 +14,12 @@ from readonly_engine.broker.sending import send_many
 from readonly_engine.broker.together import NO_DESCRIPTOR
 from readonly_engine.broker.turn import Turn
 from readonly_engine.relay.identity import NOBODY
+from readonly_engine.tls import TlsFiles
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing, CommandPong
+
+from devstack.pulsar.security import Credentials
 
 DEADLINE_S = 60
 PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
@@ -143,6 +146,48 @@ def test_what_was_sent_before_closing_arrives(play):
         connection.close()
         assert connection.descriptor == NO_DESCRIPTOR
         assert await reader.read() == b"last"
+
+    play(scene)
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """Contexts of a server and a client."""
+    credentials = Credentials.make(tmp_path_factory.mktemp("tls"))
+    credentials.certificate("broker")
+    files = TlsFiles("tls", None, credentials.folder / "broker.pem", credentials.folder / "broker.key")
+    return files.server_context(), TlsFiles("tls", credentials.authority).client_context()
+
+
+@pytest.mark.parametrize("end", ["close", "abort", "expel"])
+def test_neither_does_tls_wait_for_a_client_that_does_not_read(play, tls, monkeypatch, end):
+    monkeypatch.setattr(connection_module, "CLOSE_S", 0.1)
+    server_context, client_context = tls
+
+    async def scene(_connection, _reader, _writer):
+        ours = broker()
+        server = await asyncio.get_running_loop().create_server(
+            lambda: ClientConnection(ours), "127.0.0.1", 0, ssl=server_context
+        )
+        address = server.sockets[0].getsockname()[:2]
+        reader, writer = await asyncio.open_connection(*address, ssl=client_context, server_hostname="127.0.0.1")
+        while not ours.connections:
+            await asyncio.sleep(0.001)
+        (connection,) = ours.connections
+        connection.let_in(NOBODY, 0)
+        for number in range(FRAMES):
+            connection.send(frame(number))
+        assert connection.buffered
+        if end == "expel":
+            connection.expel(b"why")
+        else:
+            getattr(connection, end)()
+        while ours.connections:
+            await asyncio.sleep(0.001)
+        got, _ = await left(reader)
+        assert got < FRAMES * FRAME_BYTES
+        writer.close()
+        server.close()
 
     play(scene)
 

@@ -21,4 +21,4 @@ def test_a_ping_between_two_regular_ones_asks_and_the_next_regular_one_does_not(
 def test_whoever_contends_all_the_time_does_not_have_clients_asked_all_the_time():
     pings = OwnerPings(0.0)
     asked = [now / 10 for now in range(1, 280) if pings.asks(now / 10)]
-    assert asked == [0.1, 10.1, 20.1]
+    assert asked == [0.1, 5.1, 10.1, 15.1, 20.1, 25.1]
