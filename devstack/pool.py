@@ -12,11 +12,13 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from devstack.errors import DevstackError
+from devstack.pulsar.spec import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from devstack.pulsar.spec import Site
     from devstack.pulsar.status import Endpoints
 
 START_TIMEOUT_S = 90.0
@@ -38,23 +40,29 @@ class BrokerProcess:
         log: where its log goes.
         options: more options of the command.
         ports: of clients and of HTTP; free ones by default.
+        site: where it runs.
     """
 
     def __init__(
-        self, pulsar: Endpoints, log: Path, options: Sequence[str], ports: tuple[int, int] | None = None
+        self,
+        pulsar: Endpoints,
+        log: Path,
+        options: Sequence[str],
+        ports: tuple[int, int] | None = None,
+        site: Site = LOOPBACK,
     ) -> None:
         self.port, self.http_port = ports or (free_port(), free_port())
-        self.url = f"pulsar://127.0.0.1:{self.port}"
-        self.http_url = f"http://127.0.0.1:{self.http_port}"
+        self.url = f"pulsar://{site.host}:{self.port}"
+        self.http_url = f"http://{site.host}:{self.http_port}"
         self.log = log
         arguments = {
             "--metadata-store": pulsar.metadata_store,
             "--writer-url": pulsar.writer_url,
             "--admin-url": pulsar.admin_url,
-            "--listen": f"127.0.0.1:{self.port}",
-            "--http": f"127.0.0.1:{self.http_port}",
+            "--listen": f"{site.host}:{self.port}",
+            "--http": f"{site.host}:{self.http_port}",
         }
-        command = [sys.executable, "-m", "readonly_engine.command", "serve"]
+        command = [*site.launcher, sys.executable, "-m", "readonly_engine.command", "serve"]
         command += [word for pair in arguments.items() for word in pair]
         with log.open("ab") as output:
             self.process = subprocess.Popen(

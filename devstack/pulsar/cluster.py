@@ -18,14 +18,14 @@ from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.process import Server
 from devstack.pulsar.registration import forget_bookie
-from devstack.pulsar.spec import CLUSTER_NAME, HOST, default_state
+from devstack.pulsar.spec import CLUSTER_NAME, LOOPBACK, default_state
 from devstack.pulsar.state import StateFolder
-from devstack.pulsar.status import Endpoints, ServerStatus, StackStatus
+from devstack.pulsar.status import ALL_ON_LOOPBACK, Endpoints, ServerStatus, StackStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from devstack.pulsar.spec import PulsarSpec
+    from devstack.pulsar.spec import PulsarSpec, Site
 
 _MEMORY: Final = {"zookeeper": 150 << 20, "bookie": 350 << 20, "broker": 600 << 20}
 """Resident bytes that a server of a kind comes to under some load (measured at 9,000 messages of 1 KB a second, rounded up)."""
@@ -48,16 +48,24 @@ class PulsarCluster:
     Args:
         spec: what the stack is made of.
         state: its folder; by default one in the cache, named after the stack.
+        sites: where servers run, by name (`zookeeper`, `bookie-0`, `broker-1`); the others run on loopback.
     """
 
-    def __init__(self, spec: PulsarSpec, state: Path | None = None) -> None:
+    def __init__(
+        self, spec: PulsarSpec, state: Path | None = None, sites: Mapping[str, Site] = ALL_ON_LOOPBACK
+    ) -> None:
         self.spec = spec
+        self._sites = sites
         self.state = StateFolder((state or default_state(spec.name)).absolute())
 
     @property
     def endpoints(self) -> Endpoints:
         """Where the servers are, or will be."""
-        return Endpoints.of(self.spec)
+        return Endpoints.of(self.spec, self._sites)
+
+    def site(self, server: str) -> Site:
+        """Where a server runs."""
+        return self._sites.get(server, LOOPBACK)
 
     def admin(self, broker: int = 0) -> PulsarAdmin:
         """The admin API of one broker."""
@@ -123,7 +131,7 @@ class PulsarCluster:
                     name=name,
                     pid=live.pid if live else None,
                     port=port,
-                    answers=live is not None and process.port_answers(port),
+                    answers=live is not None and process.port_answers(port, host=self.site(name).host),
                     resident_mib=live.resident_bytes() >> 20 if live else 0,
                     log=str(self.state.log(name)),
                 )
@@ -181,17 +189,18 @@ class PulsarCluster:
     def _server(self, home: Path, name: str, port: int) -> Server:
         kind, _, number = name.partition("-")
         data = self.state.data(name)
+        site, metadata = self.site(name), self.site("zookeeper").host
         if kind == "zookeeper":
-            text, variable = zookeeper_conf(home, self.spec, data), "PULSAR_ZK_CONF"
+            text, variable = zookeeper_conf(home, self.spec, data, site), "PULSAR_ZK_CONF"
         elif kind == "bookie":
-            text, variable = bookie_conf(home, self.spec, int(number), data), "PULSAR_BOOKKEEPER_CONF"
+            text, variable = bookie_conf(home, self.spec, int(number), data, site, metadata), "PULSAR_BOOKKEEPER_CONF"
         else:
-            text, variable = broker_conf(home, self.spec, int(number)), "PULSAR_BROKER_CONF"
+            text, variable = broker_conf(home, self.spec, int(number), site, metadata), "PULSAR_BROKER_CONF"
         memory, flags = _JVM[kind]
         return Server(
             name=name,
             port=port,
-            argv=(str(home / "bin" / "pulsar"), kind),
+            argv=(*site.launcher, str(home / "bin" / "pulsar"), kind),
             env={
                 variable: str(self.state.conf(name)),
                 "PULSAR_LOG_DIR": str(self.state.log(name).parent),
@@ -201,13 +210,14 @@ class PulsarCluster:
             record=self.state.record(name),
             log=self.state.log(name),
             config=text,
+            host=site.host,
         )
 
     def _start(self, server: Server) -> None:
         self.state.conf(server.name).write_text(server.config)
         self.state.data(server.name).mkdir(exist_ok=True)
         if server.name.startswith("bookie-"):
-            forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), f"{HOST}:{server.port}")
+            forget_bookie(self.endpoints.metadata_store.removeprefix("zk:"), f"{server.host}:{server.port}")
         server.start()
 
     def _start_one(self, name: str) -> Server:
@@ -327,6 +337,8 @@ class PulsarCluster:
         preflight.check_disk(self.state.root)
         ports: list[tuple[str, int]] = []
         for server in missing:
+            if self.site(server.name).launcher:
+                continue  # nobody else is where it runs, and its address is not ours to bind
             ports.append((server.name, server.port))
             kind, _, number = server.name.partition("-")
             if kind == "broker":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devstack.pulsar.spec import CLUSTER_NAME, HOST
+from devstack.pulsar.spec import CLUSTER_NAME, HOST, LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from devstack.pulsar.spec import PulsarSpec
+    from devstack.pulsar.spec import PulsarSpec, Site
 
 
 def edit_properties(text: str, changes: Mapping[str, str]) -> str:
@@ -39,37 +39,40 @@ def edit_properties(text: str, changes: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zookeeper_conf(home: Path, spec: PulsarSpec, data: Path) -> str:
-    """ZooKeeper's file: client port on loopback, no admin server and no metrics port."""
+def zookeeper_conf(home: Path, spec: PulsarSpec, data: Path, site: Site = LOOPBACK) -> str:
+    """ZooKeeper's file: client port at its site, no admin server and no metrics port."""
     return edit_properties(
         (home / "conf" / "zookeeper.conf").read_text(),
         {
             **({"forceSync": "no"} if spec.quick else {}),
             "dataDir": str(data),
             "clientPort": str(spec.zookeeper_port),
-            "clientPortAddress": HOST,
+            "clientPortAddress": site.host,
             "admin.enableServer": "false",
             "metricsProvider.className": "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+            **{setting.key: setting.value for setting in spec.settings if setting.role == "zookeeper"},
         },
     )
 
 
-def bookie_conf(home: Path, spec: PulsarSpec, index: int, data: Path) -> str:
-    """A bookie's file: loopback, small caches, its own folders and ports.
+def bookie_conf(
+    home: Path, spec: PulsarSpec, index: int, data: Path, site: Site = LOOPBACK, zookeeper: str = HOST
+) -> str:
+    """A bookie's file: its site, small caches, its own folders and ports.
 
     Auto-recovery is off: tests stop bookies and expect ledgers to stay where they are, and bookies that start it at once on a
     fresh ZooKeeper race for /ledgers/underreplication/LAYOUT. `--set bookie.autoRecoveryDaemonEnabled=true` brings it back.
     """
     changes = {
         "bookiePort": str(spec.bookie_port(index)),
-        "advertisedAddress": HOST,
+        "advertisedAddress": site.host,
         "allowLoopback": "true",
-        "listeningInterface": "lo",
+        "listeningInterface": site.interface,
         "journalDirectories": str(data / "journal"),
         "ledgerDirectories": str(data / "ledgers"),
-        "metadataServiceUri": f"metadata-store:zk:{HOST}:{spec.zookeeper_port}",
+        "metadataServiceUri": f"metadata-store:zk:{zookeeper}:{spec.zookeeper_port}",
         "zkServers": "",
-        "prometheusStatsHttpAddress": HOST,
+        "prometheusStatsHttpAddress": site.host,
         "prometheusStatsHttpPort": str(spec.bookie_metrics_port(index)),
         "httpServerEnabled": "false",
         "autoRecoveryDaemonEnabled": "false",
@@ -88,15 +91,15 @@ def bookie_conf(home: Path, spec: PulsarSpec, index: int, data: Path) -> str:
     return edit_properties((home / "conf" / "bookkeeper.conf").read_text(), changes)
 
 
-def broker_conf(home: Path, spec: PulsarSpec, index: int) -> str:
-    """A broker's file: loopback, quick ledger rolls, topics that stay when idle, explicit LAC as the spec says."""
-    metadata = f"zk:{HOST}:{spec.zookeeper_port}"
+def broker_conf(home: Path, spec: PulsarSpec, index: int, site: Site = LOOPBACK, zookeeper: str = HOST) -> str:
+    """A broker's file: its site, quick ledger rolls, topics that stay when idle, explicit LAC as the spec says."""
+    metadata = f"zk:{zookeeper}:{spec.zookeeper_port}"
     changes = {
         "metadataStoreUrl": metadata,
         "configurationMetadataStoreUrl": metadata,
         "clusterName": CLUSTER_NAME,
-        "bindAddress": HOST,
-        "advertisedAddress": HOST,
+        "bindAddress": site.host,
+        "advertisedAddress": site.host,
         "brokerServicePort": str(spec.broker_port(index)),
         "webServicePort": str(spec.broker_http_port(index)),
         "managedLedgerDefaultEnsembleSize": str(spec.quorum),

@@ -61,6 +61,7 @@ class Server:
         record: the pid file.
         log: standard output and error of the latest start; the one before is kept beside it as `.1`.
         config: the text of its configuration file, part of the fingerprint.
+        host: where that port is.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Server:
     record: Path
     log: Path
     config: str
+    host: str = HOST
 
     @property
     def fingerprint(self) -> str:
@@ -115,7 +117,7 @@ class Server:
 
     def answers(self, timeout: float = 1.0) -> bool:
         """Whether its port accepts a connection."""
-        return port_answers(self.port, timeout)
+        return port_answers(self.port, timeout, self.host)
 
     def died(self) -> DevstackError:
         """The error that says how the server ended: its last log lines."""
@@ -129,10 +131,10 @@ class Server:
         )
 
 
-def port_answers(port: int, timeout: float = 1.0) -> bool:
-    """Whether somebody accepts connections on a port of the stack's address."""
+def port_answers(port: int, timeout: float = 1.0, host: str = HOST) -> bool:
+    """Whether somebody accepts connections on a port of a server's address."""
     try:
-        with socket.create_connection((HOST, port), timeout=timeout):
+        with socket.create_connection((host, port), timeout=timeout):
             return True
     except OSError:
         return False

@@ -16,7 +16,7 @@ CLUSTER_NAME: Final = "pulsar-readonly"
 """The Pulsar cluster's name, in topic policies and in the metadata."""
 
 HOST: Final = "127.0.0.1"
-"""Everything listens here and nowhere else."""
+"""Everything listens here and nowhere else, unless a Site names another address."""
 
 DEFAULT_VERSION: Final = "4.0.8"
 DEFAULT_BASE_PORT: Final = 16650
@@ -33,13 +33,31 @@ _HIGHEST_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """Where one server runs.
+
+    Attributes:
+        host: the address that it listens on, and that others reach it by.
+        interface: the network interface that has this address.
+        launcher: what stands before its command line; it must become the command itself (exec), such as `nsenter --net=FILE`.
+    """
+
+    host: str = HOST
+    interface: str = "lo"
+    launcher: tuple[str, ...] = ()
+
+
+LOOPBACK: Final = Site()
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One key of a server's own configuration file, set by `--set ROLE.KEY=VALUE`.
 
     Attributes:
         role: `broker` or `bookie`, `broker-1` for one of them only; `broker-env` or `bookie-env` for a variable of their
-            environment.
-        key: the key as broker.conf or bookkeeper.conf spells it, or the variable.
+            environment; `zookeeper`, which no option sets.
+        key: the key as broker.conf, bookkeeper.conf or zookeeper.conf spells it, or the variable.
         value: its text; may be empty.
     """
 

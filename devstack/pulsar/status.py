@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from devstack.pulsar.spec import HOST
+from devstack.pulsar.spec import LOOPBACK
 
 if TYPE_CHECKING:
-    from devstack.pulsar.spec import PulsarSpec
+    from collections.abc import Mapping
+
+    from devstack.pulsar.spec import PulsarSpec, Site
+
+ALL_ON_LOOPBACK: Final[Mapping[str, Site]] = MappingProxyType({})
+"""Sites by server: none has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +40,29 @@ class Endpoints:
     bookie_metrics: tuple[str, ...]
 
     @classmethod
-    def of(cls, spec: PulsarSpec) -> Endpoints:
-        """The endpoints of a stack that is made as `spec` says."""
-        brokers = tuple(f"pulsar://{HOST}:{spec.broker_port(i)}" for i in range(spec.brokers))
-        admin_urls = tuple(f"http://{HOST}:{spec.broker_http_port(i)}" for i in range(spec.brokers))
+    def of(cls, spec: PulsarSpec, sites: Mapping[str, Site] = ALL_ON_LOOPBACK) -> Endpoints:
+        """The endpoints of a stack that is made as `spec` says.
+
+        Args:
+            spec: what the stack is made of.
+            sites: where its servers run, by name; a server that is not named runs on loopback.
+        """
+
+        def host(server: str) -> str:
+            return sites.get(server, LOOPBACK).host
+
+        brokers = tuple(f"pulsar://{host(f'broker-{i}')}:{spec.broker_port(i)}" for i in range(spec.brokers))
+        admin_urls = tuple(f"http://{host(f'broker-{i}')}:{spec.broker_http_port(i)}" for i in range(spec.brokers))
         return cls(
-            metadata_store=f"zk:{HOST}:{spec.zookeeper_port}",
+            metadata_store=f"zk:{host('zookeeper')}:{spec.zookeeper_port}",
             writer_url=brokers[0],
             admin_url=admin_urls[0],
             brokers=brokers,
             admin_urls=admin_urls,
-            bookies=tuple(f"{HOST}:{spec.bookie_port(i)}" for i in range(spec.bookies)),
-            bookie_metrics=tuple(f"http://{HOST}:{spec.bookie_metrics_port(i)}/metrics" for i in range(spec.bookies)),
+            bookies=tuple(f"{host(f'bookie-{i}')}:{spec.bookie_port(i)}" for i in range(spec.bookies)),
+            bookie_metrics=tuple(
+                f"http://{host(f'bookie-{i}')}:{spec.bookie_metrics_port(i)}/metrics" for i in range(spec.bookies)
+            ),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -111,7 +112,7 @@ class HttpServer:
             return web.json_response({"reason": str(error)}, status=error.status)
 
     async def _stats(self, _request: web.Request) -> web.Response:
-        return web.json_response(self._statistics.document())
+        return web.json_response({**self._statistics.document(), "tasks": len(asyncio.all_tasks())})
 
     async def _topic_stats(self, request: web.Request) -> web.Response:
         tenant, namespace, name = (request.match_info[key] for key in ("tenant", "namespace", "topic"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from devstack.pulsar.config import bookie_conf, broker_conf, edit_properties, zookeeper_conf
-from devstack.pulsar.spec import PulsarSpec, Setting
+from devstack.pulsar.spec import PulsarSpec, Setting, Site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,3 +136,17 @@ def test_only_a_quick_stack_does_not_wait_for_the_disk(home: Path, quick: bool) 
     spec = PulsarSpec(quick=quick)
     assert parsed(zookeeper_conf(home, spec, home / "data"))["forceSync"] == ("no" if quick else "yes")
     assert parsed(bookie_conf(home, spec, 0, home / "data"))["journalSyncData"] == ("false" if quick else "true")
+
+
+def test_a_site_is_where_a_server_listens_and_what_it_tells_others(home: Path, tmp_path: Path) -> None:
+    spec = PulsarSpec(base_port=20000, settings=(Setting("zookeeper", "4lw.commands.whitelist", "*"),))
+    site = Site("198.18.0.7", interface="eth0", launcher=("nsenter", "--net=/run/netns/x"))
+    zookeeper = parsed(zookeeper_conf(home, spec, tmp_path, site))
+    assert zookeeper["clientPortAddress"] == "198.18.0.7"
+    assert zookeeper["4lw.commands.whitelist"] == "*"
+    bookie = parsed(bookie_conf(home, spec, 0, tmp_path, site, "198.18.0.1"))
+    assert (bookie["advertisedAddress"], bookie["listeningInterface"]) == ("198.18.0.7", "eth0")
+    assert bookie["metadataServiceUri"] == "metadata-store:zk:198.18.0.1:20020"
+    broker = parsed(broker_conf(home, spec, 0, site, "198.18.0.1"))
+    assert (broker["bindAddress"], broker["advertisedAddress"]) == ("198.18.0.7", "198.18.0.7")
+    assert broker["metadataStoreUrl"] == "zk:198.18.0.1:20020"

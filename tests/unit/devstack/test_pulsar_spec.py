@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devstack.errors import DevstackError
-from devstack.pulsar.spec import PORT_SPAN, PulsarSpec, Setting
+from devstack.pulsar.spec import PORT_SPAN, PulsarSpec, Setting, Site
 from devstack.pulsar.status import Endpoints
 
 
@@ -78,3 +78,13 @@ def test_settings_are_parsed(text: str, role: str, key: str, value: str) -> None
 def test_what_is_no_setting_is_refused(text: str) -> None:
     with pytest.raises(DevstackError, match=r"^--set "):
         Setting.parse(text)
+
+
+def test_servers_can_have_addresses_of_their_own() -> None:
+    sites = {"zookeeper": Site("198.18.0.1"), "bookie-1": Site("198.18.0.2"), "broker-0": Site("198.18.0.3")}
+    ends = Endpoints.of(PulsarSpec(base_port=20000, bookies=2, brokers=2), sites)
+    assert ends.metadata_store == "zk:198.18.0.1:20020"
+    assert ends.brokers == ("pulsar://198.18.0.3:20000", "pulsar://127.0.0.1:20001")
+    assert ends.admin_url == "http://198.18.0.3:20010"
+    assert ends.bookies == ("127.0.0.1:20030", "198.18.0.2:20031")
+    assert ends.bookie_metrics[1] == "http://198.18.0.2:20041/metrics"
