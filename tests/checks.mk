@@ -31,3 +31,9 @@ scale: $(STAMP) ## 200 pools and 2,000 bindings on an API server of their own: d
 .PHONY: test-spark
 test-spark: $(STAMP) ## data source and exports, long: random workloads against a stock reader, drivers and workers killed in mid-batch
 	@$(PY) -m pytest -o faulthandler_timeout=1500 $(PYTEST_OPTIONS) tests/integration/test_spark*.py
+
+.PHONY: chaos soak
+chaos: $(STAMP) ## random faults on a pool, owners, bookies and ZooKeeper in network namespaces, as root (SEED= MINUTES=15 CHAOS_OPTIONS=--write)
+	@$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(if $(filter file,$(origin MINUTES)),15,$(MINUTES)) $(CHAOS_OPTIONS)
+soak: $(STAMP) ## the same at a steady load with a fault a minute: memory, files, tasks and latency stay flat (SEED= MINUTES=120)
+	@$(PY) -m tests.chaos --soak $(if $(SEED),--seed $(SEED)) --minutes $(if $(filter file,$(origin MINUTES)),120,$(MINUTES)) $(CHAOS_OPTIONS)

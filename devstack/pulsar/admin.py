@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -184,6 +185,15 @@ class PulsarAdmin:
     def create_namespace(self, namespace: str, *, bundles: int = 4) -> None:
         """Create TENANT/NAMESPACE; the tenant must be there."""
         self._request("PUT", f"/admin/v2/namespaces/{namespace}", body={"bundles": {"numBundles": bundles}})
+
+    def bundles(self, namespace: str) -> list[str]:
+        """The bundles of a namespace, as `0x00000000_0x40000000`."""
+        bounds = self._request("GET", f"/admin/v2/namespaces/{namespace}/bundles")["boundaries"]
+        return [f"{low}_{high}" for low, high in itertools.pairwise(bounds)]
+
+    def split_bundle(self, namespace: str, bundle: str) -> None:
+        """Split a bundle into two halves, and unload both."""
+        self._request("PUT", f"/admin/v2/namespaces/{namespace}/{bundle}/split", query={"unload": "true"})
 
     def offload_policies(self, namespace: str) -> JSON:
         """Where and how a namespace offloads, by the keys of broker.conf."""

@@ -19,7 +19,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from tests.churn.history import Id, Kind
-from tests.churn.link import Link, LinkError, find
+from tests.churn.link import STEADFAST, Link, LinkError, Patience, find
 
 if TYPE_CHECKING:
     import random
@@ -55,6 +55,8 @@ class Consumer:
         topic: the topic's name.
         urls: the brokers that a client could be given, now.
         rng: decides what it does with a message.
+        patience: how long it waits for brokers.
+        name: tells it from others; by default made from its number.
     """
 
     def __init__(
@@ -65,7 +67,10 @@ class Consumer:
         topic: str,
         urls: Callable[[], list[str]],
         rng: random.Random,
+        patience: Patience = STEADFAST,
+        name: str = "",
     ) -> None:
+        self._patience = patience
         self.plan = plan
         self.number = number
         self.steady = False
@@ -73,13 +78,14 @@ class Consumer:
         self._topic = topic
         self._urls = urls
         self._rng = rng
-        self._name = f"c{number}"
+        self._name = name or f"c{number}"
         self._sessions = 0
         self._session = ""
         self._link: Link | None = None
         self._assigned = ""
         self._over = asyncio.Event()
         self._closing = False
+        self._active: bool | None = None
         self._epoch = 0
         self._used = 0
         self._held: dict[_Entry, asyncio.TimerHandle | None] = {}
@@ -154,9 +160,10 @@ class Consumer:
         urls = list(self._urls())
         self._rng.shuffle(urls)
         assigned, self._assigned = self._assigned, ""
-        url = assigned or await find(urls, self._topic)
-        link = await Link.open(url, self._received, self._lost)
+        url = assigned or await find(urls, self._topic, self._patience)
+        link = await Link.open(url, self._received, self._lost, self._patience)
         self._over.clear()
+        self._active = None
         self._epoch = self._used = 0
         subscribe = CommandSubscribe(
             topic=self._topic,
@@ -179,6 +186,7 @@ class Consumer:
         self._sessions += 1
         self._session = f"{self.plan.name} {self._name}.{self._sessions}"
         self._history.add(Kind.OPENED, self.plan.name, self._session, text=url)
+        self._tell_active()
         self._flow(PERMITS)
 
     def _stop(self) -> Link | None:
@@ -219,6 +227,14 @@ class Consumer:
             if self._link is not None:
                 self._link.close()
             self._over.set()
+        elif command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE:
+            self._active = command.active_consumer_change.is_active
+            self._tell_active()
+
+    def _tell_active(self) -> None:
+        """Note what the broker said of it; it may say so before it answers the SUBSCRIBE."""
+        if self._session and self._active is not None:
+            self._history.add(Kind.ACTIVE, self.plan.name, self._session, number=int(self._active))
 
     def _message(self, command: BaseCommand, payload: bytes) -> None:
         message = command.message

@@ -58,6 +58,9 @@ class Kind(StrEnum):
     SOUGHT = "sought"
     """It was moved: the only id is that of the next message."""
 
+    ACTIVE = "active"
+    """The broker said whether a Failover consumer is the active one: `number` 1 if it is."""
+
     KILLED = "killed"
     """A read-only broker was ended; `text` says which."""
 
@@ -121,12 +124,15 @@ class History:
 
     Args:
         path: the file, made anew.
+        keep: whether the events are kept in memory too.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep: bool = True) -> None:
         self.path = path
         self.events: list[Event] = []
-        self._file = path.open("w", encoding="utf-8")
+        self._keep = keep
+        # Line by line: what a process has written is there after its kill -9.
+        self._file = path.open("w", encoding="utf-8", buffering=1)
         self._lock = threading.Lock()
 
     def add(
@@ -142,7 +148,8 @@ class History:
         """Something happened just now."""
         with self._lock:
             event = Event(time.monotonic(), kind, subscription, session, tuple(ids), number, text)
-            self.events.append(event)
+            if self._keep:
+                self.events.append(event)
             self._file.write(encode(event) + "\n")
 
     def __enter__(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
@@ -20,15 +21,33 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandConnect,
     CommandLookupTopic,
     CommandLookupTopicResponse,
+    CommandPing,
     CommandPong,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TIMEOUT_S: Final = 30.0
 MOST_REDIRECTS: Final = 5
+_PING: Final = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _PONG: Final = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client waits.
+
+    Attributes:
+        answer_s: for a connection, and for the answer to a request.
+        silence_s: without a byte from the broker, after which the connection is taken for dead; 0 for never. Half of it brings
+            a PING.
+    """
+
+    answer_s: float = 30.0
+    silence_s: float = 0.0
+
+
+STEADFAST: Final = Patience()
 
 
 class LinkError(Exception):
@@ -41,9 +60,18 @@ class Link(asyncio.Protocol):
     Args:
         received: takes each command that answers no request, with what follows it in its frame.
         lost: called when the connection ends.
+        patience: how long it waits.
     """
 
-    def __init__(self, received: Callable[[BaseCommand, bytes], None], lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        received: Callable[[BaseCommand, bytes], None],
+        lost: Callable[[], None],
+        patience: Patience = STEADFAST,
+    ) -> None:
+        self._patience = patience
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._received = received
         self._lost = lost
         self._splitter = FrameSplitter()
@@ -54,16 +82,22 @@ class Link(asyncio.Protocol):
         self.closed = False
 
     @classmethod
-    async def open(cls, url: str, received: Callable[[BaseCommand, bytes], None], lost: Callable[[], None]) -> Self:
+    async def open(
+        cls,
+        url: str,
+        received: Callable[[BaseCommand, bytes], None],
+        lost: Callable[[], None],
+        patience: Patience = STEADFAST,
+    ) -> Self:
         """Connect.
 
         Raises:
             LinkError: nobody is there, or they do not want us.
         """
         parts = urlsplit(url)
-        link = cls(received, lost)
+        link = cls(received, lost, patience)
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(patience.answer_s):
                 await asyncio.get_running_loop().create_connection(lambda: link, parts.hostname, parts.port)
                 await link._connected
         except (OSError, TimeoutError) as error:
@@ -81,10 +115,11 @@ class Link(asyncio.Protocol):
             LinkError: the answer is an error, or there is none in time.
         """
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(self._patience.answer_s):
                 answer = await self.ask(command)
         except TimeoutError as error:
-            raise LinkError(f"{command_name(command)} was not answered in {TIMEOUT_S:g} s") from error
+            waited = f"{self._patience.answer_s:g} s"
+            raise LinkError(f"{command_name(command)} was not answered in {waited}") from error
         if answer.type == BaseCommand.ERROR:
             raise LinkError(f"{command_name(command)}: {answer.error.message}")
         return answer
@@ -117,10 +152,13 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._heard = asyncio.get_running_loop().time()
+        self._watch()
         connect = CommandConnect(client_version="churn", protocol_version=NEWEST_PROTOCOL_VERSION)
         self.send(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
 
     def data_received(self, data: bytes) -> None:
+        self._heard = asyncio.get_running_loop().time()
         for frame in self._splitter.receive_data(data):
             command, end = decode_command(frame)
             if command.type == BaseCommand.PING:
@@ -134,6 +172,8 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         error = LinkError(f"the connection ended: {exc or 'end of stream'}")
         if not self._connected.done():
             self._connected.set_exception(error)
@@ -144,6 +184,20 @@ class Link(asyncio.Protocol):
         self._answers.clear()
         self._lost()
 
+    def _watch(self) -> None:
+        """Look after the silence of the other side."""
+        half = self._patience.silence_s / 2
+        if not half or self._transport is None:
+            return
+        loop = asyncio.get_running_loop()
+        silent = loop.time() - self._heard
+        if silent >= 2 * half:
+            self.abort()
+            return
+        if silent >= half:
+            self._transport.write(_PING)
+        self._timer = loop.call_later(half / 2, self._watch)
+
     def _settled(self, command: BaseCommand) -> bool:
         if not has_request_id(command):
             return False
@@ -153,7 +207,7 @@ class Link(asyncio.Protocol):
         return answer is not None
 
 
-async def find(urls: list[str], topic: str) -> str:
+async def find(urls: list[str], topic: str, patience: Patience = STEADFAST) -> str:
     """Where a topic is served: asked of the first of these brokers that answers.
 
     Raises:
@@ -162,16 +216,16 @@ async def find(urls: list[str], topic: str) -> str:
     error = LinkError("there is no broker to ask")
     for url in urls:
         try:
-            return await _look_up(url, topic)
+            return await _look_up(url, topic, patience)
         except LinkError as again:
             error = again
     raise error
 
 
-async def _look_up(url: str, topic: str) -> str:
+async def _look_up(url: str, topic: str, patience: Patience) -> str:
     authoritative = False
     for _ in range(MOST_REDIRECTS):
-        link = await Link.open(url, lambda _command, _payload: None, lambda: None)
+        link = await Link.open(url, lambda _command, _payload: None, lambda: None, patience)
         try:
             lookup = CommandLookupTopic(topic=topic, authoritative=authoritative)
             answer = await link.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup))

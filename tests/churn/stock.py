@@ -48,6 +48,7 @@ class StockConsumer:
         topic: the topic's name.
         client: the stock client.
         rng: decides what it does with a message.
+        name: tells it from others; by default made from its number.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class StockConsumer:
         topic: str,
         client: pulsar.Client,
         rng: random.Random,
+        name: str = "",
     ) -> None:
+        self._name = name or f"p{number}"
         self.plan = plan
         self.number = number
         self.steady = False
@@ -67,7 +70,7 @@ class StockConsumer:
         self._topic = topic
         self._client = client
         self._rng = rng
-        self._session = f"{plan.name} p{number}"
+        self._session = f"{plan.name} {self._name}"
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -93,6 +96,10 @@ class StockConsumer:
                 message = consumer.receive(_RECEIVE_MS)
             except pulsar.Timeout:
                 continue
+            except pulsar.PulsarException as error:
+                self._history.add(Kind.NOTE, self.plan.name, self._session, text=f"receive: {error}")
+                self._stop.wait(_RETRY_S)
+                continue
             self._take(consumer, message)
         self.open = False
         self._history.add(Kind.ENDED, self.plan.name, self._session)
@@ -108,13 +115,13 @@ class StockConsumer:
                     self._topic,
                     self.plan.name.rpartition("/")[2],
                     consumer_type=TYPES[self.plan.type],
-                    consumer_name=f"p{self.number}",
+                    consumer_name=self._name,
                     receiver_queue_size=_RECEIVER_QUEUE,
                     negative_ack_redelivery_delay_ms=_NACK_DELAY_MS,
                     initial_position=pulsar.InitialPosition.Earliest,
                 )
             except pulsar.PulsarException as error:
-                self._history.add(Kind.NOTE, self.plan.name, text=f"p{self.number}: {error}")
+                self._history.add(Kind.NOTE, self.plan.name, text=f"{self._name}: {error}")
                 self._stop.wait(_RETRY_S)
         return None
 

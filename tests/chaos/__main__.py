@@ -1,0 +1,111 @@
+"""`make chaos` and `make soak`: random faults on a pool and its cluster; a checker knows every message."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import logging
+import os
+import random
+import shutil
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from devstack.cache import cache_root
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.program import run_program
+from tests.chaos import curves, report
+from tests.chaos.check import Limits
+from tests.chaos.net import enter
+from tests.chaos.plan import CHAOS_GAP_S, SOAK_GAP_S, make_plan
+from tests.chaos.run import RATE, ChaosError, Run
+from tests.faults.table import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; returns its exit status: 0 nothing is wrong, 1 something is, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, nargs="+", help="repeats plans, one run each (default: a new one)")
+    parser.add_argument("--minutes", type=float, default=15.0, help="of faults in each run (default %(default)s)")
+    parser.add_argument("--gap", type=float, help=f"seconds between faults (default {CHAOS_GAP_S:g})")
+    parser.add_argument(
+        "--soak",
+        action="store_true",
+        help=f"a fault each {SOAK_GAP_S:g} s; memory, files, tasks and latency must be flat",
+    )
+    parser.add_argument("--rate", type=float, default=RATE, help="messages a second a producer (default %(default)s)")
+    parser.add_argument(
+        "--two-at-once",
+        type=float,
+        default=Limits().two_at_once_s,
+        metavar="SECONDS",
+        help="how long two consumers of an Exclusive may be served (default %(default)s)",
+    )
+    parser.add_argument("--write", action="store_true", help="put the table, and the soak's picture, into docs/")
+    parser.add_argument("--keep", action="store_true", help="leave servers and namespaces")
+    args = parser.parse_args(argv)
+    seeds = args.seed or [random.SystemRandom().randrange(1 << 31)]
+    gap = args.gap or (SOAK_GAP_S if args.soak else CHAOS_GAP_S)
+    # What libraries log while servers are down is theirs: it would drown the progress.
+    logging.getLogger().addHandler(logging.NullHandler())
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    outcomes, failed = [], False
+    with _alone():
+        for seed in seeds:
+            folder = cache_root() / "chaos" / f"{'soak-' if args.soak else ''}{seed}"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            plan = make_plan(seed, args.minutes * 60, gap)
+            limits = Limits(two_at_once_s=args.two_at_once)
+            home = os.open("/proc/self/ns/net", os.O_RDONLY)
+            try:
+                outcome = Run(plan, folder, limits, rate=args.rate, flat=args.soak).run(keep=args.keep)
+            except (ChaosError, DevstackError) as error:
+                say(f"chaos: seed {seed}: {error}; histories and logs: {folder}")
+                failed = True
+                continue
+            finally:
+                enter(home)
+                os.close(home)
+            rows = report.lines(outcome)
+            (folder / "report.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
+            sys.stdout.write("\n".join(rows) + "\n")
+            sys.stdout.flush()
+            outcomes.append(outcome)
+            failed = failed or not outcome.passed
+    if args.write and outcomes:
+        marks = (report.SOAK_BEGIN, report.SOAK_END) if args.soak else (report.BEGIN, report.END)
+        seeds_told = ", ".join(str(outcome.plan.seed) for outcome in outcomes)
+        rows = [f"Seeds {seeds_told}, {args.minutes:g} minutes each.", "", *report.table(outcomes)]
+        if args.soak:
+            picture = DOCS / "testing" / "soak.svg"
+            picture.parent.mkdir(exist_ok=True)
+            picture.write_text(curves.draw_soak(outcomes[-1]), encoding="utf-8")
+            rows += ["", "![memory, open files, tasks and latency over time](testing/soak.svg)"]
+        write(DOCS / "testing.md", rows, marks)
+    return 1 if failed else 0
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One run at a time on this machine: namespaces and servers have fixed names."""
+    path = cache_root() / "chaos.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DevstackError("another run of make chaos or make soak is under way", "wait until it ends") from None
+        yield
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -1,0 +1,120 @@
+"""Watches the writable cluster's own health and mends it: else later faults would test nothing.
+
+A stock 4.0.8 bookie does not always register again after ZooKeeper was killed: it runs on, and no broker uses it. Brokers may end
+themselves, or hang. A read-only broker that ends by itself is a defect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import TYPE_CHECKING, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.admin import AdminError, PulsarAdmin
+from tests.chaos.plan import OWNING, READ_ONLY, STORING, ZOOKEEPER, role
+
+if TYPE_CHECKING:
+    from tests.chaos.inject import Injector
+    from tests.chaos.stack import ChaosStack
+
+EVERY_S: Final = 2.0
+PATIENCE_S: Final = {"bookie": 25.0, "broker": 60.0, "zookeeper": 20.0}
+"""So long a server may be unwell before it is started again."""
+
+_ASK_S: Final = 4.0
+
+
+class Health:
+    """Looks after all servers.
+
+    Args:
+        stack: the servers.
+        injector: knows which of them are unwell on purpose, and takes notes.
+    """
+
+    def __init__(self, stack: ChaosStack, injector: Injector) -> None:
+        self._stack = stack
+        self._injector = injector
+        self._unwell: dict[str, float] = {}
+        self._repairs: set[asyncio.Task[None]] = set()
+        self.mended: list[str] = []
+
+    async def watch(self) -> None:
+        """Do it until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self) -> dict[str, str]:
+        """Look once, and mend what has been unwell for long; what is unwell, and how."""
+        unwell = await asyncio.to_thread(self._unwell_now)
+        now = time.monotonic()
+        for name in [name for name in self._unwell if name not in unwell]:
+            del self._unwell[name]
+        for name, how in unwell.items():
+            since = self._unwell.setdefault(name, now)
+            dead = not self._stack.alive(name)
+            if dead and role(name) == "ro":
+                self._injector.wrong.append(f"{name} has ended by itself; its log is beside the history")
+            if (dead or now - since > PATIENCE_S.get(role(name), 0.0)) and self._may_start(name, unwell):
+                del self._unwell[name]
+                task = asyncio.create_task(self._repair(name, how))
+                self._repairs.add(task)
+                task.add_done_callback(self._repairs.discard)
+                self._injector.busy.add(name)
+        return unwell
+
+    def _may_start(self, name: str, unwell: dict[str, str]) -> bool:
+        return name == ZOOKEEPER or (ZOOKEEPER not in unwell and ZOOKEEPER not in self._injector.busy)
+
+    async def _repair(self, name: str, how: str) -> None:
+        say(f"mending {name}: {how}")
+        self.mended.append(f"{name}: {how}")
+        try:
+            if self._stack.alive(name):
+                await asyncio.to_thread(self._stack.end, name, signal.SIGKILL)
+            await asyncio.to_thread(self._stack.start_node, name)
+        except DevstackError as error:
+            say(f"{name}: {error}"[:300])
+        finally:
+            self._injector.busy.discard(name)
+
+    def _unwell_now(self) -> dict[str, str]:
+        busy, unwell = set(self._injector.busy), {}
+        for name in (ZOOKEEPER, *STORING, *OWNING, *READ_ONLY):
+            if name not in busy and not self._stack.alive(name):
+                unwell[name] = "it has ended"
+        registered = self._registered()
+        if registered is None:
+            if ZOOKEEPER not in busy:
+                unwell.setdefault(ZOOKEEPER, "it does not answer")
+            return unwell
+        for name, bookie in zip(STORING, self._stack.endpoints.bookies, strict=True):
+            if name not in busy and bookie not in registered:
+                unwell.setdefault(name, "it is not registered, or read-only")
+        for name, url in zip(OWNING, self._stack.endpoints.admin_urls, strict=True):
+            if name not in busy and name not in unwell:
+                try:
+                    PulsarAdmin(url, timeout=_ASK_S).ready()
+                except AdminError as error:
+                    unwell[name] = f"it is not ready: {error}"[:200]
+        return unwell
+
+    def _registered(self) -> set[str] | None:
+        """The bookies that can be written to; None when ZooKeeper does not answer."""
+        client = KazooClient(hosts=self._stack.endpoints.metadata_store.removeprefix("zk:"), timeout=_ASK_S)
+        try:
+            client.start(_ASK_S)
+            return set(client.get_children("/ledgers/available"))
+        except (KazooException, KazooTimeoutError):
+            return None
+        finally:
+            client.stop()
+            client.close()

@@ -1,0 +1,229 @@
+"""Does what a plan says to the nodes, their links and the topics, and notes what was done and when."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from devstack.console import say
+from devstack.errors import DevstackError
+from devstack.pulsar.admin import AdminError, MessageId
+from tests.chaos.check import Done
+from tests.chaos.plan import LINK_FAULTS, Fault, Kind, role
+from tests.chaos.workload import SUBSCRIPTIONS, TOPICS
+from tests.churn.history import Id
+from tests.churn.history import Kind as Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from tests.chaos.net import Network
+    from tests.chaos.processes import ClientProcess
+    from tests.chaos.stack import ChaosStack
+    from tests.churn.history import History
+
+COMMAND_S: Final = 100.0
+MOST_BUNDLES: Final = 24
+RESET_ENTRIES: Final = 300
+"""A cursor is moved back by at most so many entries."""
+
+_WRITABLE: Final = frozenset({"broker", "bookie", "zookeeper"})
+_SIGNALS: Final = {Kind.KILL: signal.SIGKILL, Kind.TERMINATE: signal.SIGTERM}
+
+
+class NotDoneError(Exception):
+    """A fault could not be done now: what it is about is not well."""
+
+
+class Injector:
+    """Does faults.
+
+    Args:
+        stack: the servers.
+        network: the links.
+        clients: the client processes by node.
+        history: where resets are noted.
+        admin: gives a client of the admin API of an owner that is well.
+    """
+
+    def __init__(
+        self,
+        stack: ChaosStack,
+        network: Network,
+        clients: dict[str, ClientProcess],
+        history: History,
+        admin: Callable[[], PulsarAdmin],
+    ) -> None:
+        self._stack = stack
+        self._network = network
+        self._clients = clients
+        self._history = history
+        self._admin = admin
+        self._links: Counter[tuple[str, str, str]] = Counter()
+        self.done: list[Done] = []
+        self.skipped: Counter[str] = Counter()
+        self.busy: set[str] = set()
+        """Nodes that a fault or a repair is about: health looks away, and no other process fault comes."""
+        self.deletions: list[tuple[float, float]] = []
+        self.wrong: list[str] = []
+
+    async def do(self, fault: Fault) -> None:
+        """Do one fault, and undo it after its time."""
+        begin = time.monotonic()
+        try:
+            await self._do(fault)
+        except NotDoneError as error:
+            self.skipped[fault.title] += 1
+            say(f"not done: {fault}: {error}")
+            return
+        except (AdminError, DevstackError) as error:
+            # It was begun; what it has left undone, health mends.
+            say(f"{fault}: {error}"[:300])
+        writable = bool({role(fault.node), role(fault.peer)} & _WRITABLE) or not fault.node
+        self.done.append(Done(begin, time.monotonic(), fault.title, str(fault), writable))
+
+    async def _do(self, fault: Fault) -> None:
+        if fault.kind in LINK_FAULTS:
+            await self._link(fault)
+        elif fault.kind is Kind.SLOW:
+            await self._slow(fault)
+        elif fault.kind in {Kind.LEAVE, Kind.DROP}:
+            verb = "leave" if fault.kind is Kind.LEAVE else "drop"
+            command = f"{verb} {fault.seconds} {fault.number}"
+            with _Busy(self.busy, fault.node):
+                await asyncio.to_thread(self._clients[fault.node].tell, command, COMMAND_S)
+        elif fault.node:
+            with _Busy(self.busy, fault.node):
+                await self._process(fault)
+        else:
+            await asyncio.to_thread(self._topic, fault)
+
+    # Links
+
+    async def _link(self, fault: Fault) -> None:
+        kind = "lossy" if fault.kind is Kind.LOSSY else "cut"
+        ways = [(fault.node, fault.peer)]
+        if fault.kind is not Kind.CUT_ONE_WAY:
+            ways.append((fault.peer, fault.node))
+        for node, peer in ways:
+            self._links[kind, node, peer] += 1
+            if self._links[kind, node, peer] == 1:
+                await asyncio.to_thread(self._network.drop, node, peer, kind=kind)
+        await asyncio.sleep(fault.seconds)
+        for node, peer in ways:
+            self._links[kind, node, peer] -= 1
+            if not self._links[kind, node, peer]:
+                await asyncio.to_thread(self._network.drop, node, peer, kind=kind, undo=True)
+
+    async def _slow(self, fault: Fault) -> None:
+        self._links["slow", fault.node, ""] += 1
+        await asyncio.to_thread(self._network.slow, fault.node)
+        await asyncio.sleep(fault.seconds)
+        self._links["slow", fault.node, ""] -= 1
+        if not self._links["slow", fault.node, ""]:
+            await asyncio.to_thread(self._network.slow, fault.node, undo=True)
+
+    # Processes
+
+    async def _process(self, fault: Fault) -> None:
+        if role(fault.node) == "clients":
+            await self._client(fault)
+            return
+        if not self._stack.alive(fault.node):
+            raise NotDoneError(f"{fault.node} does not run")
+        if fault.kind is Kind.STOP:
+            self._stack.signal(fault.node, signal.SIGSTOP)
+            await asyncio.sleep(fault.seconds)
+            self._stack.signal(fault.node, signal.SIGCONT)
+        elif fault.kind is Kind.DISK_FULL:
+            await asyncio.to_thread(self._stack.fill_disk, fault.node)
+            await asyncio.sleep(fault.seconds)
+            await asyncio.to_thread(self._stack.free_disk, fault.node)
+        else:
+            status = await asyncio.to_thread(self._stack.end, fault.node, _SIGNALS[fault.kind])
+            if fault.kind is Kind.TERMINATE and status:
+                self.wrong.append(f"{fault}: ended with status {status}")
+            await asyncio.sleep(fault.seconds)
+            await asyncio.to_thread(self._stack.start_node, fault.node)
+
+    async def _client(self, fault: Fault) -> None:
+        client = self._clients[fault.node]
+        if fault.kind is Kind.STOP:
+            client.signal(signal.SIGSTOP)
+            await asyncio.sleep(fault.seconds)
+            client.signal(signal.SIGCONT)
+        else:
+            await asyncio.to_thread(client.kill)
+            await asyncio.sleep(fault.seconds)
+            await asyncio.to_thread(client.start)
+
+    # Topics
+
+    def _topic(self, fault: Fault) -> None:
+        admin = self._admin()
+        if fault.kind is Kind.UNLOAD:
+            admin.unload(TOPICS[fault.number % len(TOPICS)].full)
+        elif fault.kind is Kind.SPLIT:
+            namespaces = sorted({topic.namespace for topic in TOPICS})
+            namespace = namespaces[fault.number % len(namespaces)]
+            bundles = self._ask(admin.bundles, namespace)
+            if len(bundles) >= MOST_BUNDLES:
+                raise NotDoneError(f"{namespace} has {len(bundles)} bundles")
+            admin.split_bundle(namespace, bundles[fault.number % len(bundles)])
+        elif fault.kind is Kind.RESET:
+            self._reset(admin, fault.number)
+        else:
+            begin = time.monotonic()
+            topic = next(topic for topic in TOPICS if topic.deleted)
+            try:
+                admin.delete_topic(topic.full)
+            finally:
+                self.deletions.append((begin, time.monotonic()))
+
+    def _reset(self, admin: PulsarAdmin, number: int) -> None:
+        moved = [one for one in SUBSCRIPTIONS if one.resets]
+        subscription = moved[number % len(moved)]
+        topic = next(topic for topic in TOPICS if topic.short == subscription.topic)
+        stats = self._ask(admin.internal_stats, topic.full)
+        counts = {int(one["ledgerId"]): int(one["entries"]) for one in stats["ledgers"]}
+        if counts:
+            counts[max(counts)] = int(stats["currentLedgerEntries"])
+        places = [(ledger, entry) for ledger in sorted(counts) for entry in range(counts[ledger])]
+        if not places:
+            raise NotDoneError(f"{topic.short} has no message")
+        ledger, entry = places[-1 - number % min(len(places), RESET_ENTRIES)]
+        place = [Id(ledger, entry)]
+        self._history.add(Event.SEEKING, subscription.name, ids=place)
+        unknown = 1
+        try:
+            admin.reset_cursor(topic.full, subscription.short, MessageId(ledger, entry))
+            unknown = 0
+        finally:
+            self._history.add(Event.SOUGHT, subscription.name, ids=place, number=unknown)
+
+    def _ask(self, question: Callable[..., Any], *args: str) -> Any:
+        """Ask an owner; without an answer there is no fault."""
+        try:
+            return question(*args)
+        except AdminError as error:
+            raise NotDoneError(str(error)) from error
+
+
+class _Busy:
+    """Holds a node: one process fault or repair at a time."""
+
+    def __init__(self, busy: set[str], node: str) -> None:
+        self._busy = busy
+        self._node = node
+
+    def __enter__(self) -> None:
+        if self._node in self._busy:
+            raise NotDoneError(f"{self._node} is being mended")
+        self._busy.add(self._node)
+
+    def __exit__(self, *_: object) -> None:
+        self._busy.discard(self._node)

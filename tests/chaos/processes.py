@@ -1,0 +1,123 @@
+"""The client nodes' processes, as the harness drives them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+from devstack.errors import DevstackError
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.chaos.net import Network
+
+START_S: Final = 90.0
+
+
+class ClientProcess:
+    """The process of one client node, which can be started again.
+
+    Args:
+        node: its name.
+        network: where it is.
+        urls: of the pool.
+        folder: for its history and log.
+        rate: messages a second of each producer.
+    """
+
+    def __init__(self, node: str, network: Network, urls: Sequence[str], folder: Path, rate: float) -> None:
+        self.node = node
+        self._launcher = network.site(node).launcher
+        self._urls = ",".join(urls)
+        self._folder = folder
+        self._rate = rate
+        self._runs = 0
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: SimpleQueue[str] = SimpleQueue()
+        self._lock = threading.Lock()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, be it stopped."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def histories(self) -> list[Path]:
+        """What its processes have written, each ordered by time."""
+        return [self._folder / f"{self.node}.{run}.jsonl" for run in range(self._runs)]
+
+    def start(self) -> None:
+        """Start it, and wait until it has made its clients.
+
+        Raises:
+            DevstackError: it ended.
+        """
+        words = [*self._launcher, sys.executable, "-m", "tests.chaos.clients"]
+        words += [self.node, self._urls, str(self._folder), str(self._runs), str(self._rate)]
+        errors = (self._folder / f"{self.node}.{self._runs}.err").open("ab")
+        with errors:
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self._runs += 1
+        self._process = process
+        self._answers = answers = SimpleQueue()
+
+        def listen() -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                answers.put(line.strip())
+            answers.put("error ended")
+
+        threading.Thread(target=listen, daemon=True).start()
+        self._answer(START_S)
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send it a signal."""
+        if self._process is not None:
+            self._process.send_signal(what)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def tell(self, command: str, seconds: float) -> None:
+        """Send one command, and wait until it is done; one at a time.
+
+        Raises:
+            DevstackError: it failed, or is not done in time.
+        """
+        with self._lock:
+            assert self._process is not None
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(command + "\n")
+                self._process.stdin.flush()
+            except OSError as error:
+                raise DevstackError(f"{self.node}: {error}") from error
+            self._answer(seconds)
+
+    def finish(self, seconds: float) -> None:
+        """Close all clients in order, and end it."""
+        if not self.alive:
+            return
+        self.tell("finish", seconds)
+        assert self._process is not None
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _answer(self, seconds: float) -> None:
+        try:
+            answer = self._answers.get(timeout=seconds)
+        except Empty:
+            raise DevstackError(f"{self.node} does not answer in {seconds:g} s") from None
+        if not answer.startswith("ok"):
+            raise DevstackError(f"{self.node}: {answer}")

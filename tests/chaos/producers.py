@@ -1,0 +1,201 @@
+"""The producers: stock clients that publish through the pool at a steady pace, one of each kind to a topic."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import pulsar
+
+from tests.churn.history import Kind
+from tests.churn.stock import place_of
+from tests.integration.java_client import JavaClient, JavaClientError
+
+if TYPE_CHECKING:
+    from tests.chaos.workload import Topic
+    from tests.churn.history import History
+
+SEND_TIMEOUT_MS: Final = 600_000
+KEYS: Final = 12
+MOST_PENDING: Final = 400
+_RETRY_S: Final = 0.5
+_BATCH_MS: Final = 200
+_TRANSACTION_S: Final = 30
+_ABORTED: Final = 0.25
+
+
+def content(name: str) -> str:
+    """What a message says: its name, and when it was sent, in seconds of the monotonic clock."""
+    return f"{name}@{time.monotonic():.3f}"
+
+
+def parse(text: str) -> tuple[str, float]:
+    """Name and time of a message.
+
+    Raises:
+        ValueError: the message is not one of ours.
+    """
+    name, _, sent = text.rpartition("@")
+    return name, float(sent)
+
+
+def key_of(rng: random.Random) -> str:
+    """Some keys come often: batches by key have more than one message."""
+    return f"key-{int(KEYS * rng.random() ** 2)}"
+
+
+class Publisher:
+    """One producer in a thread, which is made again where that fails.
+
+    Args:
+        history: where sends and receipts are written.
+        client: the stock client.
+        topic: where to.
+        number: 0 publishes message by message, 1 in batches by key.
+        rate: messages a second.
+    """
+
+    def __init__(self, history: History, client: pulsar.Client, topic: Topic, number: int, rate: float) -> None:
+        self._history = history
+        self._client = client
+        self._topic = topic
+        self._number = number
+        self._rate = rate
+        self._rng = random.Random(f"{topic.short} {number}")
+        self._run_name = uuid.uuid4().hex[:6]
+        self._stop = threading.Event()
+        self._pending = 0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Publish no more."""
+        self._stop.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for all receipts; whether they came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _note(self, text: str) -> None:
+        self._history.add(Kind.NOTE, text=f"producer {self._topic.short} {self._number}: {text}")
+
+    def _create(self) -> pulsar.Producer | None:
+        while not self._stop.is_set():
+            try:
+                return self._client.create_producer(
+                    self._topic.full,
+                    # With deduplication the name is what counts: it stays when the process is started again.
+                    producer_name=f"{self._topic.short}-{self._number}",
+                    block_if_queue_full=True,
+                    max_pending_messages=MOST_PENDING,
+                    send_timeout_millis=SEND_TIMEOUT_MS,
+                    batching_enabled=bool(self._number),
+                    batching_type=pulsar.BatchingType.KeyBased,
+                    batching_max_publish_delay_ms=_BATCH_MS,
+                )
+            except pulsar.PulsarException as error:
+                self._note(f"create: {error}")
+                self._stop.wait(_RETRY_S)
+        return None
+
+    def _run(self) -> None:
+        producer = self._create()
+        sent = 0
+        begin = time.monotonic()
+        while producer is not None and not self._stop.wait(max(0.0, begin + sent / self._rate - time.monotonic())):
+            sent += 1
+            if time.monotonic() - begin > sent / self._rate + 1:
+                begin = time.monotonic() - sent / self._rate  # it was held up: nothing is made up for
+            if self._pending >= MOST_PENDING // 2:
+                continue
+            name = f"{self._topic.short}-{self._number}-{self._run_name}-{sent}"
+            with self._lock:
+                self._pending += 1
+            try:
+                producer.send_async(content(name).encode(), self._receipt(name), partition_key=key_of(self._rng))
+            except pulsar.PulsarException as error:
+                self._note(f"{name}: {error}")
+        if producer is not None:
+            try:
+                producer.flush()
+                producer.close()
+            except pulsar.PulsarException as error:
+                self._note(f"flush: {error}")
+
+    def _receipt(self, name: str):
+        def received(result: pulsar.Result, message_id: pulsar.MessageId) -> None:
+            with self._lock:
+                self._pending -= 1
+            if result == pulsar.Result.Ok:
+                self._history.add(Kind.PUBLISHED, "", "", [place_of(message_id)], text=f"{self._topic.short} {name}")
+            else:
+                self._note(f"{name}: {result}")
+
+        return received
+
+
+class Transactions:
+    """Transactions of the stock Java client, one after the other: some messages each, most committed, some aborted.
+
+    Args:
+        history: where is written what was committed.
+        java: the client; where it fails a step the transaction's end is not known, and another one begins.
+        topic: where to.
+        rate: messages a second.
+    """
+
+    def __init__(self, history: History, java: JavaClient, topic: Topic, rate: float) -> None:
+        self._history = history
+        self._java = java
+        self._topic = topic
+        self._rate = rate
+        self._rng = random.Random(topic.short)
+        self._run_name = uuid.uuid4().hex[:6]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no more."""
+        self._stop.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until the last one has ended; whether it has."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.wait(1 / self._rate):
+            number += 1
+            try:
+                self._one(number)
+            except (JavaClientError, OSError) as error:
+                self._history.add(Kind.NOTE, text=f"transaction {number}: {error}"[:300])
+                if isinstance(error, OSError):
+                    return
+
+    def _one(self, number: int) -> None:
+        if self._rng.random() < 0.3:
+            self._send(f"{number}-0", "-")
+            return
+        self._java.do("begin", "t", _TRANSACTION_S)
+        names = [self._send(f"{number}-{index}", "t") for index in range(self._rng.randint(1, 4))]
+        if self._rng.random() < _ABORTED:
+            self._java.do("abort", "t")
+            return
+        self._java.do("commit", "t")
+        for name in names:
+            self._history.add(Kind.PUBLISHED, text=f"{self._topic.short} {name}")
+
+    def _send(self, number: str, transaction: str) -> str:
+        name = f"{self._topic.short}-t-{self._run_name}-{number}"
+        self._java.do("send", self._topic.full, transaction, content(name), key_of(self._rng))
+        if transaction == "-":
+            self._history.add(Kind.PUBLISHED, text=f"{self._topic.short} {name}")
+        return name

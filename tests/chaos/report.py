@@ -1,0 +1,103 @@
+"""What a run came to: a table of the faults, and everything that is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+from tests.chaos.check import LOSSES, OUT_OF_ORDER, Faults, Found, Violation
+from tests.chaos.traces import document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.chaos.run import Outcome
+
+BEGIN: Final = "<!-- chaos: written by make chaos CHAOS_OPTIONS=--write -->"
+END: Final = "<!-- end of chaos -->"
+SOAK_BEGIN: Final = "<!-- soak: written by make soak CHAOS_OPTIONS=--write -->"
+SOAK_END: Final = "<!-- end of soak -->"
+_EXAMPLES: Final = 6
+_LAST_FAULTS: Final = 6
+
+
+def table(outcomes: Sequence[Outcome]) -> list[str]:
+    """One row a kind of fault, over all runs, in Markdown."""
+    count: Counter[str] = Counter()
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    pauses: dict[str, float] = {}
+    for outcome in outcomes:
+        assert outcome.injector is not None
+        faults = Faults(outcome.injector.done)
+        titles = [fault.title for fault in faults.all]
+        count.update(titles)
+        titles.append("before the first fault")
+        for (index, _), repeated in outcome.verdict.repeated.items():
+            sums[titles[index]]["repeated"] += repeated
+        for found in outcome.verdict.found:
+            sums[titles[faults.last(found.at)]][_column(found)] += 1
+        for index, pause in outcome.verdict.pauses.items():
+            pauses[titles[index]] = max(pause, pauses.get(titles[index], 0.0))
+    rows = ["| fault | times | lost | delivered again | out of order | otherwise wrong | longest pause |"]
+    rows.append("|---|---:|---:|---:|---:|---:|---:|")
+    for title in sorted({*count, *sums}):
+        cells = [title, f"{count[title]:,}"]
+        cells += [f"{sums[title][name]:,}" for name in ("lost", "repeated", "disorder", "other")]
+        rows.append("| " + " | ".join([*cells, f"{pauses.get(title, 0.0):.1f} s"]) + " |")
+    totals = [f"{sum(one[name] for one in sums.values()):,}" for name in ("lost", "repeated", "disorder", "other")]
+    longest = max(pauses.values(), default=0.0)
+    rows.append("| " + " | ".join(["all", f"{sum(count.values()):,}", *totals, f"{longest:.1f} s"]) + " |")
+    return rows
+
+
+def _column(found: Found) -> str:
+    if found.violation in LOSSES:
+        return "lost"
+    return "disorder" if found.violation in OUT_OF_ORDER else "other"
+
+
+def lines(outcome: Outcome) -> list[str]:
+    """All of a run, for whoever started it."""
+    assert outcome.injector is not None
+    verdict = outcome.verdict
+    rows = [*table([outcome]), ""]
+    rows.append(f"{'subscription':<30}{'sessions':>9}{'first':>9}{'again':>8}")
+    for name, counts in sorted(verdict.counts.items()):
+        rows.append(f"{name:<30}{counts['sessions']:>9,}{counts['first']:>9,}{counts['again']:>8,}")
+    most = max(verdict.repeated.values(), default=0)
+    rows += [
+        f"messages               {outcome.messages:,}",
+        f"faults done            {len(outcome.injector.done):,} in {outcome.seconds:.0f} s",
+        f"not done               {sum(outcome.injector.skipped.values()):,} {dict(outcome.injector.skipped) or ''}",
+        f"mended                 {len(outcome.mended):,}",
+        *(f"  {text}" for text in outcome.mended),
+        f"most repetitions       {most:,} after one fault in one subscription",
+        f"two at once            {verdict.overlap:.1f} s",
+    ]
+    if outcome.traces is not None:
+        before, after = (document(one) for one in outcome.traces)
+        rows += [f"{name:<23}{after[name]} (at the beginning {before[name]})" for name in before]
+    rows += [f"WRONG                  {text}" for text in outcome.wrong]
+    rows += _evidence(outcome)
+    rows += [f"histories and logs     {outcome.folder}", f"seed                   {outcome.plan.seed}"]
+    rows.append("passed" if outcome.passed else f"FAILED: repeat with SEED={outcome.plan.seed}")
+    return rows
+
+
+def _evidence(outcome: Outcome) -> list[str]:
+    """The broken promises, with examples and the faults before each."""
+    assert outcome.injector is not None
+    faults = Faults(outcome.injector.done)
+    kinds: dict[tuple[str, Violation], list[Found]] = defaultdict(list)
+    for found in outcome.verdict.found:
+        kinds[found.subscription, found.violation].append(found)
+    rows = [f"VIOLATIONS             {len(outcome.verdict.found):,}"]
+    for (subscription, violation), examples in sorted(kinds.items()):
+        rows.append(f"  {subscription}: {len(examples):,} {violation}")
+        rows += [f"    {tuple(one.id)} {one.name} at {one.at:.3f} {one.text}" for one in examples[:_EXAMPLES]]
+        last = faults.last(examples[0].at)
+        rows += [
+            f"      {fault.begin:.3f} to {fault.end:.3f}: {fault.text}"
+            for fault in faults.all[max(0, last - _LAST_FAULTS + 1) : last + 1]
+        ]
+    return rows

@@ -1,0 +1,366 @@
+"""One run: the stack comes up in namespaces, the plan is followed, everything is acked, and what was seen is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pulsar
+
+from devstack.console import say, step
+from devstack.errors import DevstackError
+from devstack.pulsar.admin import AdminError, PulsarAdmin
+from tests.chaos import samples, traces
+from tests.chaos.check import Limits, Stored, Topic, Verdict, Watched, check
+from tests.chaos.health import Health
+from tests.chaos.inject import Injector
+from tests.chaos.net import Network
+from tests.chaos.plan import CLIENT, NODES, OWNING, READ_ONLY
+from tests.chaos.processes import ClientProcess
+from tests.chaos.producers import parse
+from tests.chaos.stack import ChaosStack
+from tests.chaos.workload import BUNDLES, READER, SUBSCRIPTIONS, TOPICS
+from tests.churn.history import History, decode
+from tests.churn.stock import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.chaos.plan import Plan
+    from tests.chaos.samples import Sample
+    from tests.chaos.traces import Traces
+    from tests.churn.history import Event
+
+RATE: Final = 5.0
+STEADY_S: Final = 90.0
+HEALTHY_S: Final = 150.0
+SETTLE_S: Final = 150.0
+TRACES_S: Final = 100.0
+COMMAND_S: Final = 150.0
+SAMPLE_S: Final = 5.0
+_READ_MS: Final = 15_000
+_OPTIONS: Final = ("--pool", "chaos", "--topics", "persistent://public/chaos-.*", "--cache-size", "16MiB")
+
+
+class ChaosError(Exception):
+    """The run could not be made: it shows nothing."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        plan: what was to be done.
+        verdict: of the checker.
+        messages: in the topics in the end.
+        seconds: how long faults were done.
+        injector: what was done, and what was not.
+        mended: repairs of the writable cluster.
+        backlogs: what owners hold to be unacked in the end.
+        traces: what the run has left, and what there was before.
+        samples: of the read-only brokers.
+        wrong: all that is wrong beside the verdict, in words.
+        folder: histories and logs.
+    """
+
+    plan: Plan
+    folder: Path
+    verdict: Verdict = field(default_factory=Verdict)
+    messages: int = 0
+    seconds: float = 0.0
+    injector: Injector | None = None
+    mended: list[str] = field(default_factory=list)
+    traces: tuple[Traces, Traces] | None = None
+    samples: list[Sample] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.verdict.found or self.wrong)
+
+
+class Run:
+    """A run in namespaces of its own.
+
+    Args:
+        plan: what to do.
+        folder: where histories and logs go.
+        limits: what is allowed.
+        rate: messages a second of each producer.
+        flat: whether memory, files, tasks and latency must be flat.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, limits: Limits, *, rate: float = RATE, flat: bool = False) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._limits = limits
+        self._flat = flat
+        self._network = Network(NODES)
+        self._stack = ChaosStack(self._network, folder, _OPTIONS)
+        urls = self._stack.pool_urls
+        self._clients = {node: ClientProcess(node, self._network, urls, folder, rate) for node in CLIENT}
+        self._history = History(folder / "harness.jsonl", keep=False)
+        self._injector = Injector(self._stack, self._network, self._clients, self._history, self._admin)
+        self._health = Health(self._stack, self._injector)
+        self._outcome = Outcome(plan, folder, injector=self._injector, mended=self._health.mended)
+        self._begin = 0.0
+
+    def run(self, *, keep: bool = False) -> Outcome:
+        """Do it all.
+
+        Args:
+            keep: whether servers and namespaces stay.
+
+        Raises:
+            ChaosError: the run could not be made.
+            DevstackError: a server does not come up.
+        """
+        try:
+            self._prepare()
+            asyncio.run(self._observe())
+            return self._outcome
+        finally:
+            if not keep:
+                for client in self._clients.values():
+                    client.kill()
+                self._stack.close(purge=True)
+                self._network.remove()
+
+    # Before
+
+    def _prepare(self) -> None:
+        self._stack.close(purge=True)
+        with step("making namespaces"):
+            self._network.make()
+        self._network.enter()
+        self._stack.make_disks()
+        self._stack.up()
+        admin = self._admin()
+        for namespace in sorted({topic.namespace for topic in TOPICS}):
+            admin.create_namespace(namespace, bundles=BUNDLES)
+            # In the end everything is read again.
+            admin.set_retention(namespace, minutes=-1, megabytes=-1)
+            if any(topic.deduplicated for topic in TOPICS if topic.namespace == namespace):
+                admin.set_deduplication(namespace, enabled=True)
+        for topic in TOPICS:
+            admin.create_topic(topic.full)
+        for subscription in SUBSCRIPTIONS:
+            if subscription.type != READER:
+                full = next(topic.full for topic in TOPICS if topic.short == subscription.topic)
+                admin.create_subscription(full, subscription.short)
+        with step("starting the read-only brokers"):
+            for name in READ_ONLY:
+                self._stack.start_node(name)
+        before = _patiently(lambda: traces.look(self._stack, self._network), 30, OSError)
+        self._outcome.traces = (before, before)
+        with step("starting the clients"):
+            for client in self._clients.values():
+                client.start()
+
+    def _admin(self) -> PulsarAdmin:
+        """The admin API of an owner that is not disturbed now."""
+        names = [name for name in OWNING if name not in self._injector.busy] or list(OWNING)
+        return PulsarAdmin(self._stack.endpoints.admin_urls[OWNING.index(names[0])], timeout=20.0)
+
+    # Faults
+
+    async def _observe(self) -> None:
+        await self._steady()
+        self._begin = time.monotonic()
+        watching = [asyncio.create_task(self._health.watch()), asyncio.create_task(self._sample())]
+        try:
+            await self._disturb()
+            self._outcome.seconds = time.monotonic() - self._begin
+            await self._settle()
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+        await asyncio.to_thread(self._judge)
+        await self._look_back()
+
+    async def _steady(self) -> None:
+        """Wait until every subscription has a consumer."""
+        with step("waiting for the clients"):
+            deadline = time.monotonic() + STEADY_S
+            while missing := await asyncio.to_thread(self._missing):
+                if time.monotonic() > deadline:
+                    raise ChaosError(f"no consumers after {STEADY_S:g} s: {', '.join(missing)}")
+                await asyncio.sleep(0.5)
+
+    def _missing(self) -> list[str]:
+        connected: set[str] = set()
+        readers = 0
+        for topic in TOPICS:
+            try:
+                stats = self._admin().stats(topic.full)
+            except AdminError:
+                continue
+            for name, subscription in stats["subscriptions"].items():
+                if subscription["consumers"]:
+                    connected.add(f"{topic.short}/{name}")
+                    readers += name.startswith("reader-")
+        return [one.name for one in SUBSCRIPTIONS if one.type != READER and one.name not in connected]
+
+    async def _disturb(self) -> None:
+        say(f"seed {self._plan.seed}: {len(self._plan.faults)} faults in {self._plan.seconds / 60:g} minutes")
+        begin = asyncio.get_running_loop().time()
+        doing: set[asyncio.Task[None]] = set()
+        said = 0
+        for fault in self._plan.faults:
+            await asyncio.sleep(max(0.0, begin + fault.at - asyncio.get_running_loop().time()))
+            if fault.at // 60 > said:
+                said = int(fault.at // 60)
+                say(f"{said} of {self._plan.seconds / 60:g} minutes, {len(self._injector.done)} faults done")
+            task = asyncio.create_task(self._injector.do(fault))
+            doing.add(task)
+            for ended in [task for task in doing if task.done()]:
+                doing.discard(ended)
+                ended.result()
+        await asyncio.sleep(max(0.0, begin + self._plan.seconds - asyncio.get_running_loop().time()))
+        await asyncio.gather(*doing)
+
+    async def _sample(self) -> None:
+        while True:
+            for node, broker in list(self._stack.read_only.items()):
+                at = time.monotonic() - self._begin
+                if (sample := await asyncio.to_thread(samples.take, at, node, broker)) is not None:
+                    self._outcome.samples.append(sample)
+            await asyncio.sleep(SAMPLE_S)
+
+    # The end
+
+    async def _settle(self) -> None:
+        """Mend everything, publish no more, and wait until all is delivered and acked."""
+        say("no more faults: everything is mended, delivered and acked")
+        await asyncio.to_thread(self._network.mend)
+        for client in self._clients.values():
+            client.signal(signal.SIGCONT)
+        deadline = time.monotonic() + HEALTHY_S
+        while self._injector.busy or (unwell := await self._health.look()):
+            if time.monotonic() > deadline:
+                raise ChaosError(f"the cluster does not recover: {unwell or self._injector.busy}")
+            await asyncio.sleep(1.0)
+        try:
+            await asyncio.to_thread(self._clients[CLIENT[0]].tell, "quiet", COMMAND_S)
+        except DevstackError as error:
+            self._outcome.wrong.append(f"producers: {error}")
+        for node in CLIENT[1:]:
+            await asyncio.to_thread(self._clients[node].tell, "settle", COMMAND_S)
+        deadline = time.monotonic() + SETTLE_S
+        while behind := await asyncio.to_thread(self._behind):
+            if time.monotonic() > deadline:
+                self._outcome.wrong += [f"not settled after {SETTLE_S:g} s: {text}" for text in behind]
+                break
+            await asyncio.sleep(1.0)
+        # A receipt may still be on its way to its client.
+        await asyncio.sleep(1.0)
+        for client in self._clients.values():
+            try:
+                await asyncio.to_thread(client.finish, COMMAND_S)
+            except DevstackError as error:
+                self._outcome.wrong.append(str(error))
+
+    def _behind(self) -> list[str]:
+        """Which subscriptions owners hold to have unacked messages, and which Readers are not at the end."""
+        behind = []
+        for topic in TOPICS:
+            try:
+                stats = self._admin().stats(topic.full)
+            except AdminError as error:
+                behind.append(f"{topic.short}: {error}")
+                continue
+            for name, subscription in stats["subscriptions"].items():
+                if backlog := int(subscription["msgBacklog"]):
+                    behind.append(f"{topic.short}/{name}: {backlog} not acked")
+        return behind
+
+    def _judge(self) -> None:
+        with step("reading what the topics hold"):
+            held = {topic.short: self._read(topic.full) for topic in TOPICS}
+        self._outcome.messages = sum(map(len, held.values()))
+        held_topics = {
+            topic.short: Topic(
+                held[topic.short],
+                deduplicated=topic.deduplicated,
+                deletions=self._injector.deletions if topic.deleted else (),
+            )
+            for topic in TOPICS
+        }
+        watched = {
+            one.name: Watched(one.topic, one.type, stock=one.stock, resets=one.resets, latest=one.latest)
+            for one in SUBSCRIPTIONS
+        }
+        with step("judging what the clients saw"):
+            events = heapq.merge(*map(_events, self._histories()), key=lambda event: event.at)
+            done = self._injector.done
+            self._outcome.verdict = check(events, watched, held_topics, done, self._limits, self._begin)
+        self._outcome.wrong += self._injector.wrong
+        if self._flat:
+            latencies = {m: v for m, v in self._outcome.verdict.latencies.items() if m >= 0 and v}
+            self._outcome.wrong += samples.trends(self._outcome.samples, latencies)
+
+    def _histories(self) -> list[Path]:
+        return [self._history.path, *itertools.chain.from_iterable(one.histories for one in self._clients.values())]
+
+    def _read(self, topic: str) -> list[Stored]:
+        """Everything that the owner has of a topic."""
+        service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._stack.endpoints.brokers)
+        client = pulsar.Client(service, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        try:
+            reader = client.create_reader(topic, pulsar.MessageId.earliest)
+            found = []
+            while reader.has_message_available():
+                message = reader.read_next(_READ_MS)
+                name, sent = parse(message.data().decode())
+                found.append(Stored(place_of(message.message_id()), message.partition_key(), name, sent))
+            return found
+        finally:
+            client.close()
+
+    async def _look_back(self) -> None:
+        """Wait until nothing is left of the clients, and take note of what stays."""
+        assert self._outcome.traces is not None
+        before = self._outcome.traces[0]
+        deadline = time.monotonic() + TRACES_S
+        wrong = ["the servers do not answer"]
+        with step("looking for what the run has left behind"):
+            while time.monotonic() < deadline:
+                try:
+                    after = await asyncio.to_thread(traces.look, self._stack, self._network)
+                except OSError as error:
+                    wrong = [f"what is left is not known: {error}"]
+                else:
+                    self._outcome.traces = (before, after)
+                    wrong = traces.compare(before, after)
+                    if not wrong:
+                        break
+                await asyncio.sleep(2.0)
+        self._outcome.wrong += wrong
+
+
+def _events(path: Path) -> Iterator[Event]:
+    """The events of a file; a last line that a kill has cut short is none."""
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield decode(line)
+
+
+def _patiently(action: Callable[[], Traces], seconds: float, error: type[Exception]) -> Traces:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return action()
+        except error:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)

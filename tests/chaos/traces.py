@@ -1,0 +1,194 @@
+"""What a run has left behind: at the read-only brokers, the owners, the bookies and ZooKeeper."""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kazoo.client import KazooClient
+
+from bench.cpu import resident_bytes
+from devstack.pulsar.admin import AdminError
+from tests.chaos.plan import OWNING, READ_ONLY, STORING
+from tests.chaos.stack import CLIENT_PORT
+from tests.chaos.workload import TOPICS
+
+if TYPE_CHECKING:
+    from tests.chaos.net import Network
+    from tests.chaos.stack import ChaosStack
+
+ROOT: Final = "/pulsar-readonly"
+MEMORY_MB: Final = 90
+"""What a broker may keep above what it had before its first client: caches, and what the allocator does not give back."""
+
+BOOKIE_CONNECTIONS: Final = 4
+"""To each bookie: for single reads, for backlogs, for long polls, and to read on."""
+
+OWNER_CONNECTIONS: Final = 1
+FILES: Final = 24
+"""Above what it had: connections to bookies, owners and the other brokers."""
+
+TASKS: Final = 12
+WATCHES: Final = 2
+"""Of each topic and broker: its znode and that of its last ledger, until they change; a client cannot take a watch back."""
+
+_FOLDERS: Final = frozenset({"brokers", "claims", "batches"})
+_ANSWER_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class Traces:
+    """What is there at one moment.
+
+    Attributes:
+        memory_mb: of each read-only broker.
+        files: open file descriptors of each.
+        tasks: of each one's event loop.
+        clients: consumers and producers of each, its claims and topics, and its connections but those of its peers.
+        to_owners: connections of each to owners.
+        to_bookies: connections of each to bookies.
+        orphans: connections that bookies or owners have with a read-only broker that does not have them.
+        watches: that the read-only brokers have at ZooKeeper.
+        sessions: that they have there.
+        znodes: of pools, without the brokers' own.
+        at_owners: consumers and producers that owners still have of topics.
+    """
+
+    memory_mb: dict[str, int] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
+    tasks: dict[str, int] = field(default_factory=dict)
+    clients: dict[str, int] = field(default_factory=dict)
+    to_owners: dict[str, int] = field(default_factory=dict)
+    to_bookies: dict[str, int] = field(default_factory=dict)
+    orphans: list[str] = field(default_factory=list)
+    watches: int = 0
+    sessions: int = 0
+    znodes: list[str] = field(default_factory=list)
+    at_owners: list[str] = field(default_factory=list)
+
+
+def look(stack: ChaosStack, network: Network) -> Traces:
+    """Look at everything once.
+
+    Raises:
+        OSError: a server does not answer.
+    """
+    found = Traces()
+    own = {name: set(network.connections(name)) for name in (*READ_ONLY, *OWNING, *STORING)}
+    for name in READ_ONLY:
+        pid = stack.pid(name)
+        if pid is None:
+            raise OSError(f"{name} does not run")
+        stats = stack.read_only[name].stats()
+        found.memory_mb[name] = resident_bytes([pid]) >> 20
+        found.files[name] = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        found.tasks[name] = int(stats["tasks"])
+        peers = {network.addresses[other] for other in READ_ONLY}
+        accepted = sum(
+            here.endswith(f":{CLIENT_PORT}") and there.rpartition(":")[0] in peers for here, there in own[name]
+        )
+        found.clients[name] = max(int(stats["connections"]) - accepted, 0)
+        found.clients[name] += int(stats["consumers"]) + int(stats["producers"])
+        found.clients[name] += len(stats["claims"]) + len(stats["topics"])
+        for others, count in ((OWNING, found.to_owners), (STORING, found.to_bookies)):
+            hosts = {network.addresses[other] for other in others}
+            count[name] = sum(other.rpartition(":")[0] in hosts for _, other in own[name])
+    for name in (*OWNING, *STORING):
+        for here, there in own[name]:
+            for broker in READ_ONLY:
+                if there.rpartition(":")[0] == network.addresses[broker] and (there, here) not in own[broker]:
+                    found.orphans.append(f"{name} {here} <- {broker} {there}")
+    _look_at_zookeeper(stack, network, found)
+    for topic in TOPICS:
+        _look_at_owner(stack, topic.full, found)
+    return found
+
+
+def _look_at_owner(stack: ChaosStack, topic: str, found: Traces) -> None:
+    try:
+        stats = stack.admin().stats(topic)
+    except AdminError as error:
+        if error.status == 404:
+            return
+        raise OSError(str(error)) from error
+    found.at_owners += [f"{topic}: producer {one['producerName']}" for one in stats["publishers"]]
+    for name, subscription in stats["subscriptions"].items():
+        found.at_owners += [f"{topic}: {name}: {one.get('consumerName')}" for one in subscription["consumers"]]
+
+
+def _look_at_zookeeper(stack: ChaosStack, network: Network, found: Traces) -> None:
+    host, _, port = stack.endpoints.metadata_store.removeprefix("zk:").partition(":")
+    brokers = {network.addresses[name] for name in READ_ONLY}
+    sessions = set()
+    for line in _four_letters(host, int(port), "cons").splitlines():
+        match = re.match(r"\s*/([\d.]+):\d+\[.*?sid=(0x[0-9a-f]+)", line)
+        if match and match[1] in brokers:
+            sessions.add(match[2])
+    found.sessions = len(sessions)
+    session = ""
+    for line in _four_letters(host, int(port), "wchc").splitlines():
+        if not line.startswith(("\t", " ")):
+            session = line.strip()
+        elif session in sessions:
+            found.watches += 1
+    client = KazooClient(hosts=f"{host}:{port}", timeout=_ANSWER_S)
+    client.start(_ANSWER_S)
+    try:
+        found.znodes = sorted(_below(client, ROOT)) if client.exists(ROOT) else []
+    finally:
+        client.stop()
+        client.close()
+
+
+def _below(client: KazooClient, path: str) -> list[str]:
+    """All znodes without children, but the members of pools and empty folders."""
+    children = client.get_children(path)
+    if not children:
+        return [] if "/brokers/" in path or path.rpartition("/")[2] in _FOLDERS else [path]
+    return [found for child in children for found in _below(client, f"{path}/{child}")]
+
+
+def _four_letters(host: str, port: int, word: str) -> str:
+    with socket.create_connection((host, port), timeout=_ANSWER_S) as connection:
+        connection.sendall(word.encode())
+        parts = []
+        while part := connection.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+def compare(before: Traces, after: Traces) -> list[str]:
+    """What is more than it was before the first client came."""
+    wrong = []
+    for name in after.memory_mb:
+        for what, was, now, more in (
+            ("MB of memory", before.memory_mb[name], after.memory_mb[name], MEMORY_MB),
+            ("open files", before.files[name], after.files[name], FILES),
+            ("tasks", before.tasks[name], after.tasks[name], TASKS),
+            ("clients, topics and claims", 0, after.clients[name], 0),
+            ("connections to owners", before.to_owners[name], after.to_owners[name], OWNER_CONNECTIONS * len(OWNING)),
+            (
+                "connections to bookies",
+                before.to_bookies[name],
+                after.to_bookies[name],
+                BOOKIE_CONNECTIONS * len(STORING),
+            ),
+        ):
+            if now > was + more:
+                wrong.append(f"{name} has {now} {what}, and had {was} at the beginning")
+    if after.watches > before.watches + WATCHES * len(TOPICS) * len(after.memory_mb):
+        wrong.append(f"{after.watches} watches at ZooKeeper, and {before.watches} at the beginning")
+    if after.sessions > len(after.memory_mb):
+        wrong.append(f"{after.sessions} sessions of {len(after.memory_mb)} brokers at ZooKeeper")
+    wrong += [f"znode {path}" for path in after.znodes if path not in before.znodes]
+    wrong += [f"at the owner: {text}" for text in after.at_owners]
+    wrong += [f"orphan connection: {text}" for text in after.orphans]
+    return wrong
+
+
+def document(traces: Traces) -> dict[str, Any]:
+    """For the report."""
+    return {name: getattr(traces, name) for name in Traces.__slots__}

@@ -1,0 +1,263 @@
+"""The checker of `make chaos`: good histories pass, and each kind of violation is found in a bad one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.chaos.check import (
+    NEAR_S,
+    Done,
+    Faults,
+    Limits,
+    Stored,
+    Topic,
+    Verdict,
+    Violation,
+    Watched,
+    check,
+)
+from tests.churn.history import Event, Id, Kind
+
+if TYPE_CHECKING:
+    import random
+
+S = "t/s"
+COUNT = 12
+SENT = 100.0
+STORED = [Stored(Id(1, n), f"k{n % 3}", f"m{n}", SENT + n) for n in range(COUNT)]
+LIMITS = Limits(two_at_once_s=30.0, repeated=20)
+FAR = Done(9_000.0, 9_001.0, "far", "far", writable=True)
+
+
+def delivered(at: float, *numbers: int, session: str = "a") -> Event:
+    return Event(at, Kind.DELIVERED, S, session, tuple(Id(1, n) for n in numbers))
+
+
+def event(at: float, kind: Kind, *numbers: int, session: str = "a", number: int = 0, text: str = "") -> Event:
+    return Event(at, kind, S, session, tuple(Id(1, n) for n in numbers), number, text)
+
+
+def good(session: str = "a", start: int = 0, end: int = COUNT) -> list[Event]:
+    events = [event(SENT, Kind.OPENED, session=session)]
+    for n in range(start, end):
+        at = SENT + n
+        events += [
+            delivered(at + 0.1, n, session=session),
+            event(at + 0.2, Kind.ACKING, n, session=session),
+            event(at + 0.3, Kind.ACKED, n, session=session),
+        ]
+    return events
+
+
+def judge(
+    events: list[Event],
+    watched: Watched | None = None,
+    stored: list[Stored] | None = None,
+    faults: tuple[Done, ...] = (FAR,),
+    limits: Limits = LIMITS,
+    **topic: object,
+) -> Verdict:
+    held = Topic(STORED if stored is None else stored, **topic)  # type: ignore[arg-type]
+    ordered = sorted(events, key=lambda one: one.at)
+    return check(ordered, {S: watched or Watched("t", "Exclusive")}, {"t": held}, faults, limits)
+
+
+def kinds(verdict: Verdict) -> set[Violation]:
+    return {found.violation for found in verdict.found}
+
+
+@pytest.mark.parametrize("type_", ["Exclusive", "Failover", "Shared", "Key_Shared", "Reader"])
+def test_a_good_history_passes(type_: str) -> None:
+    verdict = judge(good(), Watched("t", type_))
+    assert not verdict.found
+    assert verdict.counts[S]["first"] == COUNT
+    assert verdict.latencies[1] == pytest.approx([0.1] * COUNT)
+
+
+@given(st.integers(0, COUNT - 1), st.sampled_from(["Exclusive", "Failover", "Shared", "Key_Shared"]))
+def test_any_message_that_is_left_out_is_lost(missing: int, type_: str) -> None:
+    events = [one for one in good() if Id(1, missing) not in one.ids]
+    verdict = judge(events, Watched("t", type_))
+    assert [(found.violation, found.id) for found in verdict.found] == [(Violation.LOST, Id(1, missing))]
+
+
+@given(st.integers(1, COUNT - 2))
+def test_a_readers_gap_is_found(missing: int) -> None:
+    events = [one for one in good() if Id(1, missing) not in one.ids]
+    assert kinds(judge(events, Watched("t", "Reader"))) == {Violation.LOST, Violation.READER_GAP}
+
+
+def test_a_reader_that_begins_at_the_end_owes_nothing_before_its_first_message() -> None:
+    assert not judge(good(start=5), Watched("t", "Reader", latest=True)).found
+    assert kinds(judge(good(start=5), Watched("t", "Reader"))) == {Violation.LOST}
+    assert kinds(judge(good(start=5, end=9), Watched("t", "Reader", latest=True))) == {Violation.LOST}
+
+
+def test_a_reader_gets_nothing_again_and_another_session_may() -> None:
+    again = delivered(SENT + 50, 3)
+    assert kinds(judge([*good(), again], Watched("t", "Reader"))) == {Violation.READER_ORDER}
+    assert not judge([*good(), delivered(SENT + 50, 11, session="b")], Watched("t", "Reader")).found
+
+
+def test_a_receipt_without_a_message_is_found() -> None:
+    receipt = Event(SENT, Kind.PUBLISHED, ids=(Id(1, 99),), text="t gone")
+    assert kinds(judge([receipt, *good()])) == {Violation.NOT_STORED}
+    kept = Event(SENT, Kind.PUBLISHED, ids=(Id(1, 3),), text="t m3")
+    assert not judge([kept, *good()]).found
+
+
+def test_a_message_that_is_stored_twice_is_wrong_only_with_deduplication() -> None:
+    twice = [*STORED, Stored(Id(1, COUNT), "k0", "m0", SENT + COUNT)]
+    events = good(end=COUNT + 1)
+    assert kinds(judge(events, stored=twice, deduplicated=True)) == {Violation.STORED_TWICE}
+    assert not judge(events, stored=twice).found
+
+
+def test_a_delivery_of_what_the_topic_does_not_have_is_found() -> None:
+    assert kinds(judge([*good(), delivered(SENT + 40, 77)])) == {Violation.UNKNOWN}
+
+
+@pytest.mark.parametrize("type_", ["Exclusive", "Failover"])
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_first_deliveries_out_of_order_are_found(type_: str, rng: random.Random) -> None:
+    numbers = list(range(COUNT))
+    rng.shuffle(numbers)
+    verdict = judge([delivered(SENT + 20 + at, n) for at, n in enumerate(numbers)], Watched("t", type_))
+    assert (Violation.TOPIC_ORDER in kinds(verdict)) == (numbers != sorted(numbers))
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_key_shared_is_in_order_by_key_alone(rng: random.Random) -> None:
+    numbers = list(range(COUNT))
+    rng.shuffle(numbers)
+    sessions = {f"k{key}": f"session-{key}" for key in range(3)}
+    events = [delivered(SENT + 20 + at, n, session=sessions[f"k{n % 3}"]) for at, n in enumerate(numbers)]
+    by_key = [[n for n in numbers if n % 3 == key] for key in range(3)]
+    wrong = any(mine != sorted(mine) for mine in by_key)
+    assert (kinds(judge(events, Watched("t", "Key_Shared"))) == {Violation.KEY_ORDER}) == wrong
+    assert not judge(events, Watched("t", "Shared")).found
+
+
+def test_a_repetition_needs_a_fault_nearby() -> None:
+    first = [one for one in good() if one.kind not in {Kind.ACKED, Kind.ACKING}]
+    again = delivered(SENT + 60, 3)
+    assert kinds(judge([*first, again])) == {Violation.UNEXPLAINED}
+    near = Done(SENT + 40, SENT + 41, "kill", "kill", writable=False)
+    verdict = judge([*first, again], faults=(near,))
+    assert not verdict.found
+    assert verdict.repeated == {(0, S): 1}
+
+
+def test_a_repetition_after_the_session_changed_was_in_flight() -> None:
+    first = [one for one in good() if one.kind not in {Kind.ACKED, Kind.ACKING}]
+    ended = event(SENT + 50, Kind.ENDED)
+    assert not judge([*first, ended, delivered(SENT + 60, 3, session="b")]).found
+
+
+def test_what_was_given_back_comes_again() -> None:
+    first = [one for one in good() if one.kind not in {Kind.ACKED, Kind.ACKING}]
+    verdict = judge([*first, event(SENT + 50, Kind.NACKED, 3), delivered(SENT + 60, 3)])
+    assert not verdict.found
+    assert not verdict.repeated
+
+
+def test_after_a_confirmed_ack_only_a_fault_at_the_writable_cluster_excuses() -> None:
+    ended = event(SENT + 50, Kind.ENDED)
+    events = [*good(), ended, delivered(SENT + 60, 3, session="b")]
+    assert kinds(judge(events)) == {Violation.AFTER_ACK}
+    client = Done(SENT + 2, SENT + 4, "SIGSTOP: client", "", writable=False)
+    assert kinds(judge(events, faults=(client,))) == {Violation.AFTER_ACK}
+    owner = Done(SENT + 2, SENT + 4, "kill -9: owner", "", writable=True)
+    assert not judge(events, faults=(owner,)).found
+
+
+def test_repetitions_after_one_fault_have_a_bound() -> None:
+    first = [one for one in good() if one.kind not in {Kind.ACKED, Kind.ACKING}]
+    near = Done(SENT + 13, SENT + 14, "kill", "kill", writable=True)
+    allowed = [delivered(SENT + 15 + n / 10, n % COUNT) for n in range(20)]
+    assert not judge([*first, *allowed], faults=(near,)).found
+    one_more = delivered(SENT + 18, 0)
+    assert kinds(judge([*first, *allowed, one_more], faults=(near,))) == {Violation.TOO_MANY}
+
+
+def late(seconds: float) -> list[Stored]:
+    return [*STORED, Stored(Id(1, COUNT), "k0", f"m{COUNT}", SENT + seconds)]
+
+
+def test_an_exclusive_consumer_that_was_replaced_gets_nothing_that_was_sent_later_than_the_bound() -> None:
+    replaced = event(SENT + 20, Kind.OPENED, session="b")
+    within = judge([*good(), replaced, delivered(SENT + 60, COUNT)], stored=late(49))
+    assert not within.found
+    assert within.overlap == pytest.approx(29)
+    beyond = judge([*good(), replaced, delivered(SENT + 60, COUNT)], stored=late(51))
+    assert kinds(beyond) == {Violation.TWO_AT_ONCE}
+    gone = event(SENT + 21, Kind.ENDED, session="b")
+    assert not judge([*good(), replaced, gone, delivered(SENT + 60, COUNT)], stored=late(51)).found
+
+
+def test_a_failover_consumer_is_held_to_what_the_broker_says_of_the_active_one() -> None:
+    first = event(SENT, Kind.ACTIVE, number=1)
+    other = event(SENT + 20, Kind.ACTIVE, session="b", number=1)
+    events = [*good(), first, other, delivered(SENT + 60, COUNT)]
+    assert kinds(judge(events, Watched("t", "Failover"), late(51))) == {Violation.TWO_AT_ONCE}
+    back = event(SENT + 45, Kind.ACTIVE, number=1)
+    assert not judge([*events, back], Watched("t", "Failover"), late(51)).found
+
+
+RESETS = Watched("t", "Shared", resets=True)
+
+
+def reset(at: float, number: int, *, unknown: int = 0) -> list[Event]:
+    return [event(at, Kind.SEEKING, number), event(at + 1, Kind.SOUGHT, number, number=unknown)]
+
+
+def test_after_a_reset_everything_from_its_position_on_comes_again() -> None:
+    again = [delivered(SENT + 60 + n, n) for n in range(4, COUNT)]
+    assert not judge([*good(), *reset(SENT + 50, 4), *again], RESETS).found
+    verdict = judge([*good(), *reset(SENT + 50, 4), *again[:-2]], RESETS)
+    assert [(one.violation, one.id.entry) for one in verdict.found] == [
+        (Violation.RESET_UNDONE, 10),
+        (Violation.RESET_UNDONE, 11),
+    ]
+
+
+def test_a_reset_that_may_not_have_been_done_owes_nothing() -> None:
+    assert not judge([*good(), *reset(SENT + 50, 4, unknown=1)], RESETS).found
+
+
+def test_an_ack_that_was_under_way_with_a_reset_counts() -> None:
+    events = [*good(), *reset(SENT + 12, 10)]
+    # 10 and 11 were acked within the 5 s before.
+    assert not judge(events, RESETS).found
+
+
+def test_what_a_topic_held_before_its_deletion_is_owed_to_nobody() -> None:
+    stored = [Stored(Id(2, n), "", f"n{n}", SENT + 40 + n) for n in range(3)]
+    former = Event(SENT, Kind.PUBLISHED, ids=(Id(1, 3),), text="t m3")
+    new = [Event(SENT + 41 + n, Kind.DELIVERED, S, "a", (Id(2, n),)) for n in range(3)]
+    deleted = {"deletions": [(SENT + 20, SENT + 21)]}
+    watched = Watched("t", "Shared")
+    assert not judge([former, *good(), *new], watched, stored, **deleted).found
+    assert kinds(judge([former, *good(), *new[1:]], watched, stored, **deleted)) == {Violation.LOST}
+    receipt = Event(SENT + 45, Kind.PUBLISHED, ids=(Id(2, 9),), text="t n9")
+    assert kinds(judge([receipt, *good(), *new], watched, stored, **deleted)) == {Violation.NOT_STORED}
+
+
+def test_pauses_belong_to_the_last_fault_before_them() -> None:
+    fault = Done(SENT + 4.5, SENT + 6, "kill", "kill", writable=True)
+    held_up = [one._replace(at=max(one.at, SENT + 8)) if one.at > SENT + 4.5 else one for one in good()]
+    verdict = judge(held_up, faults=(fault,))
+    assert verdict.pauses[0] == pytest.approx(3.0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1000), st.floats(0, 60)), max_size=12), st.floats(0, 1100), st.floats(0, 50))
+def test_near_is_what_a_look_at_each_fault_says(spans: list[tuple[float, float]], begin: float, long: float) -> None:
+    done = [Done(at, at + seconds, "x", "x", writable=False) for at, seconds in spans]
+    expected = any(one.begin <= begin + long and one.end + NEAR_S >= begin for one in done)
+    assert Faults(done).near(begin, begin + long) == expected

@@ -1,0 +1,57 @@
+"""The table of `make chaos`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+from tests.chaos.check import Done, Found, Verdict, Violation
+from tests.chaos.net import NETWORK, Network, _plain
+from tests.chaos.plan import NODES, make_plan
+from tests.chaos.report import lines, table
+from tests.chaos.run import Outcome
+from tests.churn.history import Id
+
+
+def outcome() -> Outcome:
+    kill = Done(10.0, 12.0, "kill -9: owner", "10.0 s: kill -9 broker-0 for 2.0 s", writable=True)
+    cut = Done(20.0, 22.0, "silent packet loss: client, owner", "20.0 s: silent packet loss", writable=True)
+    verdict = Verdict(
+        found=[
+            Found(Violation.LOST, "t/s", Id(1, 5), "m5", 11.0),
+            Found(Violation.TOPIC_ORDER, "t/s", Id(1, 6), "m6", 21.0),
+            Found(Violation.TWO_AT_ONCE, "t/s", Id(1, 7), "m7", 21.5),
+        ],
+        repeated=Counter({(0, "t/s"): 4, (0, "t/u"): 2}),
+        pauses={0: 12.25, 1: 0.5},
+    )
+    injector = SimpleNamespace(done=[cut, kill], skipped=Counter())
+    return Outcome(make_plan(7, 60), Path("/x"), verdict, messages=3, injector=injector)  # type: ignore[arg-type]
+
+
+def test_each_kind_of_fault_has_a_row_over_all_runs() -> None:
+    rows = table([outcome(), outcome()])
+    assert rows[2] == "| kill -9: owner | 2 | 2 | 12 | 0 | 0 | 12.2 s |"
+    assert rows[3] == "| silent packet loss: client, owner | 2 | 0 | 0 | 2 | 2 | 0.5 s |"
+    assert rows[4] == "| all | 4 | 2 | 12 | 2 | 2 | 12.2 s |"
+
+
+def test_a_failure_shows_the_seed_the_message_and_the_faults_before() -> None:
+    text = "\n".join(lines(outcome()))
+    assert "FAILED: repeat with SEED=7" in text
+    assert "t/s: 1 never delivered" in text
+    assert "(1, 5, -1) m5 at 11.000" in text
+    assert "10.000 to 12.000: 10.0 s: kill -9 broker-0 for 2.0 s" in text
+    assert "/x" in text
+
+
+def test_every_node_has_an_address_of_the_test_network_and_a_namespace() -> None:
+    network = Network(NODES)
+    assert len(set(network.addresses.values())) == len(NODES) + 1
+    assert all(address.startswith(f"{NETWORK}.") for address in network.addresses.values())
+    assert network.site("ro-1").launcher == ("nsenter", "--net=/run/netns/prchaos-ro-1", "--")
+
+
+def test_addresses_of_javas_sockets_are_those_of_everybody() -> None:
+    assert _plain("[::ffff:198.18.17.1]:3181") == _plain("198.18.17.1:3181") == "198.18.17.1:3181"
