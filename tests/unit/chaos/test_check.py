@@ -78,6 +78,7 @@ def test_a_good_history_passes(type_: str) -> None:
     assert verdict.latencies[1] == pytest.approx([0.1] * COUNT)
 
 
+@settings(deadline=None)
 @given(st.integers(0, COUNT - 1), st.sampled_from(["Exclusive", "Failover", "Shared", "Key_Shared"]))
 def test_any_message_that_is_left_out_is_lost(missing: int, type_: str) -> None:
     events = [one for one in good() if Id(1, missing) not in one.ids]
@@ -85,6 +86,7 @@ def test_any_message_that_is_left_out_is_lost(missing: int, type_: str) -> None:
     assert [(found.violation, found.id) for found in verdict.found] == [(Violation.LOST, Id(1, missing))]
 
 
+@settings(deadline=None)
 @given(st.integers(1, COUNT - 2))
 def test_a_readers_gap_is_found(missing: int) -> None:
     events = [one for one in good() if Id(1, missing) not in one.ids]
@@ -123,7 +125,7 @@ def test_a_delivery_of_what_the_topic_does_not_have_is_found() -> None:
 
 @pytest.mark.parametrize("type_", ["Exclusive", "Failover"])
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_first_deliveries_out_of_order_are_found(type_: str, rng: random.Random) -> None:
     numbers = list(range(COUNT))
     rng.shuffle(numbers)
@@ -132,7 +134,7 @@ def test_first_deliveries_out_of_order_are_found(type_: str, rng: random.Random)
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_key_shared_is_in_order_by_key_alone(rng: random.Random) -> None:
     numbers = list(range(COUNT))
     rng.shuffle(numbers)
@@ -256,6 +258,7 @@ def test_pauses_belong_to_the_last_fault_before_them() -> None:
     assert verdict.pauses[0] == pytest.approx(3.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1000), st.floats(0, 60)), max_size=12), st.floats(0, 1100), st.floats(0, 50))
 def test_near_is_what_a_look_at_each_fault_says(spans: list[tuple[float, float]], begin: float, long: float) -> None:
     done = [Done(at, at + seconds, "x", "x", writable=False) for at, seconds in spans]
