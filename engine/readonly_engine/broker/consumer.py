@@ -330,21 +330,26 @@ class Consumer:
         if self.subscription is not None:
             self._newest_ledger = self.subscription.newest_ledger
 
+    def stands_at(self) -> Position | None:
+        """Up to where the subscription has acked everything."""
+        return None if self.subscription is None else self.subscription.mark_delete
+
     def reattached(self, state: OwnerState) -> None:
         """The consumer is at the owner again."""
-        self.connection.broker.spawn(self._compare(state))
+        self.connection.broker.spawn(self._compare(state, time.monotonic()))
 
-    async def _compare(self, state: OwnerState) -> None:
+    async def _compare(self, state: OwnerState, said_at: float) -> None:
         attachments = self.relayed.attachments
         subscription = self.subscription
         if subscription is None:
             return
         await self.connection.broker.topics.owner_moved(self.topic)
-        if not await subscription.owner_moved(self, state, self._newest_ledger):
+        if not await subscription.owner_moved(self, state, self._newest_ledger, said_at):
             for consumer in subscription.consumers:
                 consumer.dismiss("the owner's cursor was moved")
         elif self.relayed.attached and self.relayed.attachments == attachments:
             self.in_step = True
+            self.relayed.go_on()
 
     def dismissed(self, reason: str) -> None:
         """The owner does not keep the consumer."""

@@ -27,21 +27,24 @@ class CursorCopy:
     Args:
         chain: the topic's ledgers, which say what follows what.
         mark_delete: everything up to here is acked.
+
+    Attributes:
+        mark_delete: everything up to here is acked.
+        told: up to here the owner has said that everything is acked.
     """
 
-    __slots__ = ("_acked", "_chain", "_unacked", "_withheld", "mark_delete")
+    __slots__ = ("_acked", "_chain", "_unacked", "_withheld", "mark_delete", "told")
 
     def __init__(self, chain: LedgerChain, mark_delete: Position) -> None:
         self._chain = chain
         self._acked = PositionRanges()
         self._unacked: dict[Position, int] = {}
         self._withheld: set[Position] | frozenset[Position] = _NOTHING  # one for all: few subscriptions have any
-        self.mark_delete = mark_delete
+        self.mark_delete = self.told = mark_delete
 
     def load_holes(self, ranges: Iterable[tuple[Position, Position]]) -> None:
         """Take what is acked at the owner: ranges (lower, upper], such as its individually deleted messages."""
-        for lower, upper in ranges:
-            self._acked.add_range(max(lower, self.mark_delete), upper)
+        self._acked.add_ranges((max(lower, self.mark_delete), upper) for lower, upper in ranges)
         self._advance()
         self._unacked = {
             batch: bits
@@ -177,17 +180,11 @@ class CursorCopy:
                 return position
             position = self._chain.after(upper)
 
-    def acked_after(self, position: Position, most: int) -> list[Position]:
-        """The entries behind a position that are acked, not only in a transaction, in order; at most so many."""
-        found: list[Position] = []
-        position = self._chain.after(position)
-        while len(found) < most and self._chain.readable(position):
-            if position <= self.mark_delete or position in self._acked:
-                found.append(position)
-            elif position > self.mark_delete and not self._acked.any_after(position):
-                break
-            position = self._chain.after(position)
-        return found
+    def acked_beyond(self, position: Position) -> PositionRanges:
+        """What is acked behind a position, not only in a transaction: O(holes), however much was acked."""
+        acked = PositionRanges()
+        acked.add_ranges([(position, self.mark_delete), *self._acked.after(max(position, self.mark_delete))])
+        return acked
 
     def unacked_up_to(self, position: Position) -> int:
         """How many readable entries up to a position are not acked."""

@@ -1,7 +1,10 @@
 """How a subscription's copy of the cursor is kept with the owner's, which is the truth.
 
-An owner confirms acks before they are stored, and loses the last ones when the topic is unloaded or the owner dies: they are
-acked again. A topic that was loaded anew has a new ledger (ManagedLedgerImpl). Without one the cursor was reset.
+An owner confirms acks before it stores them, and loses the last ones when it dies. An unload closes the consumers, then stores
+the cursors (ManagedCursorImpl.asyncClose). A reset closes the consumers first, too. So acks that the owner had answered are sent
+again after its death only: else they would undo a reset.
+
+A non-durable cursor is in its owner's memory only: there the copy is the truth, and a new owner is told where to go on.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
@@ -17,10 +20,11 @@ from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from readonly_engine.broker.cursor import CursorCopy
     from readonly_engine.broker.txn_acks import TxnAckSource
+    from readonly_engine.relay.ack_relay import AckRelay
     from readonly_engine.relay.consumer import OwnerState, RelayedConsumer
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.view import TopicView
@@ -28,16 +32,67 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NO_ENTRY = -1
-
 BACKOFF_S = (0.1, 5.0)
 
 ASKED_TIMES = 6
 
-MOST_ACKED_AGAIN = 1_000_000
-"""An owner stores its cursors every second (managedLedgerDefaultMarkDeleteRateLimit): it cannot have lost more."""
+NO_ENTRY = -1
 
 ACKS_A_COMMAND = 1000
+
+
+class CursorAtOwner(NamedTuple):
+    """A cursor as its owner has it now.
+
+    Attributes:
+        acked: ranges (lower, upper].
+        unwritten: whether the owner has stored nothing of it since it has loaded the topic.
+    """
+
+    acked: list[tuple[Position, Position]]
+    unwritten: bool
+
+
+class Back(NamedTuple):
+    """What is known of a subscription that is at the owner again.
+
+    Attributes:
+        state: what the owner says now, before any ack is sent to it.
+        newest_ledger: the topic's last ledger before the owner moved.
+        unanswered: the acks that are under way, each with the position up to which the owner is known to have had all as acked.
+        perhaps_lost: the same of acks that the owner had answered shortly before the connection to it broke.
+        sent_away: whether it has closed a consumer meanwhile.
+        resumed_at: after which position the consumer has asked to go on, of a non-durable subscription.
+    """
+
+    state: OwnerState
+    newest_ledger: int
+    unanswered: list[tuple[Position, CommandAck]]
+    perhaps_lost: list[tuple[Position, CommandAck]]
+    sent_away: bool
+    resumed_at: Position | None
+
+    @classmethod
+    def of(
+        cls,
+        told: Position,
+        state: OwnerState,
+        newest_ledger: int,
+        relayed: RelayedConsumer,
+        consumers: Sequence[RelayedConsumer],
+        together: AckRelay | None,
+    ) -> Back:
+        """What is known of a subscription; `told` is up to where the owner had said before that all is acked."""
+        answered = (one.answered_up_to for one in consumers)
+        settled = max([told, *(position for position in answered if position is not None)])
+        unanswered = [(settled, ack) for one in consumers for ack in one.unanswered]
+        lost = [(before or told, ack) for one in consumers for before, ack in one.perhaps_lost]
+        if together is not None:
+            unanswered.append((settled, together.unanswered))
+            if relayed.lost_at is not None:
+                lost += [(settled, ack) for ack in together.perhaps_lost(relayed.lost_at)]
+        sent_away = any(one.sent_away for one in consumers)
+        return cls(state, newest_ledger, unanswered, lost, sent_away, relayed.resumed_at)
 
 
 class Questions(Protocol):
@@ -48,6 +103,9 @@ class Questions(Protocol):
 
     async def acked(self) -> list[tuple[Position, Position]]:
         """What is acked at the owner: ranges (lower, upper]."""
+
+    async def cursor(self) -> CursorAtOwner:
+        """As `acked`, and whether the owner has stored the cursor since it has loaded the topic."""
 
     async def batches(self) -> list[tuple[Position, int]]:
         """Batches that other brokers of the pool know to be acked in part, with the bits of the messages that are not."""
@@ -118,8 +176,9 @@ class OwnerCursor:
             else:
                 break
         self._told(state.last)
-        if state.mark_delete is not None:
+        if state.mark_delete is not None and self._view.chain.says_acked(state.mark_delete):
             self._cursor.ack_up_to(state.mark_delete)
+            self._cursor.told = max(self._cursor.told, state.mark_delete)
         self._cursor.load_holes(acked)
         self._cursor.load_batches(batches)
         return state
@@ -127,27 +186,36 @@ class OwnerCursor:
     async def goes_on(
         self,
         relayed: RelayedConsumer,
+        said_at: float,
         state: OwnerState,
         newest_ledger: int,
-        unanswered: Callable[[], Iterable[CommandAck]],
+        consumers: Sequence[RelayedConsumer],
+        together: AckRelay | None,
     ) -> bool:
         """Compare with the owner's cursor after it came back.
 
         Args:
-            relayed: through whom to ack; its own acks that were under way have been sent again.
-            state: what the owner says now.
+            relayed: the consumer that is back.
+            said_at: when the owner has said where it stands (time.monotonic).
+            state: what it has said.
             newest_ledger: the topic's last ledger before the owner moved.
-            unanswered: the acks that are under way.
+            consumers: those of the subscription.
+            together: the acks that they send together.
 
         Returns:
             Whether the copy can go on. After a reset it cannot: the consumers must subscribe again, as they would at the owner.
         """
-        begun = time.monotonic()
         async with self._comparing:
-            if begun < self._compared_at:
+            if said_at < self._compared_at:
                 return True  # through another consumer that is back at the owner, later than this one
+            back = Back.of(self._cursor.told, state, newest_ledger, relayed, consumers, together)
+            self._told(state.last)
+            if back.resumed_at is None:
+                goes_on = await self._compare(relayed, back, consumers)
+            else:
+                goes_on = await self._compare_non_durable(back, back.resumed_at)
             self._compared_at = time.monotonic()
-            return await self._compare(relayed, state, newest_ledger, unanswered)
+            return goes_on
 
     def ack(self, relayed: RelayedConsumer, positions: list[Position]) -> None:
         """Ack entries, which are acked here, at the owner."""
@@ -157,50 +225,79 @@ class OwnerCursor:
                 ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
             relayed.ack(ack)
 
-    async def _compare(
-        self,
-        relayed: RelayedConsumer,
-        state: OwnerState,
-        newest_ledger: int,
-        unanswered: Callable[[], Iterable[CommandAck]],
-    ) -> bool:
-        self._told(state.last)
+    async def _compare_non_durable(self, back: Back, resumed_at: Position) -> bool:
+        """The copy is the truth, unless the owner has kept the cursor: then an administrator has moved it."""
+        chain, mark_delete = self._view.chain, back.state.mark_delete
+        if mark_delete is None or not chain.says_acked(mark_delete):
+            return True
+        behind = chain.after(mark_delete) < chain.after(resumed_at)
+        if not behind and chain.after(mark_delete) <= chain.after(self._cursor.mark_delete):
+            return True
+        try:
+            await self._view.reload()
+        except MetadataError as error:
+            log.warning("%s: %s; the cursor is taken for the one before", self._name, error)
+            return True
+        if chain.newest_ledger > back.newest_ledger:
+            return True
+        if not behind and follow(self._cursor, chain, back.state):
+            self._moved(back.state)
+        return not behind
+
+    async def _compare(self, relayed: RelayedConsumer, back: Back, consumers: Sequence[RelayedConsumer]) -> bool:
+        state, cursor = back.state, self._cursor
         if state.mark_delete is None:
             return True
-        if follow(self._cursor, self._view.chain, state):
+        if follow(cursor, self._view.chain, state):
             self._moved(state)
-            if not self._cursor.has_holes and not self._cursor.batches:
-                return True
-        again = self._cursor.acked_after(state.mark_delete, MOST_ACKED_AGAIN)
-        known = await self._acked_at_owner()
-        if known is None:
+        missing = self._missing(back)  # before anything is awaited: what is acked meanwhile is under way too
+        if not self._any(missing) and not cursor.batches:
+            return True  # the owner lacks what is under way, and nothing else
+        at_owner = await self._cursor_at_owner()
+        if at_owner is None:
             return False
-        for ack in unanswered():
-            _add_acked(known, ack)
-        again = [position for position in again if position not in known]
-        anew = self._view.chain.newest_ledger > newest_ledger
-        if not anew and self._cursor.batches:
+        known = PositionRanges()
+        known.add_ranges(at_owner.acked)
+        missing = missing.without(known)
+        anew = self._view.chain.newest_ledger > back.newest_ledger
+        if not anew and cursor.batches:
             # The owner tells nobody what is acked of a batch; a reset forward would show nowhere else.
             return False
-        if not again:
+        if not self._any(missing):
             return True
-        if not anew:
+        # After it has closed its consumers an owner stores the cursor, or resets it. One that dies loses acks of its last
+        # seconds, and the next owner stores nothing of the cursor before somebody acks or resets it.
+        lost = not back.sent_away and anew and at_owner.unwritten
+        if not lost or self._any(missing.without(_covered(back.perhaps_lost))):
+            log.info("%s: the owner's cursor is not the one from before: it was reset, or has lost acks", self._name)
             return False
-        log.info("%s: %d acks that the owner has lost are sent again", self._name, len(again))
-        self.ack(relayed, again)
+        log.info("%s: %d acks that the owner has lost are sent again", self._name, len(back.perhaps_lost))
+        cursor.told = state.mark_delete
+        for one in consumers:
+            one.answered_up_to = None
+        for _, ack in back.perhaps_lost:
+            relayed.ack(ack)
         return True
 
-    async def _acked_at_owner(self) -> PositionRanges | None:
-        """What is acked at the owner; the topic's ledgers are known anew. None if nobody tells.
+    def _missing(self, back: Back) -> PositionRanges:
+        """What is acked here behind the owner's mark-delete position and not under way to it."""
+        assert back.state.mark_delete is not None
+        acked = self._cursor.acked_beyond(back.state.mark_delete)
+        return acked.without(_covered(back.unanswered))
+
+    def _any(self, ranges: PositionRanges) -> bool:
+        """Whether there are entries in ranges; they may reach over the ends of ledgers."""
+        return any(self._view.chain.any_readable(lower, upper) for lower, upper in ranges)
+
+    async def _cursor_at_owner(self) -> CursorAtOwner | None:
+        """The cursor as the owner has it; the topic's ledgers are known anew. None if nobody tells.
 
         An owner that has just come back may be slow to tell.
         """
         pause = BACKOFF_S[0]
         for _ in range(ASKED_TIMES):
-            known = PositionRanges()
             try:
-                for lower, upper in await self._questions.acked():
-                    known.add_range(lower, upper)
+                known = await self._questions.cursor()
                 await self._view.reload()
             except (RelayError, MetadataError) as error:
                 log.warning("%s: %s; trying again in %.1f s", self._name, error, pause)
@@ -209,22 +306,6 @@ class OwnerCursor:
             else:
                 return known
         return None
-
-
-def follow(cursor: CursorCopy, chain: LedgerChain, state: OwnerState) -> bool:
-    """Have the copy follow the owner's cursor where that is ahead. Returns whether it is ahead, or as far."""
-    # The owner may name the start of a ledger for the end of the one before: compare what comes next.
-    if state.mark_delete is None or chain.after(state.mark_delete) < chain.after(cursor.mark_delete):
-        return False
-    cursor.ack_up_to(state.mark_delete)
-    return True
-
-
-def _attached(relayed: Iterable[RelayedConsumer]) -> RelayedConsumer:
-    for one in relayed:
-        if one.attached:
-            return one
-    raise OwnerUnavailableError("no consumer of the subscription is at the owner")
 
 
 def start_of(subscribe: CommandSubscribe, state: OwnerState) -> Position:
@@ -239,11 +320,41 @@ def start_of(subscribe: CommandSubscribe, state: OwnerState) -> Position:
     return EARLIEST if earliest else start
 
 
-def _add_acked(known: PositionRanges, ack: CommandAck) -> None:
-    """Add what an ack covers."""
-    for message_id in ack.message_id:
-        position = Position(message_id.ledger_id, message_id.entry_id)
-        if ack.ack_type == CommandAck.Cumulative:
-            known.add_range(EARLIEST, position)
-        else:
-            known.add(position)
+def follow(cursor: CursorCopy, chain: LedgerChain, state: OwnerState) -> bool:
+    """Have the copy follow the owner's cursor where that is ahead. Returns whether it is ahead, or as far."""
+    if state.mark_delete is None or not chain.says_acked(state.mark_delete):
+        return False
+    # The owner may name the start of a ledger for the end of the one before: compare what comes next.
+    if chain.after(state.mark_delete) < chain.after(cursor.mark_delete):
+        return False
+    cursor.ack_up_to(state.mark_delete)
+    cursor.told = max(cursor.told, state.mark_delete)
+    return True
+
+
+def _attached(relayed: Iterable[RelayedConsumer]) -> RelayedConsumer:
+    for one in relayed:
+        if one.attached:
+            return one
+    raise OwnerUnavailableError("no consumer of the subscription is at the owner")
+
+
+def _covered(acks: Iterable[tuple[Position, CommandAck]]) -> PositionRanges:
+    """The entries that acks are of, each as a whole.
+
+    Args:
+        acks: each with the position up to which all was acked before: a cumulative ack is not the reason.
+    """
+    covered = PositionRanges()
+    covered.add_ranges(
+        (
+            settled
+            if ack.ack_type == CommandAck.Cumulative
+            else Position(message_id.ledger_id, message_id.entry_id - 1),
+            upper,
+        )
+        for settled, ack in acks
+        for message_id in ack.message_id
+        for upper in (Position(message_id.ledger_id, message_id.entry_id - bool(message_id.ack_set)),)
+    )
+    return covered

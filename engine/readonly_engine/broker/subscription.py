@@ -21,7 +21,7 @@ from readonly_engine.broker.place import take_place
 from readonly_engine.broker.rereading import read_in_the_end
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
 from readonly_engine.broker.txn_gate import TxnGate
-from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
+from readonly_engine.relay.ack_relay import AckRelay
 from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry_view import encode_views, survey
@@ -340,7 +340,7 @@ class Subscription:
         """
         dispatcher = self._multiple
         if dispatcher is None or self._ack_relay is None:
-            consumer.relayed.ack(ack_of_entries(ack.ids))
+            consumer.relayed.ack_entries(ack.ids)
             self._cursor.ack_entries(ack.entries)
             self._keep_together()
         elif dispatcher.has_pending(consumer.receiver, ack.entries):
@@ -388,18 +388,20 @@ class Subscription:
         """The last ledger of the topic that is known; -1 for none."""
         return self._log.chain.newest_ledger
 
-    async def owner_moved(self, consumer: Consumer, state: OwnerState, newest_ledger: int) -> bool:
+    async def owner_moved(self, consumer: Consumer, state: OwnerState, newest_ledger: int, said_at: float) -> bool:
         """Compare with the owner's cursor after it came back.
 
         Args:
             consumer: one that is at the owner again.
             state: what the owner says now.
             newest_ledger: the topic's last ledger before the owner moved.
+            said_at: when it has said so (time.monotonic).
 
         Returns:
             Whether this copy can go on. After a reset it cannot: the consumers must subscribe again, as they would at the owner.
         """
-        goes_on = await self._owner.goes_on(consumer.relayed, state, newest_ledger, self._unanswered)
+        known = (consumer.relayed, said_at, state, newest_ledger)
+        goes_on = await self._owner.goes_on(*known, [one.relayed for one in self.consumers], self._ack_relay)
         if not goes_on:
             self.reset()
         return goes_on
@@ -423,12 +425,6 @@ class Subscription:
         self._dispatcher.cursor_moved()
         self._txn_gate.look_back(state.last)
         self.pump()
-
-    def _unanswered(self) -> Iterator[CommandAck]:
-        for consumer in self.consumers:
-            yield from consumer.relayed.unanswered
-        if self._ack_relay is not None:
-            yield self._ack_relay.unanswered
 
     # Delivery
 

@@ -16,6 +16,7 @@ from readonly_engine.broker.counters import Counters
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.lease_guard import LeaseGuard
+from readonly_engine.broker.owner_cursor import CursorAtOwner
 from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
 from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Subscription
@@ -126,6 +127,9 @@ class _Asking:
 
     async def acked(self) -> list[tuple[Position, Position]]:
         return await self._topics.acked(self._topic, self._subscribe)
+
+    async def cursor(self) -> CursorAtOwner:
+        return await self._topics.cursor(self._topic, self._subscribe)
 
     async def batches(self) -> list[tuple[Position, int]]:
         return await self._topics.left_batches(self._topic, self._subscribe, self._settings)
@@ -453,9 +457,15 @@ class ServedTopics:
         """What is acked, as the owner has it now."""
         if not subscribe.durable:
             return []
-        acked = await self._admin.acked(topic, subscribe.subscription)
-        # A reader of the compacted topic may have to begin before the owner's cursor.
-        return [reach for reach in acked if reach[0] != EARLIEST] if subscribe.read_compacted else acked
+        return (await self.cursor(topic, subscribe)).acked
+
+    async def cursor(self, topic: TopicName, subscribe: CommandSubscribe) -> CursorAtOwner:
+        """A durable cursor as the owner has it now."""
+        acked, unwritten = await self._admin.cursor(topic, subscribe.subscription)
+        if subscribe.read_compacted:
+            # A reader of the compacted topic may have to begin before the owner's cursor.
+            acked = [reach for reach in acked if reach[0] != EARLIEST]
+        return CursorAtOwner(acked, unwritten)
 
     async def left_batches(
         self, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings

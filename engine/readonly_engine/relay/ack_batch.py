@@ -157,9 +157,14 @@ class AckBatches(Generic[W]):
         for line in list(self._open):
             yield self._send(line)
 
-    def answered(self, number: int) -> None:
-        """The owner has taken a command, or refused it: sent again it would be refused again."""
-        self._sent.pop(number, None)
+    def answered(self, number: int) -> bytes:
+        """The owner has taken a command, or refused it: sent again it would be refused again.
+
+        Returns:
+            Its ids; none where it is known to be answered or lost already.
+        """
+        sent = self._sent.pop(number, None)
+        return b"" if sent is None else sent.ids
 
     def lost(self, number: int, now: float) -> None:
         """No answer to a command will come."""

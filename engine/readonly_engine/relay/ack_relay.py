@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.relay.ack_batch import AckBatches
+from readonly_engine.relay.recent_acks import RecentAcks
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from readonly_engine.relay.ack_batch import Outgoing
 
@@ -38,6 +39,7 @@ class AckRelay:
         self._batches: AckBatches[AckWay] = AckBatches()
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._recent = RecentAcks()
 
     def opened(self, way: AckWay, line: Hashable) -> None:
         """A consumer has come to the owner; what waited for one goes at once."""
@@ -88,12 +90,17 @@ class AckRelay:
     def forget(self) -> None:
         """The owner's cursor was moved: earlier acks mean nothing any more."""
         self._batches.forget()
+        self._recent.forget()
         self._tell_waiting()
 
     @property
     def unanswered(self) -> CommandAck:
         """What the owner has not answered, as one ack."""
         return ack_of_entries(self._batches.unanswered)
+
+    def perhaps_lost(self, lost_at: float) -> Iterator[CommandAck]:
+        """What the owner had answered shortly before the connection to it broke."""
+        return (ack_of_entries(answered.ack) for answered in self._recent.before(lost_at))
 
     def _send(self, outgoing: Iterable[Outgoing[AckWay]]) -> None:
         for number, way, ids in outgoing:
@@ -104,7 +111,9 @@ class AckRelay:
             self._batches.lost(number, self._loop.time())
             self._wake()
         else:
-            self._batches.answered(number)
+            ids = self._batches.answered(number)
+            if ids and response.type != BaseCommand.ERROR:
+                self._recent.answered(ids, self._loop.time())
             if self._waiting:
                 self._tell_waiting()
 
@@ -137,7 +146,7 @@ def ack_of_entries(ids: bytes) -> CommandAck:
     """An ack of whole entries.
 
     Args:
-        ids: fields `message_id` of a CommandAck, encoded.
+        ids: fields `message_id` of a CommandAck, encoded; other fields may follow.
     """
     ack = CommandAck(ack_type=CommandAck.Individual)
     ack.MergeFromString(ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -35,6 +36,12 @@ MAX_ANSWER_BYTES = 256 << 20
 _READ_BYTES = 1 << 20
 _CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTimestamp")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+_UNWRITTEN = "NoLedger"
+"""The state of a cursor after its owner has loaded it and before it stores it again (ManagedCursorImpl.recoveredCursor)."""
+
+_LONG_TEXT = 100_000
+"""Characters of holes that are not taken apart in the event loop: 1 us for each hole."""
 
 _BUFFER_STATES = frozenset({"Ready", "NoSnapshot"})
 """Of a topic's transaction buffer, in which its maxReadPosition holds; in the others it is read anew (TopicTransactionBuffer)."""
@@ -75,17 +82,23 @@ class AdminClient:
         self._session: aiohttp.ClientSession | None = None
         self._asking: SharedAsking[dict[str, Any]] = SharedAsking()
 
-    async def acked(self, topic: TopicName, subscription: str) -> list[tuple[Position, Position]]:
+    async def cursor(self, topic: TopicName, subscription: str) -> tuple[list[tuple[Position, Position]], bool]:
         """What of a subscription is acked, all at one moment: ranges (lower, upper], the first up to the mark-delete position.
 
         The admin API is the only place that has the owner's present state of these; it costs the owner one internalStats, which
         tells of all subscriptions, so that those who ask together share it.
 
+        Returns:
+            The ranges, and whether the owner has stored nothing of the cursor since it has loaded the topic.
+
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
         cursor = await self._cursor(topic, subscription)
-        return acked_in(cursor)
+        unwritten = cursor.get("state") == _UNWRITTEN
+        if len(cursor.get("individuallyDeletedMessages", "")) < _LONG_TEXT:
+            return acked_in(cursor), unwritten
+        return await asyncio.to_thread(acked_in, cursor), unwritten
 
     async def cursor_version(self, topic: TopicName, subscription: str) -> str:
         """Changes whenever the owner stores where a subscription stands, and when it has loaded the topic.

@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from readonly_engine.relay.ack_relay import ack_of_entries
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
+from readonly_engine.relay.recent_acks import RecentAcks
+from readonly_engine.relay.resume import resume_at
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import (
@@ -76,8 +80,11 @@ class ConsumerEvents(Protocol):
     def detached(self) -> None:
         """The owner moved or the connection broke; the consumer is on its way back."""
 
+    def stands_at(self) -> Position | None:
+        """Up to where the subscription has acked everything; None where that is not known."""
+
     def reattached(self, state: OwnerState) -> None:
-        """The consumer is at the owner again."""
+        """The consumer is at the owner again. No ack is sent before `go_on`: the cursor may have been reset meanwhile."""
 
     def dismissed(self, reason: str) -> None:
         """The consumer cannot be kept at the owner: the client must subscribe again."""
@@ -97,6 +104,11 @@ class RelayedConsumer:
     Attributes:
         attachments: how often it has come to the owner.
         encoded_subscribe: the client's SUBSCRIBE, a CommandSubscribe.
+        lost_at: when its connection broke since `go_on`, by the event loop's clock; None where it did not.
+        sent_away: whether the owner has closed it since `go_on`. An owner does so before it unloads the topic, which stores the
+            cursor, and before it resets the cursor.
+        answered_up_to: the highest cumulative ack that the owner has answered.
+        resumed_at: after which position its SUBSCRIBE has asked to go on, of a non-durable subscription that has come back.
     """
 
     __slots__ = (
@@ -106,17 +118,23 @@ class RelayedConsumer:
         "_connection",
         "_consumer_id",
         "_events",
+        "_held",
         "_identity",
         "_idle",
         "_last_ack",
         "_mute",
         "_owners",
         "_reattaching",
+        "_recent",
         "_together",
         "_unanswered",
         "_via",
+        "answered_up_to",
         "attachments",
         "encoded_subscribe",
+        "lost_at",
+        "resumed_at",
+        "sent_away",
     )
 
     def __init__(
@@ -142,8 +160,14 @@ class RelayedConsumer:
         self._closed = False
         self._closing_requests = 0
         self._reattaching: asyncio.Task[None] | None = None
-        self._unanswered: dict[int, CommandAck] = {}
+        self._held = False
+        self._unanswered: dict[int, CommandAck | bytes] = {}  # bytes: the ids of whole entries
+        self._recent = RecentAcks() if mute and subscribe.durable else None
         self._last_ack = 0
+        self.lost_at: float | None = None
+        self.sent_away = False
+        self.answered_up_to: Position | None = None
+        self.resumed_at: Position | None = None
         self._idle: asyncio.Event | None = None  # where somebody waits for it
         self._together: AckRelay | None = None
 
@@ -173,6 +197,9 @@ class RelayedConsumer:
             OwnerRefusedError: the owner refused the subscription.
         """
         subscribe = self.subscribe
+        self.resumed_at = None if subscribe.durable or not self.attachments else self._events.stands_at()
+        if self.resumed_at is not None:
+            resume_at(subscribe, self.resumed_at)
         if self._via:
             connection = await self._owners.at(self._via, self._identity)
         else:
@@ -199,8 +226,9 @@ class RelayedConsumer:
                 f"the owner of {self.subscribe.topic} closed the consumer as soon as it was there"
             )
         self._connection, self._consumer_id = connection, consumer_id
+        self._held = self.attachments > 0
         self.attachments += 1
-        if self._together is not None:
+        if self._together is not None and not self._held:
             self._together.opened(self, connection)
         if self._closed:
             await self.close()
@@ -269,7 +297,27 @@ class RelayedConsumer:
     @property
     def unanswered(self) -> Iterable[CommandAck]:
         """The acks that the owner has not answered."""
-        return self._unanswered.values()
+        return (ack_of_entries(ack) if isinstance(ack, bytes) else ack for ack in self._unanswered.values())
+
+    @property
+    def perhaps_lost(self) -> Iterator[tuple[Position | None, CommandAck]]:
+        """The acks that the owner answered shortly before the connection to it broke, each with `answered_up_to` before it."""
+        if self._recent is not None and self.lost_at is not None:
+            for answered in self._recent.before(self.lost_at):
+                ack = ack_of_entries(answered.ack)
+                ack.ClearField("request_id")  # the client has its receipt
+                yield answered.settled, ack
+
+    def go_on(self) -> None:
+        """The owner's cursor is the one that was acked before: send what it has not answered, and what comes."""
+        self.lost_at, self.sent_away = None, False
+        if self._connection is None or not self._held:
+            return
+        self._held = False
+        for number, ack in list(self._unanswered.items()):
+            self._send_ack(number, ack)
+        if self._together is not None:
+            self._together.opened(self, self._connection)
 
     def send(self, command: BaseCommand) -> None:
         """Relay a command of this consumer that has no answer."""
@@ -279,10 +327,17 @@ class RelayedConsumer:
 
     def ack(self, ack: CommandAck) -> None:
         """Ack at the owner: now, or as soon as the consumer is there again. Kept until the owner has answered."""
+        self._ack(ack)
+
+    def ack_entries(self, ids: bytes) -> None:
+        """Ack whole entries, given as fields `message_id` of a CommandAck; as `ack`."""
+        self._ack(ids)
+
+    def _ack(self, ack: CommandAck | bytes) -> None:
         self._last_ack += 1
         number = self._last_ack
         self._unanswered[number] = ack
-        if self._connection is not None:
+        if self._connection is not None and not self._held:
             self._flush_acks()
             self._send_ack(number, ack)
 
@@ -297,7 +352,7 @@ class RelayedConsumer:
     def ack_together(self, acks: AckRelay) -> None:
         """Be a way to the owner for acks that consumers of the subscription send together."""
         self._together = acks
-        if self._connection is not None:
+        if self._connection is not None and not self._held:
             acks.opened(self, self._connection)
 
     def send_acks(self, ids: bytes, answered: Callable[[BaseCommand | None], None]) -> None:
@@ -352,13 +407,17 @@ class RelayedConsumer:
             connection = self._connection or self._attaching
             if connection is not None:
                 connection.remove_consumer(command.close_consumer.consumer_id)
-            self.owner_gone()
+            self.sent_away = True
+            if self._connection is not None:
+                self._detached()
         else:
             self._events.owner_command(command, payload)
 
     def owner_gone(self) -> None:
         """Called by the connection."""
         if self._connection is not None:  # else it is on its way, and `attach` finds out
+            if self.lost_at is None:
+                self.lost_at = asyncio.get_running_loop().time()
             self._detached()
 
     # Coming back
@@ -396,8 +455,6 @@ class RelayedConsumer:
                     await self.attach()
                     if self._connection is None:
                         return  # closed meanwhile
-                for number, ack in list(self._unanswered.items()):
-                    self._send_ack(number, ack)
                 state = await self.state()
             except RelayError as error:
                 if error.code in _FINAL:
@@ -412,20 +469,44 @@ class RelayedConsumer:
             self._events.reattached(state)
             return
 
-    def _send_ack(self, number: int, ack: CommandAck) -> None:
+    def _send_ack(self, number: int, ack: CommandAck | bytes) -> None:
         assert self._connection is not None
-        command = BaseCommand(type=BaseCommand.ACK, ack=ack)  # a copy
-        command.ack.consumer_id = self._consumer_id
+        if isinstance(ack, bytes):
+            self._connection.ack(self._consumer_id, ack, partial(self._ids_answered, number, ack))
+        else:
+            command = BaseCommand(type=BaseCommand.ACK, ack=ack)  # a copy
+            command.ack.consumer_id = self._consumer_id
+            self._connection.ask(command, partial(self._ack_answered, number, ack))
 
-        def answered(response: BaseCommand | None) -> None:
-            # Without an answer the ack stays, to be sent again.
-            if response is None or self._unanswered.pop(number, None) is None:
-                return
-            if ack.HasField("request_id"):
-                body_of(response).request_id = ack.request_id
-                self._events.owner_command(response, b"")
-            if not self._unanswered and self._idle is not None:
-                self._idle.set()
-                self._idle = None
+    # Without an answer an ack stays, to be sent again.
 
-        self._connection.ask(command, answered)
+    def _ids_answered(self, number: int, ids: bytes, response: BaseCommand | None) -> None:
+        if response is None or self._unanswered.pop(number, None) is None:
+            return
+        if self._recent is not None and response.type != BaseCommand.ERROR:
+            self._recent.answered(ids, asyncio.get_running_loop().time())
+        self._answered()
+
+    def _ack_answered(self, number: int, ack: CommandAck, response: BaseCommand | None) -> None:
+        if response is None or self._unanswered.pop(number, None) is None:
+            return
+        if self._recent is not None and not ack.HasField("txnid_most_bits") and response.type != BaseCommand.ERROR:
+            now = asyncio.get_running_loop().time()
+            self._recent.answered(ack.SerializePartialToString(), now, self.answered_up_to)
+            if ack.ack_type == CommandAck.Cumulative:
+                self._cumulatively_answered(ack)
+        if ack.HasField("request_id"):
+            body_of(response).request_id = ack.request_id
+            self._events.owner_command(response, b"")
+        self._answered()
+
+    def _cumulatively_answered(self, ack: CommandAck) -> None:
+        for message_id in ack.message_id:
+            position = Position(message_id.ledger_id, message_id.entry_id - bool(message_id.ack_set))
+            if self.answered_up_to is None or position > self.answered_up_to:
+                self.answered_up_to = position
+
+    def _answered(self) -> None:
+        if not self._unanswered and self._idle is not None:
+            self._idle.set()
+            self._idle = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ class LedgerChain:
         self._ledgers: dict[int, ChainedLedger] = {}
         self._order: list[int] = []
         self._gone: dict[int, int] = {}
+        self._first_open: int | None = None
         self.exists = False
         self.terminated = False
 
@@ -58,6 +60,7 @@ class LedgerChain:
             self._gone[ledger_id] = known[ledger_id].last_readable
         while len(self._gone) > REMEMBERED:
             del self._gone[next(iter(self._gone))]
+        self._first_open = None
         if info is None:
             return
         self.terminated = info.HasField("terminated_position")
@@ -69,12 +72,14 @@ class LedgerChain:
                 chained.last_readable, chained.closed = ledger.entries - 1, True
             self._ledgers[ledger.ledger_id] = chained
             self._order.append(ledger.ledger_id)
+        self._first_open = next(iter(self.open_ledgers), None)
 
     def ledger_changed(self, ledger_id: int, metadata: LedgerMetadata) -> None:
         """Take a ledger's own metadata."""
         ledger = self._ledgers.get(ledger_id)
         if ledger is not None and metadata.closed and not ledger.closed:
             ledger.last_readable, ledger.closed = metadata.last_entry_id, True
+            self._first_open = next(iter(self.open_ledgers), None)
 
     def lac_advanced(self, ledger_id: int, lac: int) -> bool:
         """Take a LAC of an open ledger; a lower one than before is ignored, so is one of a closed ledger.
@@ -120,12 +125,7 @@ class LedgerChain:
 
     def _reachable(self, ledger_id: int) -> bool:
         """Whether every ledger before this one is known to its end: an entry must not be read before an earlier one."""
-        for earlier in self._order:
-            if earlier == ledger_id:
-                return True
-            if not self._ledgers[earlier].closed:
-                return False
-        return False
+        return self._first_open is None or ledger_id <= self._first_open
 
     def after(self, position: Position) -> Position:
         """The position that follows: the next readable entry if there is one, else where the next entry may come to be.
@@ -135,11 +135,10 @@ class LedgerChain:
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is not None and (position.entry_id < ledger.last_readable or not ledger.closed):
             return Position(position.ledger_id, position.entry_id + 1)
-        for ledger_id in self._order:
-            if ledger_id > position.ledger_id:
-                candidate = self._ledgers[ledger_id]
-                if candidate.last_readable > NONE_READABLE or not candidate.closed:
-                    return Position(ledger_id, 0)
+        for index in range(bisect_right(self._order, position.ledger_id), len(self._order)):
+            candidate = self._ledgers[self._order[index]]
+            if candidate.last_readable > NONE_READABLE or not candidate.closed:
+                return Position(candidate.ledger_id, 0)
         return Position(position.ledger_id, position.entry_id + 1)
 
     def at_or_after(self, position: Position) -> Position:
@@ -191,6 +190,10 @@ class LedgerChain:
 
     def distance(self, start: Position, end: Position) -> int:
         """How many readable entries lie after `start` up to and including `end`; negative where `end` comes first."""
+        if start.ledger_id == end.ledger_id:
+            ledger = self._ledgers.get(start.ledger_id)
+            last = NONE_READABLE if ledger is None else ledger.last_readable
+            return min(last, max(end.entry_id, -1)) - min(last, max(start.entry_id, -1))
         return self.count_up_to(end) - self.count_up_to(start)
 
     def lost(self, start: Position, end: Position) -> int:
@@ -233,6 +236,16 @@ class LedgerChain:
         if ledger is None:
             return position.ledger_id > newest
         return position.entry_id > ledger.last_readable and (position.ledger_id == newest or not ledger.closed)
+
+    def says_acked(self, mark_delete: Position) -> bool:
+        """Whether an owner's mark-delete position says what is acked of all that is read here."""
+        del mark_delete
+        return True
+
+    def any_readable(self, lower: Position, upper: Position) -> bool:
+        """Whether any entry after `lower` up to and including `upper` may be read."""
+        following = self.after(lower)
+        return following <= upper and self.readable(following)
 
     def run(self, first: Position, count: int) -> tuple[int, int] | None:
         """The entries from `first` on that lie in one ledger and may be read: first and last entry id, at most `count`."""

@@ -125,6 +125,13 @@ class CompactedChain(LedgerChain):
     def _beyond(self, position: Position) -> Position:
         return position if self.horizon is None else max(position, self.horizon)
 
+    def says_acked(self, mark_delete: Position) -> bool:
+        """Whether an owner's mark-delete position says what is acked of all that is read here.
+
+        One before a ledger's first entry may only say that the ledgers before it are gone; of their entries some are kept.
+        """
+        return mark_delete.entry_id >= 0
+
     # As in the topic itself
 
     @property

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.wire.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["EARLIEST", "Position", "PositionRanges"]
 
@@ -60,6 +60,50 @@ class PositionRanges:
             end += 1
         self._lowers[first:end] = [lower]
         self._uppers[first:end] = [upper]
+
+    def add_ranges(self, ranges: Iterable[tuple[Position, Position]]) -> None:
+        """Add many ranges (lower, upper] at once: O(n), where they come in order, or nearly so."""
+        together = sorted((*self, *((lower, upper) for lower, upper in ranges if lower < upper)))
+        if not together:
+            return
+        lowers, uppers = [together[0][0]], [together[0][1]]
+        for lower, upper in together:
+            if lower > uppers[-1]:
+                lowers.append(lower)
+                uppers.append(upper)
+            elif upper > uppers[-1]:
+                uppers[-1] = upper
+        self._lowers, self._uppers = lowers, uppers
+
+    def without(self, other: PositionRanges) -> PositionRanges:
+        """The positions that are in this set and not in another: O(ranges of both)."""
+        left = PositionRanges()
+        lowers: list[Position] = []
+        uppers: list[Position] = []
+        theirs = list(other)
+        at = 0
+        for lower, upper in self:
+            while at < len(theirs) and theirs[at][1] <= lower:
+                at += 1
+            begin, index = lower, at
+            while index < len(theirs) and theirs[index][0] < upper:
+                if begin < theirs[index][0]:
+                    lowers.append(begin)
+                    uppers.append(theirs[index][0])
+                begin = theirs[index][1]
+                index += 1
+            if begin < upper:
+                lowers.append(begin)
+                uppers.append(upper)
+            at = max(at, index - 1)
+        if lowers:
+            left._lowers, left._uppers = lowers, uppers
+        return left
+
+    def after(self, position: Position) -> Iterator[tuple[Position, Position]]:
+        """The ranges of what lies behind a position, in order."""
+        for index in range(bisect_right(self._uppers, position), len(self._uppers)):
+            yield max(self._lowers[index], position), self._uppers[index]
 
     def remove_up_to(self, position: Position) -> None:
         """Forget every position up to and including this one."""
