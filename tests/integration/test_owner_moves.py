@@ -27,7 +27,7 @@ BEFORE: Final = 40
 AFTER: Final = 60
 TAKEN: Final = 10
 LATEST: Final = (1 << 63) - 1
-EARLIEST: Final = (1 << 64) - 1
+EARLIEST: Final = -1
 QUIET_S: Final = 1.0
 
 

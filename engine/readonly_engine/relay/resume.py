@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 _MOST: Final = (1 << 63) - 1
-_MASK: Final = (1 << 64) - 1
 
 
 def resume_at(subscribe: CommandSubscribe, mark_delete: Position) -> None:
@@ -27,5 +26,5 @@ def resume_at(subscribe: CommandSubscribe, mark_delete: Position) -> None:
     ledger_id, entry_id = mark_delete
     start = subscribe.start_message_id
     start.Clear()
-    start.ledger_id = min(ledger_id, _MOST) & _MASK
-    start.entry_id = min(entry_id + (ledger_id >= 0), _MOST) & _MASK
+    start.ledger_id = ledger_id
+    start.entry_id = min(entry_id + (ledger_id >= 0), _MOST)

@@ -16,6 +16,7 @@ from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.relay.identity import Identity
 from readonly_engine.relay.login import Place
 from readonly_engine.relay.owners import Owners
+from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.pulsar_pb2 import (
@@ -28,6 +29,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandSubscribe,
     CommandSuccess,
 )
+
+LATEST = (1 << 63) - 1
 
 ANSWERS = {
     "LOOKUP": "broker_lookup_response",
@@ -609,3 +612,94 @@ def test_a_crowd_of_consumers_comes_to_the_owner_in_waves(golden, monkeypatch):
         assert sum(isinstance(one, OwnerUnavailableError) for one in ended) == 11
 
     asyncio.run(scene())
+
+
+def test_a_reader_that_comes_back_asks_to_go_on_where_it_stands(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        assert asked[1][1].start_message_id.ledger_id == LATEST
+        events.position = Position(12, 7)
+        owner.lose()
+        back = Owner(owners, golden)
+        back.next()
+        asked = await answered(back)
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID"]
+        start = asked[1][1].start_message_id
+        assert (start.ledger_id, start.entry_id) == (12, 8), "the owner takes a step back"
+        assert consumer.resumed_at == (12, 7)
+        await consumer_closed(back, consumer)
+
+    command = subscribe()
+    command.durable = False
+    command.start_message_id.ledger_id = command.start_message_id.entry_id = LATEST
+    play(golden, scene, command=command)
+
+
+def test_no_ack_is_sent_before_it_is_known_that_the_cursor_is_the_one_from_before(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        events.consumer = None  # nobody says that it may go on
+        acks = AckRelay()
+        consumer.ack_together(acks)
+        consumer.ack(ack(1))
+        acks.add(consumer, plain(3), 1)
+        owner.next()
+        owner.lose()
+        assert consumer.lost_at is not None
+        back = Owner(owners, golden)
+        back.next()
+        consumer.ack_entries(plain(2))
+        asked = await answered(back)
+        assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID"]
+        assert len(events.back) == 1
+        consumer.go_on()
+        told = back.next()
+        assert [(name, [one.entry_id for one in body.message_id]) for name, body in told] == [
+            ("ACK", [1]),
+            ("ACK", [2]),
+            ("ACK", [3]),
+        ]
+        assert (consumer.lost_at, consumer.sent_away) == (None, False)
+        await consumer_closed(back, consumer)
+
+    play(golden, scene)
+
+
+def test_acks_that_were_answered_shortly_before_the_connection_broke_are_known(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        cumulative = CommandAck(ack_type=CommandAck.Cumulative, consumer_id=77, request_id=900)
+        cumulative.message_id.add(ledger_id=1, entry_id=9)
+        for one in (ack(3), cumulative):
+            consumer.ack(one)
+        consumer.ack_entries(plain(12))
+        for _, relayed in owner.next():
+            response = CommandAckResponse(consumer_id=1, request_id=relayed.request_id)
+            owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
+        assert list(consumer.perhaps_lost) == [], "the connection has not broken"
+        assert consumer.answered_up_to == (1, 9)
+        owner.lose()
+        lost = list(consumer.perhaps_lost)
+        assert [before for before, _ in lost] == [None, None, None]
+        assert [one.message_id[0].entry_id for _, one in lost] == [3, 9, 12]
+        assert not any(one.HasField("request_id") for _, one in lost), "the client has its receipts"
+        assert [one.ack_type for _, one in lost] == [
+            CommandAck.Individual,
+            CommandAck.Cumulative,
+            CommandAck.Individual,
+        ]
+        await consumer.close()
+
+    play(golden, scene)
+
+
+def test_an_owner_that_closes_a_consumer_has_not_died(golden):
+    async def scene(owners, owner, consumer, events, asked):
+        command, _ = decode_command(golden("broker_close_consumer")[4:])
+        command.close_consumer.consumer_id = 1
+        events.consumer = None
+        owner.say(command)
+        await answered(owner)
+        assert (consumer.sent_away, consumer.lost_at) == (True, None)
+        owner.lose()
+        assert (consumer.sent_away, consumer.lost_at is None) == (True, False)
+        await consumer.close()
+
+    play(golden, scene)
