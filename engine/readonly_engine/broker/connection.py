@@ -14,6 +14,7 @@ from readonly_engine.broker.keep_alive import SLOTS, TICK_S
 from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.producer import RelayedProducer
+from readonly_engine.broker.publishing import Publishing
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.sending import discard_on_close, send_one, unsent_bytes
@@ -131,7 +132,8 @@ class ClientConnection(asyncio.Protocol):
         self._creating_producers: set[RelayedProducer] = set()
         self._closed_producers: dict[int, float] = {}  # when this side closed them, the longest ago first
         self._watchers: dict[int, TopicWatcher] = {}
-        self._reading_held_by: set[RelayedProducer] = set()
+        self._publishing: Publishing | None = None
+        self._reading_held_by: set[object] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -251,6 +253,8 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
         self._heard = True
+        if self._publishing is not None and self._publishing.owed:
+            self._publishing.heard()
         # Most of what quiet clients ever send, and there may be ten thousand of them.
         if data == _PING and self.connected and not self._splitter.buffered_bytes and self._transport is not None:
             self._write(_PONG, self._transport)
@@ -261,8 +265,9 @@ class ClientConnection(asyncio.Protocol):
                     consumer = self._consumers.get(ack.consumer_id)
                     if consumer is None or consumer.ack_plainly(ack):
                         continue
-                command, end = decode_command(frame)
-                self._handle(command, frame, end)
+                self._handle(decode_command(frame)[0], frame)
+                if self._closed:
+                    return
         except WireError as error:
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self.close()
@@ -328,9 +333,12 @@ class ClientConnection(asyncio.Protocol):
             self.broker.spawn(consumer.close())
         for watcher in self._watchers.values():
             watcher.close()
-        for producer in list(self._producers.values()):
-            self.broker.spawn(producer.close())
+        for producer in self.producers:
+            producer.client_gone()
         self._producers.clear()
+        self._creating_producers.clear()
+        if self._publishing is not None:
+            self._publishing.close()
 
     def close(self) -> None:
         """End the connection, after the client has read what waits for it; a client that does not read is not waited for."""
@@ -415,7 +423,7 @@ class ClientConnection(asyncio.Protocol):
 
     # Commands
 
-    def _handle(self, command: BaseCommand, frame: bytes, end: int) -> None:
+    def _handle(self, command: BaseCommand, frame: bytes) -> None:
         kind = command.type
         if not self.connected and kind not in _ANY_TIME:
             if kind == BaseCommand.CONNECT:
@@ -436,7 +444,7 @@ class ClientConnection(asyncio.Protocol):
         elif kind in {BaseCommand.AUTH_RESPONSE, BaseCommand.CONNECT}:
             self._login.received(command)
         elif kind == BaseCommand.SEND:
-            self._publish(command, frame[end:])
+            self._publish(command, frame)
         elif kind == BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
             consumer = self._consumers.get(command.redeliver_unacknowledged_messages.consumer_id)
             if consumer is not None:
@@ -586,15 +594,17 @@ class ClientConnection(asyncio.Protocol):
             why = f"{PRODUCERS_AT_ONCE} producers of this connection are being created already; try again"
             self.refuse(request_id, ServerError.ServiceNotReady, why)
             return
-        producer = self._producers[producer_id] = RelayedProducer(self, command)
+        if self._publishing is None:
+            self._publishing = Publishing(self)
+        producer = self._producers[producer_id] = RelayedProducer(self, self._publishing, command)
         self._creating_producers.add(producer)
         self.spawn(producer.start())
 
-    def _publish(self, command: BaseCommand, payload: bytes) -> None:
+    def _publish(self, command: BaseCommand, frame: bytes) -> None:
         producer_id = command.send.producer_id
         producer = self._producers.get(producer_id)
         if producer is not None and producer.ready:
-            producer.publish(command, payload)
+            producer.publish(frame)
         elif time.monotonic() - self._closed_producers.get(producer_id, -CLOSED_S) >= CLOSED_S:
             # As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
             log.warning(
@@ -620,7 +630,6 @@ class ClientConnection(asyncio.Protocol):
             producer: the producer.
             closed_here: whether the client is only being told that it is closed: messages of it may be on their way.
         """
-        self.hold_reading(producer, hold=False)
         self.producer_created(producer)
         if self._producers.get(producer.producer_id) is producer:
             del self._producers[producer.producer_id]
@@ -635,13 +644,22 @@ class ClientConnection(asyncio.Protocol):
         """The owner has answered for a producer, or nobody waits for its answer any more."""
         self._creating_producers.discard(producer)
 
-    def hold_reading(self, producer: RelayedProducer, *, hold: bool) -> None:
-        """Read nothing from the client while one of its producers holds it."""
+    @property
+    def reading_held(self) -> bool:
+        """Whether nothing is read from the client."""
+        return bool(self._reading_held_by)
+
+    def ping(self) -> None:
+        """Ask the client for a sign of life."""
+        self.send(_PING)
+
+    def hold_reading(self, holder: object, *, hold: bool) -> None:
+        """Read nothing from the client while anything holds it."""
         held = bool(self._reading_held_by)
         if hold:
-            self._reading_held_by.add(producer)
+            self._reading_held_by.add(holder)
         else:
-            self._reading_held_by.discard(producer)
+            self._reading_held_by.discard(holder)
         if self._transport is None or self._closed or held == bool(self._reading_held_by):
             return
         if held:

@@ -27,6 +27,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 
 if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.broker.publishing import Publishing
     from readonly_engine.relay.connection import OwnerConnection
 
 log = logging.getLogger(__name__)
@@ -37,20 +38,21 @@ class RelayedProducer:
 
     Args:
         connection: the client's connection.
-        command: its PRODUCER.
+        publishing: its connections to owners.
+        command: its PRODUCER. The id in it is the producer's at the owner, too.
 
     Attributes:
         producer_id: the client's id of it.
         unanswered: messages that the owner has neither confirmed nor refused.
     """
 
-    def __init__(self, connection: ClientConnection, command: BaseCommand) -> None:
+    def __init__(self, connection: ClientConnection, publishing: Publishing, command: BaseCommand) -> None:
         self.producer_id = command.producer.producer_id
         self.unanswered = 0
         self._client = connection
+        self._publishing = publishing
         self._command = command
         self._owner: OwnerConnection | None = None
-        self._owner_id = 0
         self._request = 0
         self._success: CommandProducerSuccess | None = None
         self._confirmed = False  # the client has a receipt
@@ -71,18 +73,20 @@ class RelayedProducer:
                 raise OwnerUnavailableError("this broker leaves the pool; look the topic up again")
             with suppress(TopicNameError):  # the owner says what is wrong with it
                 turn_away_unbound(broker, parse_topic_name(topic))
-            owner = await broker.owners.owner_of(topic, self._client.identity)
+            owner = await self._publishing.to_owner_of(topic)
+            if owner.closed:
+                raise OwnerUnavailableError(f"the connection to {owner.url} broke")
         except RelayError as error:
             if not self._ended:
                 self._fail(error.code, str(error))
             return
         if self._ended:
-            return  # the client has closed it meanwhile, or the broker leaves
+            self._publishing.released(owner)  # the client has closed it meanwhile, or the broker leaves
+            return
         self._owner = owner
-        self._owner_id = owner.add_producer(self)
+        owner.add_producer(self.producer_id, self)
         relayed = BaseCommand()
-        relayed.CopyFrom(self._command)
-        relayed.producer.producer_id = self._owner_id
+        relayed.CopyFrom(self._command)  # which keeps the client's request id
         self._request = owner.ask(relayed, self._answered)
 
     def _answered(self, response: BaseCommand | None) -> None:
@@ -114,8 +118,8 @@ class RelayedProducer:
         )
         self._client.send(encode_command(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=again)))
 
-    def publish(self, command: BaseCommand, payload: bytes) -> None:
-        """Relay a message.
+    def publish(self, frame: bytes) -> None:
+        """Relay a SEND.
 
         While the broker leaves, a producer that has a receipt publishes no more: its client sends again elsewhere what is dropped
         here. One that has none would start its sequence again there, so its messages are relayed until one is confirmed.
@@ -123,8 +127,7 @@ class RelayedProducer:
         if self._owner is None or (self._leaving and self._confirmed):
             return
         self.unanswered += 1
-        command.send.producer_id = self._owner_id
-        self._owner.send(command, payload)
+        self._owner.forward(frame)
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Close the producer at the owner; returns the owner's answer, None where there is none."""
@@ -133,8 +136,8 @@ class RelayedProducer:
         if owner is None:
             return None
         if command is None:
-            command = BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=CommandCloseProducer())
-        command.close_producer.producer_id = self._owner_id
+            close = CommandCloseProducer(producer_id=self.producer_id)
+            command = BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close)
         owner.forget(self._request)  # an owner does not answer a PRODUCER that is closed before it was done
         try:
             return await owner.request(command)
@@ -142,28 +145,27 @@ class RelayedProducer:
             log.debug("producer %d: %s", self.producer_id, error)
             return None
         finally:
-            owner.remove_producer(self._owner_id)
+            owner.remove_producer(self.producer_id, self)
+            self._publishing.released(owner)
+
+    def client_gone(self) -> None:
+        """Called by the client's connection: the owner closes the producer when it loses the connection."""
+        self._ended = True
+        self._owner = None
 
     def owner_said(self, command: BaseCommand, payload: bytes) -> None:
         """Called by the connection: receipts, errors, the end."""
         if command.type == BaseCommand.SEND_RECEIPT:
             self.unanswered = max(0, self.unanswered - 1)
             self._confirmed = True
-            command.send_receipt.producer_id = self.producer_id
         elif command.type == BaseCommand.SEND_ERROR:
             self.unanswered = max(0, self.unanswered - 1)
-            command.send_error.producer_id = self.producer_id
         elif command.type == BaseCommand.CLOSE_PRODUCER:
             self.owner_gone()
             return
         elif command.type == BaseCommand.TOPIC_MIGRATED:
             self._migrated = True
-            command.topic_migrated.resource_id = self.producer_id
         self._client.send(encode_command(command, payload))
-
-    def owner_writable(self, *, writable: bool) -> None:
-        """Called by the connection: a client that publishes faster than the owner takes is read no faster."""
-        self._client.hold_reading(self, hold=not writable)
 
     def finish(self) -> None:
         """Begin to leave: see `publish`."""
@@ -190,7 +192,8 @@ class RelayedProducer:
         owner, self._owner = self._owner, None
         if owner is not None:
             owner.forget(self._request)
-            owner.remove_producer(self._owner_id)
+            owner.remove_producer(self.producer_id, self)
+            self._publishing.released(owner)
         self.unanswered = 0
 
     def _owner_may_have_changed(self) -> None:

@@ -13,6 +13,7 @@ from readonly_engine.relay.session import OwnerSession
 from readonly_engine.relay.waves import Waves
 from readonly_engine.wire.commands import command_name, encode_command
 from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected
 
 if TYPE_CHECKING:
@@ -42,11 +43,14 @@ class Resident(Protocol):
         """The connection broke."""
 
 
-class Publisher(Resident, Protocol):
-    """A producer, which must publish no faster than the owner takes messages."""
+class Publisher(Protocol):
+    """A client that has a connection for its producers alone: what that connection asks is the client's to answer."""
 
-    def owner_writable(self, *, writable: bool) -> None:
-        """The owner's connection takes more, or for now no more."""
+    def owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
+        """The connection takes more, or for now no more; also called when it is gone."""
+
+    def owner_pings(self, connection: OwnerConnection) -> None:
+        """The owner asks for a sign of life. It waits for `pong`, or for anything else that is sent."""
 
 
 class ConnectionEvents(Protocol):
@@ -92,10 +96,10 @@ class OwnerConnection(asyncio.Protocol):
         self._waits: deque[tuple[float, asyncio.Future[BaseCommand]]] = deque()
         self._overdue: asyncio.TimerHandle | None = None
         self._consumers: dict[int, Resident] = {}
-        self._producers: dict[int, Publisher] = {}
+        self._producers: dict[int, Resident] = {}
+        self._publisher: Publisher | None = None
         self._watchers: dict[int, Resident] = {}
         self._last_consumer = 0
-        self._last_producer = 0
         self._last_watcher = 0
         self._heard = True
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -280,15 +284,29 @@ class OwnerConnection(asyncio.Protocol):
         """The id is used no more."""
         self._consumers.pop(consumer_id, None)
 
-    def add_producer(self, resident: Publisher) -> int:
-        """A new producer id on this connection."""
-        self._last_producer += 1
-        self._producers[self._last_producer] = resident
-        return self._last_producer
+    def publish_for(self, publisher: Publisher) -> None:
+        """Serve the producers of one client alone: the owner's PINGs go to the client, and its backpressure too."""
+        self._publisher = publisher
+        self._session.answers_pings = False
 
-    def remove_producer(self, producer_id: int) -> None:
-        """The id is used no more."""
-        self._producers.pop(producer_id, None)
+    def pong(self) -> None:
+        """Tell the owner that the client of this connection lives."""
+        if self._transport is not None and not self.closed:
+            self._transport.write(self._session.pong())
+
+    def add_producer(self, producer_id: int, resident: Resident) -> None:
+        """Route what concerns a producer, by the id that its client gave it."""
+        self._producers[producer_id] = resident
+
+    def remove_producer(self, producer_id: int, resident: Resident) -> None:
+        """Route nothing more to a producer; its id may be another's already."""
+        if self._producers.get(producer_id) is resident:
+            del self._producers[producer_id]
+
+    def forward(self, frame: bytes) -> None:
+        """Send a client's frame as it is; its length prefix is added."""
+        if self._transport is not None and not self.closed:
+            self._transport.writelines((len(frame).to_bytes(LENGTH_BYTES, "big"), frame))
 
     def add_watcher(self, resident: Resident) -> int:
         """A new id of a topic-list watcher on this connection."""
@@ -358,13 +376,13 @@ class OwnerConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Called by asyncio."""
-        for producer in list(self._producers.values()):
-            producer.owner_writable(writable=False)
+        if self._publisher is not None:
+            self._publisher.owner_writable(self, writable=False)
 
     def resume_writing(self) -> None:
         """Called by asyncio."""
-        for producer in list(self._producers.values()):
-            producer.owner_writable(writable=True)
+        if self._publisher is not None:
+            self._publisher.owner_writable(self, writable=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio."""
@@ -380,6 +398,8 @@ class OwnerConnection(asyncio.Protocol):
             if not pong.done():
                 pong.set_exception(OwnerUnavailableError(f"the connection to {self.url} broke"))
         self._pongs.clear()
+        if self._publisher is not None:
+            self._publisher.owner_writable(self, writable=True)
         if self.events is not None:
             self.events.lost(self)
         for request_id in list(self._answers):
@@ -430,6 +450,10 @@ class OwnerConnection(asyncio.Protocol):
 
     def _deliver(self, command: BaseCommand, payload: bytes) -> None:
         kind = command.type
+        if kind == BaseCommand.PING:
+            if self._publisher is not None:
+                self._publisher.owner_pings(self)
+            return
         if kind == BaseCommand.MESSAGE:
             resident = self._consumers.get(command.message.consumer_id)
         elif kind == BaseCommand.CLOSE_CONSUMER:

@@ -40,11 +40,13 @@ class Place(NamedTuple):
         url: the broker's URL.
         through: URL of the proxy that stands before it; empty for none.
         peer: whether it is another broker of the pool.
+        publisher: number of the client whose producers alone use the connection; 0 for the one that all clients share.
     """
 
     url: str
     through: str = ""
     peer: bool = False
+    publisher: int = 0
 
 
 class Bearer(Protocol):
@@ -84,6 +86,8 @@ class Login:
         self._forget = forget
         self._bearers: set[Bearer] = set()
         self._open: dict[Place, OwnerConnection] = {}
+        self._places: dict[OwnerConnection, Place] = {}
+        self._of_publisher: dict[int, set[Place]] = {}
         self._opening: dict[Place, asyncio.Task[OwnerConnection]] = {}
         self._renewal: Renewal[Bearer] | None = None
         self._asked = AuthData()
@@ -120,6 +124,34 @@ class Login:
             raise OwnerUnavailableError(f"the connections of these credentials were closed before {place.url} answered")
         return opening.result()
 
+    async def publishing(self, beside: OwnerConnection, publisher: int) -> OwnerConnection:
+        """A client's own connection to a broker, for its producers.
+
+        An owner that limits a producer's rate, or its pending messages, stops reading the whole connection (ServerCnx): acks and
+        other clients' messages must not wait with it.
+
+        Args:
+            beside: a shared connection to that broker.
+            publisher: the client's number.
+
+        Raises:
+            RelayError: it cannot be reached, or refuses the credentials.
+        """
+        shared = self._places.get(beside)
+        if shared is None:
+            raise OwnerUnavailableError(f"the connection to {beside.url} broke")
+        place = shared._replace(publisher=publisher)
+        self._of_publisher.setdefault(publisher, set()).add(place)
+        return await self.connection(place)
+
+    def end_publishing(self, publisher: int) -> None:
+        """The client is gone: close its own connections."""
+        for place in self._of_publisher.pop(publisher, ()):
+            if (opening := self._opening.get(place)) is not None:
+                opening.cancel()
+            if (connection := self._open.get(place)) is not None:
+                connection.close()
+
     def _opened(self, place: Place, task: asyncio.Task[OwnerConnection]) -> None:
         if self._opening.get(place) is task:
             del self._opening[place]
@@ -135,7 +167,7 @@ class Login:
             connection.close()
             return
         connection.events = self
-        self._open[place] = connection
+        self._take(place, connection)
         if not self._bearers:
             self._close_later()
 
@@ -162,8 +194,12 @@ class Login:
                 self._opening.pop(place, None)
                 self._end(error)
             raise
-        self._open[place] = connection
+        self._take(place, connection)
         return connection
+
+    def _take(self, place: Place, connection: OwnerConnection) -> None:
+        self._open[place] = connection
+        self._places[connection] = place
 
     # Clients
 
@@ -224,9 +260,12 @@ class Login:
 
     def lost(self, connection: OwnerConnection) -> None:
         """A connection broke."""
-        for place, present in list(self._open.items()):
-            if present is connection:
-                del self._open[place]
+        place = self._places.pop(connection, None)
+        if place is not None and self._open.get(place) is connection:
+            del self._open[place]
+        if place is not None and place.publisher:
+            self._challengers.discard(connection)
+            return  # one client's own: it says nothing of the credentials of the others
         unanswered = self._renewal is not None and connection in self._challengers
         if unanswered or connection in self._judged:
             self._end(connection.refusal or OwnerUnavailableError(f"{connection.url} closed the connection"))
@@ -283,14 +322,15 @@ class Login:
         except UnicodeDecodeError:
             self._end(OwnerRefusedError(ServerError.AuthenticationError, "Failed to authenticate"))
             return
-        self._judged = [connection for connection in self._open.values() if not connection.closed]
+        present = [(place, connection) for place, connection in self._open.items() if not connection.closed]
+        self._judged = [connection for place, connection in present if not place.publisher]
         if not self._judged:
             # The owner compares the roles only on a connection that was open before.
             self._end(OwnerUnavailableError("no owner is there to judge the renewed credentials"))
             return
         self._renewed_until = asyncio.get_running_loop().time() + RENEWAL_TIMEOUT_S
         self._challengers.clear()
-        for connection in self._judged:
+        for _, connection in present:
             connection.authenticate(self._method, credentials)
         self._judgement = asyncio.get_running_loop().create_task(self._judge(list(self._judged)))
         self._judgement.add_done_callback(self._judgement_over)

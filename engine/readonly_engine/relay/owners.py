@@ -197,6 +197,26 @@ class Owners:
             self._found[question] = found
         return found
 
+    async def publishing(self, topic: str, identity: Identity, publisher: int) -> OwnerConnection:
+        """A client's own connection to the broker that owns a topic, for its producers (Login.publishing).
+
+        Args:
+            topic: the topic.
+            identity: the client's credentials.
+            publisher: the client's number.
+
+        Raises:
+            RelayError: as `owner_of`, or the broker does not let the connection in.
+        """
+        owner = await self.owner_of(topic, identity)
+        return await self.login(identity).publishing(owner, publisher)
+
+    def end_publishing(self, identity: Identity, publisher: int) -> None:
+        """A client is gone: close its own connections."""
+        login = self._logins.get(identity)
+        if login is not None:
+            login.end_publishing(publisher)
+
     def moved(self, topic: str, identity: Identity) -> None:
         """The topic may have another owner than a moment ago."""
         self._found.pop((topic, identity), None)

@@ -68,6 +68,7 @@ class OwnerSession:
         self._out: list[bytes] = []
         self.pings = 0
         self.pongs = 0
+        self.answers_pings = True
 
     def connect(self, identity: Identity, behind_proxy: str = "") -> bytes:
         """The first frame of the connection.
@@ -98,6 +99,10 @@ class OwnerSession:
     def ping(self) -> bytes:
         """Ask for a PONG; they are counted in `pongs`."""
         return encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
+
+    def pong(self) -> bytes:
+        """Answer a PING; needed only where `answers_pings` is off."""
+        return encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 
     def request(self, command: BaseCommand) -> tuple[int, bytes]:
         """Send a command that is answered. Its request id is replaced by one of this connection.
@@ -141,9 +146,9 @@ class OwnerSession:
             if command.type == BaseCommand.CONNECTED:
                 splitter.max_frame_bytes = frame_limit(command.connected.max_message_size)
                 splitter.skip = True
-            if command.type == BaseCommand.PING:
+            if command.type == BaseCommand.PING and self.answers_pings:
                 self.pings += 1
-                self._out.append(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
+                self._out.append(self.pong())
                 continue
             if command.type == BaseCommand.PONG:
                 self.pongs += 1
