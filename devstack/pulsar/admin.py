@@ -216,6 +216,11 @@ class PulsarAdmin:
         """Whether brokers drop messages of a namespace that a producer sent twice."""
         self._request("POST", f"/admin/v2/namespaces/{namespace}/deduplication", body=enabled)
 
+    def set_publish_rate(self, namespace: str, *, messages: int) -> None:
+        """Limit what producers publish to each topic of a namespace, in messages a second."""
+        body = {"publishThrottlingRateInMsg": messages, "publishThrottlingRateInByte": -1}
+        self._request("POST", f"/admin/v2/namespaces/{namespace}/publishRate", body=body)
+
     def forbid_topic_creation(self, namespace: str) -> None:
         """Let no topic of a namespace come into being by being used."""
         self._request(

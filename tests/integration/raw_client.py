@@ -8,8 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+import google_crc32c
 from readonly_engine.wire.commands import body_of, command_name, decode_command, encode_command, has_request_id
 from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import (
     AuthData,
     BaseCommand,
@@ -20,6 +22,10 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandPartitionedTopicMetadata,
     CommandPing,
     CommandPong,
+    CommandProducer,
+    CommandProducerSuccess,
+    CommandSend,
+    CommandSendReceipt,
     CommandSubscribe,
     FeatureFlags,
     ServerError,
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TIMEOUT_S = 30.0
+MAGIC_CRC32C = b"\x0e\x01"
 
 
 class ClosedError(Exception):
@@ -40,6 +47,15 @@ class RefusedError(Exception):
 
     def __init__(self, command: str, code: int, message: str) -> None:
         super().__init__(command, ServerError.Name(code), message)
+
+
+def message_frame(payload: bytes, sequence_id: int, producer_id: int = 0) -> bytes:
+    """A SEND with a checksum, as a frame."""
+    encoded = MessageMetadata(producer_name="raw", sequence_id=sequence_id, publish_time=1).SerializeToString()
+    body = len(encoded).to_bytes(4, "big") + encoded + payload
+    send = CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=1)
+    checked = MAGIC_CRC32C + google_crc32c.value(body).to_bytes(4, "big") + body
+    return encode_command(BaseCommand(type=BaseCommand.SEND, send=send), checked)
 
 
 class RawClient:
@@ -81,8 +97,9 @@ class RawClient:
     def close(self) -> None:
         self._socket.close()
 
-    def send(self, command: BaseCommand) -> None:
-        self._socket.sendall(encode_command(command))
+    def send(self, command: BaseCommand, more: bytes = b"") -> None:
+        """Send a command, and more frames in the same call."""
+        self._socket.sendall(encode_command(command) + more)
 
     def wait(self, wanted: Callable[[BaseCommand], bool], seconds: float = TIMEOUT_S) -> tuple[BaseCommand, bytes]:
         """The next command that is wanted, with what it carries; others are kept for later."""
@@ -174,6 +191,18 @@ class RawClient:
         fields = {"sub_type": CommandSubscribe.Exclusive, **fields}
         request = CommandSubscribe(topic=topic, subscription=subscription, consumer_id=consumer_id, **fields)
         self.request(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=request))
+
+    def produce(self, topic: str, producer_id: int = 0, **fields: Any) -> CommandProducerSuccess:
+        request = CommandProducer(topic=topic, producer_id=producer_id, **fields)
+        return self.request(BaseCommand(type=BaseCommand.PRODUCER, producer=request)).producer_success
+
+    def publish(self, payload: bytes, sequence_id: int, producer_id: int = 0) -> None:
+        """Send a message, without waiting for its receipt."""
+        self._socket.sendall(message_frame(payload, sequence_id, producer_id))
+
+    def receipt(self, seconds: float = TIMEOUT_S) -> CommandSendReceipt:
+        """The next receipt."""
+        return self.wait(lambda command: command.type == BaseCommand.SEND_RECEIPT, seconds)[0].send_receipt
 
     def flow(self, permits: int, consumer_id: int = 0) -> None:
         flow = CommandFlow(consumer_id=consumer_id, message_permits=permits)

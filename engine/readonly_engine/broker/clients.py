@@ -10,6 +10,18 @@ _MOVES_SINCE = {"Java": (3, 2), "CPP": (3, 5), "Python": (3, 5), "Go": (0, 13)}
 _VERSION = re.compile(r"Pulsar[- ](Java|CPP|Python|Go)[- ]v?(\d+)\.(\d+)")
 
 
+_RESTARTS_SEQUENCE = re.compile(r"Pulsar[- ](CPP|Python)[- ]")
+
+
+def restarts_sequence(client_version: str) -> bool:
+    """Whether a client that has no receipt yet numbers its messages from last_sequence_id + 1 at each PRODUCER_SUCCESS.
+
+    C++'s does (ProducerImpl::handleCreateProducer), and with it Python's and Node's. What it sent or queued before it was connected
+    again has those numbers already. Java's and Go's do so at the first PRODUCER_SUCCESS only.
+    """
+    return _RESTARTS_SEQUENCE.match(client_version) is not None
+
+
 def goes_where_told(client_version: str) -> bool:
     """Whether a client connects to the broker that a CLOSE_PRODUCER or CLOSE_CONSUMER names; others look the topic up again.
 

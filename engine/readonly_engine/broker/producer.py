@@ -11,6 +11,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.clients import restarts_sequence
 from readonly_engine.broker.lookup import turn_away_unbound
 from readonly_engine.broker.moves import close_producer
 from readonly_engine.metadata.errors import TopicNameError
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from readonly_engine.relay.connection import OwnerConnection
 
 log = logging.getLogger(__name__)
+
+NOTHING_PUBLISHED = -1
+
+UNUSED_SEQUENCE = 1 << 32
+"""More than the messages that a client can have queued, so the next sequence id is not that of one of them."""
 
 
 class RelayedProducer:
@@ -102,7 +108,25 @@ class RelayedProducer:
         response.producer_success.request_id = self._command.producer.request_id
         if response.producer_success.producer_ready:
             self._success = response.producer_success
+            if self._would_reuse_sequence:
+                response.producer_success.last_sequence_id = UNUSED_SEQUENCE
         self._client.send(encode_command(response))
+
+    @property
+    def _would_reuse_sequence(self) -> bool:
+        """Whether the client may have queued messages whose sequence ids it would use again (restarts_sequence).
+
+        It sends a name that the owner has generated, so it was told PRODUCER_SUCCESS before; and nothing of that name is stored.
+        Where the user has chosen the name, the owner's answer is passed on: it may say to the user what to publish next.
+        """
+        asked = self._command.producer
+        return (
+            asked.producer_name != ""
+            and not asked.user_provided_producer_name
+            and self._success is not None
+            and self._success.last_sequence_id == NOTHING_PUBLISHED
+            and restarts_sequence(self._client.client_version)
+        )
 
     def asked_again(self, request_id: int) -> None:
         """Answer another PRODUCER with the id of this one, as an owner does (ServerCnx.handleProducer)."""

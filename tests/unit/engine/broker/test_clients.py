@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.clients import goes_where_told
+from readonly_engine.broker.clients import goes_where_told, restarts_sequence
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,16 @@ from readonly_engine.broker.clients import goes_where_told
 )
 def test_which_clients_go_where_they_are_told(version, goes):
     assert goes_where_told(version) is goes
+
+
+@pytest.mark.parametrize(
+    ("version", "restarts"),
+    [
+        ("Pulsar-CPP-v3.7.1", True),
+        ("Pulsar-CPP-v3.4.2", True),
+        ("Pulsar-Java-v4.0.8", False),
+        ("Pulsar Go 0.13.1", False),
+    ],
+)
+def test_which_clients_restart_their_sequence(version, restarts):
+    assert restarts_sequence(version) is restarts
