@@ -16,8 +16,8 @@ _RESTARTS_SEQUENCE = re.compile(r"Pulsar[- ](CPP|Python)[- ]")
 def restarts_sequence(client_version: str) -> bool:
     """Whether a client that has no receipt yet numbers its messages from last_sequence_id + 1 at each PRODUCER_SUCCESS.
 
-    C++'s does (ProducerImpl::handleCreateProducer), and with it Python's and Node's. What it sent or queued before it was connected
-    again has those numbers already. Java's and Go's do so at the first PRODUCER_SUCCESS only.
+    C++ clients do (ProducerImpl::handleCreateProducer), and with them those of Python and Node. What was sent or queued before
+    the client was connected again has those numbers already. Those of Java and Go do so at the first PRODUCER_SUCCESS only.
     """
     return _RESTARTS_SEQUENCE.match(client_version) is not None
 
