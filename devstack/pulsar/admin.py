@@ -137,6 +137,12 @@ class PulsarAdmin:
         """Ledgers (`ledgers`), `lastConfirmedEntry`, and `cursors` by name with `markDeletePosition`."""
         return self._request("GET", f"{topic_path(topic)}/internalStats")
 
+    def transaction_buffer_stats(self, topic: str) -> JSON:
+        """A topic's transaction buffer: `ongoingTxnSize`, `maxReadPosition`."""
+        tenant, namespace, name = topic.removeprefix("persistent://").split("/", 2)
+        path = f"/admin/v3/transactions/transactionBufferStats/{tenant}/{namespace}/{quote(name, safe='')}"
+        return self._request("GET", path)
+
     def last_message_id(self, topic: str) -> MessageId:
         """The last message's position; entry -1 when there is none."""
         return _message_id(self._request("GET", f"{topic_path(topic)}/lastMessageId"))

@@ -11,7 +11,8 @@ For each subscription:
   it stores it. All repetitions are counted, and of one fault and subscription there are only so many;
 - an Exclusive consumer gets nothing that was sent later than a number of seconds after another was accepted; a Failover one
   nothing that was sent so long after another was called the active one;
-- after a reset everything from its position on comes again, but for acks that were under way with it;
+- after a reset everything from its position on comes again, but for acks that were under way with it; what it skipped
+  need not come;
 - what a topic held before it was deleted is owed to nobody.
 
 Times are seconds of the monotonic clock, which all processes share. A session that a frozen client or a slow link holds up gets
@@ -337,6 +338,8 @@ class _Judge:
         self._owed_from = 0
         self._owed_since = 0.0
         self._reset_span = (0.0, 0.0)
+        self._skipped = bytearray(size)
+        """Messages that a reset went over before they were delivered."""
 
     def take(self, event: Event) -> None:
         """The next event."""
@@ -374,7 +377,7 @@ class _Judge:
         for index in range(first, len(self._topic.stored)):
             message = self._topic.stored[index]
             if not self._last[index]:
-                if message.sent > since or not self._topic.deletions:
+                if not self._skipped[index] and (message.sent > since or not self._topic.deletions):
                     self._wrong(Violation.LOST, index, message.sent)
             elif self._is_owed(index):
                 self._wrong(Violation.RESET_UNDONE, index, self._reset_span[0])
@@ -489,9 +492,12 @@ class _Judge:
         """A reset ended; `number` 1 says that it is not known whether it was done."""
         begin, self._seeking = self._seeking, 0.0
         target = bisect.bisect_left(self._topic.ids, event.ids[0])
+        for index in range(target):
+            self._skipped[index] |= not self._last[index]
         if event.number:
             self._owed_from = max(self._owed_from, target)
             return
+        self._skipped[target:] = bytes(len(self._skipped) - target)
         self._owed_from, self._owed_since = target, begin
         self._reset_span = (begin, event.at)
 

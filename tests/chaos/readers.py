@@ -44,7 +44,7 @@ class ReaderLoop:
         self._session = session
         self._topic = topic
         self._client = client
-        self._begin = _read(place)
+        self._begin = read_place(place)
         self._place = os.open(place, os.O_WRONLY | os.O_CREAT)
         self._stop = threading.Event()
         self._steady = threading.Event()
@@ -101,7 +101,8 @@ class ReaderLoop:
         return None
 
 
-def _read(place: Path) -> pulsar.MessageId | None:
+def read_place(place: Path) -> pulsar.MessageId | None:
+    """Where a Reader stood when it had its last message; None before the first."""
     try:
         return pulsar.MessageId.deserialize(bytes.fromhex(place.read_text().splitlines()[0]))
     except (OSError, IndexError, ValueError):

@@ -233,6 +233,18 @@ def test_a_reset_that_may_not_have_been_done_owes_nothing() -> None:
     assert not judge([*good(), *reset(SENT + 50, 4, unknown=1)], RESETS).found
 
 
+def test_what_a_reset_went_over_need_not_come() -> None:
+    events = [*good(end=4), *reset(SENT + 50, 8), *[delivered(SENT + 60 + n, n) for n in range(8, COUNT)]]
+    assert not judge(events, RESETS).found
+    back = [*events, *reset(SENT + 90, 6)]
+    verdict = judge(back, RESETS)
+    assert [(one.violation, one.id.entry) for one in verdict.found] == [
+        (Violation.LOST, 6),
+        (Violation.LOST, 7),
+        *((Violation.RESET_UNDONE, n) for n in range(8, COUNT)),
+    ]
+
+
 def test_an_ack_that_was_under_way_with_a_reset_counts() -> None:
     events = [*good(), *reset(SENT + 12, 10)]
     # 10 and 11 were acked within the 5 s before.
