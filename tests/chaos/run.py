@@ -137,6 +137,7 @@ class Run:
             if not keep:
                 for client in self._clients.values():
                     client.kill()
+                self._stack.keep_logs()
                 self._stack.close(purge=True)
                 self._network.remove()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -178,6 +179,12 @@ class ChaosStack(PulsarCluster):
         except subprocess.TimeoutExpired:
             broker.kill()
             raise DevstackError(f"{name} did not end in {_STOP_S:g} s") from None
+
+    def keep_logs(self) -> None:
+        """Copy the servers' logs beside those of the read-only brokers."""
+        logs = self.state.log(ZOOKEEPER).parent
+        if logs.is_dir():
+            shutil.copytree(logs, self._folder / "servers", dirs_exist_ok=True)
 
     def close(self, *, purge: bool) -> None:
         """Take everything down."""
