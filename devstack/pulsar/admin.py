@@ -113,6 +113,11 @@ class PulsarAdmin:
         """Move all subscriptions to the end, roll the ledger and delete what retention does not hold."""
         self._request("DELETE", f"{topic_path(topic)}/truncate")
 
+    def delete_schema(self, topic: str) -> None:
+        """Delete a topic's schema: a new version says that there is none."""
+        tenant, namespace, name = full_name(topic).partition("://")[2].split("/", 2)
+        self._request("DELETE", f"/admin/v2/schemas/{tenant}/{namespace}/{quote(name, safe='')}/schema")
+
     def compact(self, topic: str) -> None:
         """Start the topic's compaction; one that runs already is an AdminError 409."""
         self._request("PUT", f"{topic_path(topic)}/compaction")

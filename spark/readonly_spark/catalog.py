@@ -33,16 +33,17 @@ from readonly_spark.schema_registry import read_schemas
 from readonly_spark.task import TaskLedger
 from readonly_spark.topic_state import LedgerState, TopicState
 from readonly_spark.transactions import Transactions
-from readonly_spark.value_schema import Definition, ValueSchema, parse_definition
+from readonly_spark.value_schema import ValueSchema, parse_definition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.ledgers import LedgerMetadata
     from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
 
     from readonly_spark.options import Options
+    from readonly_spark.schema_registry import TopicSchemas
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +272,7 @@ class Catalog:
             topic_log.close()
 
     async def value_schema(self, names: Iterable[str]) -> ValueSchema | None:
-        """How the values of topics are decoded, by the option `valueSchema`; None for not at all.
+        """As what the values of topics are read, by the option `valueSchema`; None for not at all.
 
         Raises:
             SourceError: topics have different schemas, or none.
@@ -280,29 +281,47 @@ class Catalog:
             BookKeeperError: the schemas cannot be read.
         """
         options = self._options
+        if options.value_schema not in {RAW, AUTO}:
+            return ValueSchema(parse_definition(options.value_schema), nulls=options.decode_errors == NULL)
+        bases = _bases(names)
+        schemas = await self.value_schemas(bases)
+        for base in bases if schemas else ():
+            if not schemas[base].unversioned:
+                raise SourceError(
+                    f"valueSchema=auto: the newest version of the schema of {base} was deleted; give a schema, or raw"
+                )
+        return schemas[bases[0]] if schemas else None
+
+    async def value_schemas(self, names: Iterable[str]) -> Mapping[str, ValueSchema]:
+        """How the values of topics are decoded; see `value_schema`.
+
+        Returns:
+            By topic, without a partition's suffix; empty where they are not decoded.
+        """
+        options = self._options
         nulls = options.decode_errors == NULL
         if options.value_schema == RAW:
-            return None
+            return {}
+        bases = _bases(names)
+        found: dict[str, TopicSchemas] = dict(zip(bases, await _all(self._schemas, bases), strict=True))
         if options.value_schema != AUTO:
-            return ValueSchema(parse_definition(options.value_schema), nulls=nulls)
-        bases = sorted({str(parse_topic_name(name).base) for name in names})
+            wanted = parse_definition(options.value_schema)
+            return {base: ValueSchema(wanted, schemas.versions, nulls) for base, schemas in found.items()}
         if not bases:
             raise SourceError("valueSchema=auto: there is no topic yet to take the schema of")
-        found: dict[str, dict[int, Definition]] = dict(zip(bases, await _all(self._schemas, bases), strict=True))
-        newest = {base: schemas[max(schemas)] for base, schemas in found.items()}
-        first = newest[bases[0]]
-        for base, definition in newest.items():
-            if definition != first or (len(bases) > 1 and found[base] != found[bases[0]]):
+        for base, schemas in found.items():
+            if not schemas.versions:
+                raise SourceError(f"valueSchema=auto: {base} has no schema; give one, or raw")
+            if schemas != found[bases[0]]:
                 raise SourceError(
                     f"valueSchema=auto: {bases[0]} and {base} have different schemas; read them one by one"
                 )
-        return ValueSchema(first, found[bases[0]], nulls)
+        first = found[bases[0]]
+        newest = first.versions[max(first.versions)]
+        return dict.fromkeys(bases, ValueSchema(newest, first.versions, nulls, unversioned=not first.deleted))
 
-    async def _schemas(self, base: str) -> dict[int, Definition]:
-        schemas = await read_schemas(self._store, self.cluster, self.pool, parse_topic_name(base))
-        if not schemas:
-            raise SourceError(f"valueSchema=auto: {base} has no schema; give one, or raw")
-        return schemas
+    async def _schemas(self, base: str) -> TopicSchemas:
+        return await read_schemas(self._store, self.cluster, self.pool, parse_topic_name(base))
 
     # Ledgers
 
@@ -355,6 +374,10 @@ class Catalog:
 
         found = await _all(address, bookies)
         return {bookie: where for bookie, where in zip(bookies, found, strict=True) if where is not None}
+
+
+def _bases(names: Iterable[str]) -> list[str]:
+    return sorted({str(parse_topic_name(name).base) for name in names})
 
 
 def _closed(listed: LedgerInfo) -> LedgerState:

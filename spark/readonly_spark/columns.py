@@ -118,7 +118,8 @@ class MessageColumns:
         topic: the topic's name, without a partition's suffix.
         partition: the partition, -1 for none.
         wanted: names of columns, in the order of the batch.
-        values: makes the column `value` of payloads and their schema versions; None leaves them as they are.
+        values: makes the column `value` of payloads, their schema versions, and which are encrypted if some are; None leaves
+            payloads as they are.
         rows: makes what messages are kept in meanwhile.
 
     Attributes:
@@ -130,7 +131,8 @@ class MessageColumns:
         topic: str,
         partition: int,
         wanted: Sequence[str],
-        values: Callable[[Sequence[bytes | None], Sequence[bytes | None]], pa.Array] | None = None,
+        values: Callable[[Sequence[bytes | None], Sequence[bytes | None], Sequence[bool] | None], pa.Array]
+        | None = None,
         rows: Callable[[Wanted], Rows] = ROWS,
     ) -> None:
         self._decode_values = values
@@ -202,7 +204,12 @@ class MessageColumns:
     def _build_value(self, taken: Taken, facts: _Facts) -> pa.Array:
         if self._decode_values is None:
             return taken.values
-        return self._decode_values(taken.values.to_pylist(), self._build_schema_version(taken, facts).to_pylist())
+        encrypted = None
+        if any(facts.encryption):
+            of_entries = pa.array([one is not None for one in facts.encryption], pa.bool_())
+            encrypted = _spread(of_entries, pa.bool_(), taken).to_pylist()
+        versions = self._build_schema_version(taken, facts).to_pylist()
+        return self._decode_values(taken.values.to_pylist(), versions, encrypted)
 
     def _build_properties(self, taken: Taken, _: _Facts) -> pa.Array:
         return taken.properties

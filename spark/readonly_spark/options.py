@@ -119,7 +119,7 @@ OPTIONS: Final = (
     Option(
         "valueSchema",
         "raw",
-        "`raw`: the column `value` is binary. `auto`: it is decoded by the topic's newest schema. JSON: by this one, "
+        "`raw`: the column `value` is binary. `auto`: it is decoded by the topic's newest schema. JSON: it is read as this one, "
         '`{"type": "AVRO", "schema": {...}}`.',
     ),
     Option("decodeErrors", "fail", "What becomes of a value that its schema cannot decode: `fail`, or `null`."),

@@ -172,7 +172,7 @@ class Planner:
         }
         ledgers = await self._catalog.task_ledgers(list({**before, **wanted}.values()))
         addresses = await self._catalog.addresses(ledgers.values())
-        schema = await self._catalog.value_schema(bounds) if tasks else None
+        schemas = await self._catalog.value_schemas(bounds) if tasks else {}
         found = []
         for task in tasks:
             pieces = []
@@ -196,7 +196,7 @@ class Planner:
                     )
                 )
             if pieces:
-                found.append(Work(tuple(pieces), _of(addresses, pieces), self._options, schema))
+                found.append(Work(tuple(pieces), _of(addresses, pieces), self._options, schemas))
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.ledger import LedgerReader
@@ -13,6 +14,8 @@ from readonly_spark.errors import SourceError
 from readonly_spark.value_schema import Definition
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.store import MetadataStore
@@ -22,9 +25,27 @@ _KINDS: Final = {"PROTOBUFNATIVE": "PROTOBUF_NATIVE", "NONE": "BYTES"}
 """Names of kinds where the registry has others than clients have."""
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSchemas:
+    """What the registry has of a topic.
+
+    Attributes:
+        versions: the versions that can be read.
+        newest: the number of the newest one, deleted or not; None where there was none.
+    """
+
+    versions: Mapping[int, Definition]
+    newest: int | None
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the newest version is gone, or says that there is no schema any more."""
+        return self.newest is not None and self.newest not in self.versions
+
+
 async def read_schemas(
     store: MetadataStore, cluster: ClusterMetadata, pool: BookiePool, topic: TopicName
-) -> dict[int, Definition]:
+) -> TopicSchemas:
     """Every version of a topic's schema; none for a topic without a schema.
 
     Args:
@@ -41,10 +62,12 @@ async def read_schemas(
     base = topic.base
     node = await store.get(f"/schemas/{base.tenant}/{base.namespace}/{encode_name(base.local_name)}")
     if node is None:
-        return {}
+        return TopicSchemas({}, None)
     found: dict[int, Definition] = {}
+    newest = None
     try:
         for place in decode_schema_locator(node.value):
+            newest = place.version
             metadata = await cluster.ledger(place.ledger_id)
             if metadata is None:
                 continue  # a version that was deleted
@@ -54,4 +77,4 @@ async def read_schemas(
                 found[place.version] = Definition(_KINDS.get(schema.kind, schema.kind), schema.definition)
     except WireError as error:
         raise SourceError(f"the schema of {base}: {error}") from error
-    return found
+    return TopicSchemas(found, newest)

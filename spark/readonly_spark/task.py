@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.ledgers import LedgerMetadata
 
@@ -71,10 +73,10 @@ class Work:
         pieces: what to read, in this order.
         addresses: where the bookies listen.
         options: how to read.
-        schema: how values are decoded, None for not at all.
+        schemas: how the values of each topic are decoded; none for not at all.
     """
 
     pieces: tuple[TaskPiece, ...]
     addresses: dict[str, tuple[str, int]]
     options: Options
-    schema: ValueSchema | None = None
+    schemas: Mapping[str, ValueSchema] = field(default_factory=dict)

@@ -57,8 +57,8 @@ def read_work(work: Work, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _read_piece(source: EntrySource, work: Work, piece: TaskPiece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     name = parse_topic_name(piece.topic)
     values = None
-    if work.schema is not None and "value" in schema.names:
-        values = ValueDecoder(work.schema, schema.field("value").type).column
+    if work.schemas and "value" in schema.names:
+        values = ValueDecoder(work.schemas[str(name.base)], schema.field("value").type).column
     columns = MessageColumns(str(name.base), name.partition, schema.names, values)
     decoder = Decoder(ChunkedMessages(lambda uuid: _earlier_chunks(source, piece, uuid)), piece.aborted)
     most = work.options.batch_bytes

@@ -1,7 +1,8 @@
 """Values by their schema: which type a topic's values have, and how columns of them are made. Pure.
 
-A value was written by the version of the schema that its message names and is read as the newest one: Avro resolves the two by
-its own rules; JSON and Protobuf go by the names of fields.
+A value was written by the version of the schema that its message names. It is read as the newest one, or as the one that an
+option gives: Avro resolves the two by its own rules; JSON and Protobuf go by the names of fields. A version that was deleted is
+an error, as it is for stock clients.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import struct
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
@@ -38,6 +40,9 @@ _NUMBERS: Final = {
 
 _TIMES: Final = {"DATE", "TIMESTAMP"}
 """ms since the epoch, 8 bytes, big endian (DateSchema, TimestampSchema)."""
+
+_SAME_BYTES: Final = {("STRING", "JSON"), ("JSON", "STRING"), ("PROTOBUF", "PROTOBUF_NATIVE")}
+"""Kinds of which the bytes of one can be read as the other, whatever their version."""
 
 KINDS: Final = ("AVRO", "JSON", "PROTOBUF_NATIVE", "STRING", "BOOLEAN", *_NUMBERS, *sorted(_TIMES), "BYTES")
 """Schemas that can be decoded."""
@@ -81,13 +86,39 @@ class ValueSchema:
 
     Attributes:
         newest: the version as which they are read.
-        versions: the versions with which they were written; one that is not there is taken for the newest.
+        versions: the versions with which they were written.
         nulls: whether a value that cannot be decoded becomes null; else it is an error.
+        unversioned: whether a message that names no version was written by the newest.
     """
 
     newest: Definition
     versions: Mapping[int, Definition] = field(default_factory=dict)
     nulls: bool = False
+    unversioned: bool = True
+
+    def writer(self, version: bytes | None) -> Definition:
+        """How a message was written.
+
+        Args:
+            version: the version that it names; None for none.
+
+        Raises:
+            SchemaError: that is not known, or nothing that can be read as the newest.
+            MalformedFrameError: it is no version of Pulsar's.
+        """
+        if version is None:
+            if not self.unversioned:
+                raise SchemaError("the message names no version of its schema, and the newest was deleted")
+            return self.newest
+        number = decode_schema_version(version)
+        found = self.versions.get(number)
+        if found is None:
+            raise SchemaError(f"the message names version {number} of its schema, which was deleted")
+        if found.kind in {"BYTES", self.newest.kind}:
+            return self.newest if found.kind == "BYTES" else found
+        if (found.kind, self.newest.kind) in _SAME_BYTES:
+            return self.newest
+        return found
 
 
 def parse_definition(text: str) -> Definition:
@@ -145,24 +176,40 @@ class ValueDecoder:
         self._target = target
         self._readers: dict[bytes | None, Callable[[bytes], Any]] = {}
 
-    def column(self, values: Sequence[bytes | None], versions: Sequence[bytes | None]) -> pa.Array:
+    def column(
+        self,
+        values: Sequence[bytes | None],
+        versions: Sequence[bytes | None],
+        encrypted: Sequence[bool] | None = None,
+    ) -> pa.Array:
         """Decode values.
 
         Args:
             values: the payloads; None stays null.
             versions: the version of the schema that each message names; None for none.
+            encrypted: whether each is ciphertext; None where none is.
 
         Raises:
             SchemaError: one cannot be decoded, and that is an error.
         """
+        secret = encrypted or repeat(False, len(values))
         found = [
-            None if value is None else self._value(value, version)
-            for value, version in zip(values, versions, strict=True)
+            None if value is None or (hidden and self._hidden()) else self._value(value, version)
+            for value, version, hidden in zip(values, versions, secret, strict=True)
         ]
         try:
             return pa.array(found, self._target)
         except _UNREADABLE:
             return pa.array([self._fitting(one) for one in found], self._target)
+
+    def _hidden(self) -> bool:
+        """What ciphertext becomes: True for null."""
+        if not self._schema.nulls:
+            raise SchemaError(
+                "an entry is encrypted, so no schema can decode it; valueSchema=raw reads what is stored, decodeErrors=null "
+                "makes null of it"
+            )
+        return True
 
     def _value(self, value: bytes, version: bytes | None) -> Any:
         try:
@@ -190,18 +237,17 @@ class ValueDecoder:
 
     def _reader(self, version: bytes | None) -> Callable[[bytes], Any]:
         newest = self._schema.newest
-        number = None if version is None else decode_schema_version(version)
-        writer = newest if number is None else self._schema.versions.get(number, newest)
+        writer = self._schema.writer(version)
         kind = writer.kind
+        resolved = newest if kind == newest.kind == "AVRO" else writer
+        _check_fits(_field_type(resolved).arrow, self._target, "")
         if kind in _NUMBERS:
             layout = struct.Struct(_NUMBERS[kind][1])
             return lambda value: layout.unpack(value)[0]
         if kind in _TIMES:
             return lambda value: struct.unpack(">q", value)[0] * 1000
         if kind == "AVRO":
-            parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)))
-            wanted = fastavro.parse_schema(for_reading(json.loads(newest.text))) if newest.kind == "AVRO" else None
-            return partial(_from_avro, parsed, None if writer == newest else wanted, _as_pairs(self._target))
+            return self._avro_reader(writer, resolved)
         if kind == "JSON":
             convert = _field_type(writer).from_json
             return json.loads if convert is None else lambda value: convert(json.loads(value))
@@ -213,6 +259,58 @@ class ValueDecoder:
             "BOOLEAN": lambda value: struct.unpack(">?", value)[0],
         }
         return simple.get(kind, lambda value: value)
+
+    def _avro_reader(self, writer: Definition, resolved: Definition) -> Callable[[bytes], Any]:
+        parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)))
+        convert = _as_pairs(self._target)
+        if writer == resolved:
+            return partial(_from_avro, parsed, None, convert)
+        wanted = fastavro.parse_schema(for_reading(json.loads(resolved.text)))
+        read = partial(_from_avro, parsed, wanted, convert)
+        # A query keeps the type with which it was planned: what the newest version has dropped is taken from what wrote it.
+        dropped = _names(self._target) - _names(_field_type(resolved).arrow)
+        if not dropped:
+            return read
+        kept = _field_type(writer).arrow
+        if dropped.isdisjoint(_names(kept)):
+            return read
+        _check_fits(kept, self._target, "", dropped)
+        whole = partial(_from_avro, parsed, None, convert)
+        return lambda value: {**{name: one for name, one in whole(value).items() if name in dropped}, **read(value)}
+
+
+def _names(kind: pa.DataType) -> set[str]:
+    return {kind.field(index).name for index in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
+
+
+def _check_fits(found: pa.DataType, wanted: pa.DataType, where: str, only: set[str] | None = None) -> None:
+    """See that Arrow, which takes an integer for a time, makes no other value of what was decoded.
+
+    Args:
+        found: the type of what is decoded.
+        wanted: the column's type.
+        where: the field, for the error.
+        only: names of fields of a struct to look at; None for all.
+
+    Raises:
+        SchemaError: it may. What does not fit at all Arrow itself refuses.
+    """
+    types = pa.types
+    if types.is_struct(found) and types.is_struct(wanted):
+        for name in _names(found) & _names(wanted):
+            if only is None or name in only:
+                _check_fits(found.field(name).type, wanted.field(name).type, f"{where}.{name}".lstrip("."))
+        return
+    if types.is_list(found) and types.is_list(wanted):
+        _check_fits(found.value_type, wanted.value_type, f"{where}[]")
+        return
+    if types.is_map(found) and types.is_map(wanted):
+        _check_fits(found.item_type, wanted.item_type, f"{where}{{}}")
+        return
+    promoted = types.is_integer(found) and (types.is_integer(wanted) or types.is_floating(wanted))
+    promoted = promoted or (types.is_float32(found) and types.is_float64(wanted))
+    if found != wanted and not promoted:
+        raise SchemaError(f"{where or 'the value'} was written as {found}, and is read as {wanted}")
 
 
 def _from_avro(writer: Any, reader: Any, convert: Callable[[Any], Any] | None, value: bytes) -> Any:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pytest
+from kazoo.client import KazooClient
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
+from readonly_engine.wire.schemas import decode_schema_locator
+from readonly_spark.errors import SourceError
 from readonly_spark.task_reader import read_work
 from readonly_spark.type_names import spark_name
 from readonly_spark.value_schema import value_type
 
 from tests.integration.spark_driver import DEADLINE_S, Driver, publish
 from tests.integration.spark_session import batch
+from tests.oracle.publish import make_keys
 
 if TYPE_CHECKING:
     from devstack.pulsar.cluster import PulsarCluster
@@ -93,6 +98,96 @@ def test_in_spark_the_value_has_columns(spark, spark_stack, spark_client) -> Non
         )  # one that was read sees nothing new: Spark keeps its plan
     totals = frame.groupBy("value.what").sum("value.count").collect()
     assert sorted(tuple(row) for row in totals) == [("even", sum(range(0, COUNT, 2))), ("odd", sum(range(1, COUNT, 2)))]
+
+
+def produce(client: Any, topic: str, kind: Any, made: Any, *values: Any, **options: Any) -> None:
+    producer = client.create_producer(topic, schema=kind(made), batching_enabled=False, **options)
+    for value in values:
+        producer.send(value)
+    producer.close()
+
+
+def refusal(driver: Driver, wanted: pa.DataType) -> str:
+    """The error of the tasks, which read to where it is."""
+    with pytest.raises(SourceError) as caught:
+        read_values(driver, wanted, 1 << 30)
+    return str(caught.value)
+
+
+def values_now(driver: Driver, wanted: pa.DataType, entries: int) -> list[Any]:
+    schema = pa.schema([("value", wanted)])
+    return [
+        one for work in driver.plan(entries) for rows in read_work(work, schema) for one in rows["value"].to_pylist()
+    ]
+
+
+def test_ciphertext_is_no_value_of_a_schema(spark_client, topic, driver, tmp_path) -> None:
+    made = order(evolved=False)
+    produce(spark_client, topic, AvroSchema, made, made(id=1, what="clear"))
+    secret = made(id=2, what="secret")
+    produce(spark_client, topic, AvroSchema, made, secret, encryption_key="k", crypto_key_reader=make_keys(tmp_path))
+    produce(spark_client, topic, AvroSchema, made, made(id=3, what="clear"))
+    wanted = pa.struct([("id", pa.int64()), ("what", pa.string())])
+    reader = driver(topic, valueSchema="auto")
+    reader.plan(3)
+    assert f"{topic}: an entry is encrypted, so no schema can decode it" in refusal(reader, wanted)
+    lenient = driver(topic, valueSchema="auto", decodeErrors="null")
+    assert values_now(lenient, wanted, 3) == [{"id": 1, "what": "clear"}, None, {"id": 3, "what": "clear"}]
+
+
+def test_a_schema_that_is_given_heeds_the_version_that_a_message_names(spark_client, topic, driver) -> None:
+    """Two texts in another order: by the wrong version each would be read as the other, without an error."""
+    before, after = (
+        type("Swapped", (Record,), {name: String(required=True) for name in names}) for names in ("ab", "ba")
+    )
+    produce(spark_client, topic, AvroSchema, before, before(a="first", b="second"))
+    produce(spark_client, topic, AvroSchema, after, after(a="first", b="second"))
+    wanted = pa.struct([("a", pa.string()), ("b", pa.string())])
+    given = json.dumps({"type": "AVRO", "schema": AvroSchema(before).schema_info().schema()})
+    for schema in (given, "auto"):
+        found = values_now(driver(topic, valueSchema=schema), wanted, 2)
+        assert found == [{"a": "first", "b": "second"}] * 2
+
+
+def test_a_deleted_version_is_not_read_as_the_newest(spark_stack, spark_client, topic, driver) -> None:
+    before, after = (
+        type("Swapped", (Record,), {name: String(required=True) for name in names}) for names in ("ab", "ba")
+    )
+    produce(spark_client, topic, AvroSchema, before, before(a="first", b="second"))
+    produce(spark_client, topic, AvroSchema, after, after(a="first", b="second"))
+    delete_schema_ledger(spark_stack, topic, 0)
+    wanted = pa.struct([("a", pa.string()), ("b", pa.string())])
+    reader = driver(topic, valueSchema="auto")
+    reader.plan(2)
+    assert "names version 0 of its schema, which was deleted" in refusal(reader, wanted)
+    lenient = driver(topic, valueSchema="auto", decodeErrors="null")
+    assert values_now(lenient, wanted, 2) == [None, {"a": "first", "b": "second"}]
+
+
+def test_a_topic_whose_schema_was_deleted_has_none(spark_stack, spark_client, topic, driver) -> None:
+    made = order(evolved=False)
+    produce(spark_client, topic, AvroSchema, made, made(id=1, what="before"))
+    spark_stack.admin().delete_schema(topic)
+    reader = driver(topic, valueSchema="auto")
+    with pytest.raises(SourceError, match=f"the newest version of the schema of {topic} was deleted"):
+        reader.call(reader.catalog.value_schema([topic]))
+    # What a query that runs has still to read was written by a version that there is.
+    wanted = pa.struct([("id", pa.int64()), ("what", pa.string())])
+    assert values_now(reader, wanted, 1) == [{"id": 1, "what": "before"}]
+
+
+def delete_schema_ledger(stack: PulsarCluster, topic: str, version: int) -> None:
+    """Delete where a version of a topic's schema is stored, as a deletion does that is killed before it has done it all."""
+    zookeeper = KazooClient(stack.endpoints.metadata_store.removeprefix("zk:"))
+    zookeeper.start()
+    try:
+        locator, _ = zookeeper.get(f"/schemas/public/default/{topic.rpartition('/')[2]}")
+        (place,) = (place for place in decode_schema_locator(locator) if place.version == version)
+        digits = f"{place.ledger_id:010d}"
+        zookeeper.delete(f"/ledgers/{digits[:2]}/{digits[2:6]}/L{digits[6:]}")
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
 
 
 def test_a_topic_without_a_schema_says_so(spark_stack, spark_client, topic) -> None:

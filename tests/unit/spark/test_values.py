@@ -135,6 +135,92 @@ def test_a_query_keeps_the_type_with_which_it_was_planned():
     assert decode(schema, [written(new, {"a": "y", "more": "z"})], [version(1)], planned) == [{"a": "y", "gone": None}]
 
 
+def test_a_version_that_was_deleted_is_no_other_one():
+    old, new = record("a", n={"type": "int"}), record("a", n={"type": "int"}, more={"type": "string"})
+    value = written(old, {"a": "x", "n": 1})
+    schema = ValueSchema(avro(new), {1: avro(new)})
+    with pytest.raises(SchemaError, match="names version 0 of its schema, which was deleted"):
+        decode(schema, [value], [version(0)])
+    assert decode(ValueSchema(avro(new), {1: avro(new)}, nulls=True), [value], [version(0)]) == [None]
+
+
+def test_a_message_without_a_version_has_none_where_the_newest_was_deleted():
+    schema = ValueSchema(avro(record("a")), {0: avro(record("a"))}, unversioned=False)
+    value = written(record("a"), {"a": "x"})
+    assert decode(schema, [value], [version(0)]) == [{"a": "x"}]
+    with pytest.raises(SchemaError, match="names no version of its schema, and the newest was deleted"):
+        decode(schema, [value])
+
+
+def test_a_schema_that_is_given_is_what_values_are_read_as_and_not_what_wrote_them():
+    """Two texts swapped: by the wrong version both would be read, each as the other."""
+    wrote, given = record("a", "b"), record("b", "a")
+    value = written(wrote, {"a": "first", "b": "second"})
+    schema = ValueSchema(avro(given), {0: avro(wrote)})
+    assert decode(schema, [value], [version(0)]) == [{"a": "first", "b": "second"}]
+    as_bytes = ValueSchema(avro(wrote), {0: Definition("BYTES")})
+    assert decode(as_bytes, [value, value], [version(0), None]) == [{"a": "first", "b": "second"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "wrote", "value", "expected"),
+    [
+        ("JSON", avro(record("a")), written(record("a"), {"a": "x"}), {"a": "x", "b": None}),
+        ("JSON", Definition("STRING"), b'{"a": "x"}', {"a": "x", "b": None}),
+        (
+            "TIMESTAMP",
+            Definition("INT64"),
+            struct.pack(">q", 1500),
+            "the value was written as int64, and is read as timestamp",
+        ),
+        ("JSON", Definition("KEYVALUE"), b"{}", "KEYVALUE cannot be decoded"),
+    ],
+)
+def test_what_wrote_a_value_counts_whatever_kind_is_given(given, wrote, value, expected):
+    text = json.dumps(record("a", "b")).encode() if given == "JSON" else b""
+    schema = ValueSchema(Definition(given, text), {0: wrote})
+    if isinstance(expected, dict):
+        assert decode(schema, [value], [version(0)]) == [expected]
+        return
+    with pytest.raises(SchemaError, match=expected):
+        decode(schema, [value], [version(0)])
+
+
+def test_a_number_is_not_taken_for_a_time():
+    """Arrow takes the integer 1500 for 1,500 microseconds; the field meant milliseconds, or none."""
+    old = record(at={"type": "long"})
+    new = record(at={"type": {"type": "long", "logicalType": "timestamp-millis"}})
+    schema = ValueSchema(
+        Definition("JSON", json.dumps(new).encode()), {0: Definition("JSON", json.dumps(old).encode())}
+    )
+    with pytest.raises(SchemaError, match="at was written as int64, and is read as timestamp"):
+        decode(schema, [b'{"at": 1500}'], [version(0)])
+
+
+def test_a_field_that_the_newest_version_dropped_stays_where_the_type_was_planned_with_it():
+    old, new = record("a", "gone"), record("a", more={"type": "string", "default": "none"})
+    schema = ValueSchema(avro(new), {0: avro(old), 1: avro(new)})
+    values = [written(old, {"a": "x", "gone": "still"}), written(new, {"a": "y", "more": "z"})]
+    found = decode(schema, values, [version(0), version(1)], value_type(avro(old)))
+    assert found == [{"a": "x", "gone": "still"}, {"a": "y", "gone": None}]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_ciphertext_is_no_value_of_a_schema(nulls):
+    """The bytes happen to be a value of the schema, as ciphertext may."""
+    value = written(record("a"), {"a": "x"})
+    decoder = ValueDecoder(ValueSchema(avro(record("a")), nulls=nulls), value_type(avro(record("a"))))
+    if nulls:
+        assert decoder.column([value, value, None], [None] * 3, [False, True, True]).to_pylist() == [
+            {"a": "x"},
+            None,
+            None,
+        ]
+    else:
+        with pytest.raises(SchemaError, match="an entry is encrypted, so no schema can decode it"):
+            decoder.column([value, value], [None] * 2, [False, True])
+
+
 @pytest.mark.parametrize("damaged", [b"", b"\xff" * 3])
 def test_values_that_are_none(damaged):
     good = written(record("a"), {"a": "x"})
