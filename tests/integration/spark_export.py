@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
+from readonly_spark.export.iceberg import CATALOG_FILE
 from readonly_spark.export.leftovers import remove_leftovers
+from readonly_spark.export.marker import MARKER, Marker
 
 from devstack.jars.fetch import ensure_jars
 
@@ -53,6 +55,7 @@ class Export:
         options: more of the command line.
         environment: the command's environment; this process's by default.
         python: what runs it.
+        to: the table; by default `table` in the folder.
     """
 
     def __init__(
@@ -64,11 +67,12 @@ class Export:
         *options: str,
         environment: Mapping[str, str] | None = None,
         python: str = sys.executable,
+        to: str = "",
     ) -> None:
         self.folder = folder
         self.form = form
         words = [python, "-m", "readonly_engine.command", "export", "--topics", topic]
-        words += ["--to", str(folder / "table"), "--metadata-store", stack.endpoints.metadata_store]
+        words += ["--to", to or str(folder / "table"), "--metadata-store", stack.endpoints.metadata_store]
         words += ["--format", form, "-o", "json"]
         if form == "delta":
             words += ["--jars", str(ensure_jars("delta"))]
@@ -132,13 +136,43 @@ class Export:
             self.kill()
             raise AssertionError(self.said()) from None
         assert self.process.returncode == 0, self.said()
+        assert said, self.said()
         summary: dict[str, Any] = json.loads(said.splitlines()[-1])
         return summary
+
+    def refused(self) -> str:
+        """Wait for its end, which is an error in one line; that line."""
+        try:
+            said, _ = self.process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(self.said()) from None
+        errors = [line for line in self.errors.read_text().splitlines() if line.startswith("pulsar-readonly export: ")]
+        assert self.process.returncode == 1, f"exit status {self.process.returncode}: {said} {self.said()}"
+        assert len(errors) == 1, self.said()
+        return errors[0]
+
+
+def until_exported(stack: PulsarCluster, topic: str, folder: Path, form: str, count: int, *options: str) -> None:
+    """Export, again where the owner had not told the bookies of the last messages yet, until a table holds so many."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        Export(stack, topic, folder, form, *options).end()
+        if len(values(folder, form)) >= count:
+            return
+        assert time.monotonic() < deadline
 
 
 def values(folder: Path, form: str) -> list[int]:
     """What is in a table, read by no code of Spark or Delta."""
     table = folder / "table"
+    if form == "iceberg":
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - it is slow to import
+
+        catalog = load_catalog("default", type="sql", uri=f"sqlite:///{table}/{CATALOG_FILE}")
+        if not catalog.table_exists("pulsar.messages"):
+            return []
+        return sorted(map(int, catalog.load_table("pulsar.messages").scan().to_arrow()["value"].to_pylist()))
     if form == "delta":
         live: set[str] = set()
         for log in sorted((table / "_delta_log").glob("*.json")):
@@ -147,7 +181,8 @@ def values(folder: Path, form: str) -> list[int]:
                 live -= {unquote(action["remove"]["path"])} if "remove" in action else set()
         files = [table / name for name in live]
     else:
-        remove_leftovers(table)
+        marker = Marker.from_json((table / MARKER).read_bytes(), "")
+        remove_leftovers(table, (marker.checkpoint, *marker.former))
         files = [path for path in table.rglob("part-*.parquet") if "_checkpoint" not in path.parts]
     tables = [pq.ParquetFile(file).read(columns=["value"]) for file in files]
     return sorted(int(value) for table in tables for value in table["value"].to_pylist())

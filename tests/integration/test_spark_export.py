@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 import pytest
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
-from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.iceberg import CATALOG_FILE
 from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.totals import Totals
@@ -20,7 +20,7 @@ from readonly_spark.export.totals import Totals
 from tests.integration.spark_export import DEADLINE_S, ROOT, Export, publish, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -65,16 +65,22 @@ def iceberg(spark_stack: PulsarCluster, topic: str, tmp_path: Path) -> ExportSet
     return settings(spark_stack, topic, tmp_path, "iceberg", source={"maxBytesPerTrigger": "8k"}, **columns)
 
 
-def start_export(spark: SparkSession, wanted: ExportSettings, checkpoint: Checkpoint) -> Any:
-    from readonly_spark.export.session import start  # noqa: PLC0415 - only who needs Spark waits for it
+@contextmanager
+def started(spark: SparkSession, wanted: ExportSettings) -> Iterator[Any]:
+    """The query, and what its sink counts."""
+    from readonly_spark.export.lag import LagMeter  # noqa: PLC0415 - only who needs Spark waits for it
+    from readonly_spark.export.session import start  # noqa: PLC0415
+    from readonly_spark.export.table import ExportTable  # noqa: PLC0415
 
-    return start(spark, wanted, checkpoint)
+    with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster()) as table:
+        table.take()
+        table.open(spark)
+        yield start(spark, wanted, table)
 
 
 def run(spark: SparkSession, wanted: ExportSettings) -> Totals:
     totals = Totals()
-    with Checkpoint(wanted) as checkpoint:
-        query, counted = start_export(spark, wanted, checkpoint)
+    with started(spark, wanted) as (query, counted):
         query.awaitTermination()
     for progress in query.recentProgress:
         totals.add(json.loads(progress.json), counted)
@@ -114,8 +120,7 @@ def test_iceberg_has_each_message_once_though_spark_repeats_a_batch(
 def test_a_continuous_export_follows_its_topic(spark, spark_stack, spark_client, topic, tmp_path) -> None:
     publish(spark_client, topic, 0, 100)
     wanted = settings(spark_stack, topic, tmp_path, "parquet", trigger="continuous", interval_s=0.2, columns=("value",))
-    with Checkpoint(wanted) as checkpoint:
-        query, _ = start_export(spark, wanted, checkpoint)
+    with started(spark, wanted) as (query, _):
         try:
             for end in (100, 300):  # what is there, and what comes
                 until(lambda end=end: query.isActive and rows_in(spark, tmp_path / "table") >= end)

@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.settings import (
     AVAILABLE_NOW,
@@ -88,6 +87,8 @@ def parser() -> argparse.ArgumentParser:
     add("--partition-by", metavar="NAME[,NAME...]", default="",
         help="sort files by columns, or by publishDate or publishHour, which the table has then too")  # fmt: skip
     add("--checkpoint", metavar="PATH", help=f"where the state of the export is kept (default {CHECKPOINT} below --to)")
+    add("--adopt", action="store_true",
+        help="with a new --checkpoint: go on with a table that another checkpoint wrote, from what it holds")  # fmt: skip
     add("--max-bytes-per-batch", metavar="SIZE", default="512MiB",
         help="stored bytes of a micro-batch, about: what is lost by a crash, and read again (default %(default)s)")  # fmt: skip
     add("--option", metavar="NAME=VALUE", action="append", default=[],
@@ -169,8 +170,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         settings = settings_of(arguments, Path.cwd())
         configuration = pairs("--conf", arguments.conf)
-        with Checkpoint(settings) as checkpoint, _signals() as stopped:
-            return _export(settings, checkpoint, configuration, arguments, stopped)
+        with _signals() as stopped:
+            return _export(settings, configuration, arguments, stopped)
     except ExportError as error:
         print(f"{NAME}: {error}", file=sys.stderr)  # noqa: T201
     except ModuleNotFoundError as error:
@@ -205,7 +206,6 @@ def _signals() -> Iterator[_Stopped]:
 
 def _export(
     settings: ExportSettings,
-    checkpoint: Checkpoint,
     configuration: dict[str, str],
     arguments: argparse.Namespace,
     stopped: _Stopped,
@@ -214,20 +214,24 @@ def _export(
     from readonly_spark.errors import SourceError  # noqa: PLC0415
     from readonly_spark.export.lag import LagMeter  # noqa: PLC0415
     from readonly_spark.export.session import session, start  # noqa: PLC0415
+    from readonly_spark.export.table import ExportTable  # noqa: PLC0415
 
     began = time.monotonic()
-    totals = Totals(ends=checkpoint.ends())
     try:
-        with (
-            LagMeter(settings.source) as meter,
-            session(settings, arguments.master, arguments.jars, configuration, ship=arguments.ship_code) as spark,
-        ):
-            query, counted = start(spark, settings, checkpoint)
-            _watch(query, counted, totals, meter, stopped, began, arguments.progress)
-            cause = None if stopped.is_set() else query.exception()
-            if cause is not None:
-                raise ExportError(_cause(str(cause)))
-            found = summary(totals, time.monotonic() - began, meter.measure(totals.ends))
+        with LagMeter(settings.source) as meter, ExportTable(settings, meter.cluster(), adopt=arguments.adopt) as table:
+            table.take()
+            with (
+                session(settings, arguments.master, arguments.jars, configuration, ship=arguments.ship_code) as spark,
+                table,
+            ):
+                table.open(spark)
+                totals = Totals(ends=table.checkpoint.ends())
+                query, counted = start(spark, settings, table)
+                _watch(query, counted, totals, meter, stopped, began, arguments.progress)
+                cause = None if stopped.is_set() else query.exception()
+                if cause is not None:
+                    raise ExportError(_cause(str(cause)))
+                found = summary(totals, time.monotonic() - began, meter.measure(totals.ends))
     except SourceError as error:
         raise ExportError(str(error)) from None
     print(json.dumps(found) if arguments.output == "json" else summary_text(found, settings.to))  # noqa: T201

@@ -1,25 +1,27 @@
 """Iceberg tables: micro-batches are written as Parquet files by Spark, and committed here, each once.
 
-The number of the last committed micro-batch is a property of the table, set in the same commit that adds the files. There is no
-Iceberg runtime for this Spark, so commits are made by pyiceberg, on the driver.
+The number of the last committed micro-batch is a property of the table, named after the checkpoint and set by the commit that
+adds the files. There is no Iceberg runtime for this Spark, so commits are made by pyiceberg, on the driver.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError
 from pyiceberg.io import load_file_io
 
 from readonly_spark.export.errors import ExportError
+from readonly_spark.export.marker import NONE
 from readonly_spark.export.settings import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
@@ -34,6 +36,7 @@ CATALOG_NAME: Final = "default"
 """A catalog in SQL keeps tables under its name; this is pyiceberg's own for a catalog that nobody named."""
 
 _PROPERTY: Final = "pulsar-readonly.batch."
+_BY: Final = "_by"
 
 
 class IcebergTable:
@@ -67,21 +70,57 @@ class IcebergTable:
         # The path is a part of a URL: what has a meaning there is quoted.
         return load_catalog(CATALOG_NAME, type="sql", uri=f"sqlite:///{path}/{CATALOG_FILE}", warehouse=self.location)
 
-    def folder(self, query: str, batch: int) -> str:
-        """Where Spark writes a micro-batch; the same when it is written again."""
-        return f"{self.location}/data/{query}-{batch}"
-
-    def has(self, query: str, batch: int) -> bool:
-        """Whether a micro-batch is in the table already: Spark repeats one whose end it did not write down."""
+    def owners(self) -> dict[str, int]:
+        """The last micro-batch of each checkpoint that has written the table."""
         table = self._table()
-        return table is not None and int(table.properties.get(_PROPERTY + query, "-1")) >= batch
+        found = {} if table is None else table.properties
+        return {name.removeprefix(_PROPERTY): int(last) for name, last in found.items() if name.startswith(_PROPERTY)}
 
-    def commit(self, query: str, batch: int, files: Sequence[str]) -> None:
+    def foreign(self, checkpoints: Collection[str]) -> str | None:
+        """What is wrong with the catalog's table, which may be elsewhere: it is there, and none of these checkpoints wrote it."""
+        if self._table() is None or not self.owners().keys().isdisjoint(checkpoints):
+            return None
+        return f"--table {self._settings.table}: the catalog has a table of this name that this export did not write"
+
+    def numbers(self) -> list[int]:
+        """Micro-batches are not listed."""
+        return []
+
+    def last(self, checkpoint: str) -> int:
+        """The last micro-batch of a checkpoint that was committed."""
+        return self.owners().get(checkpoint, NONE)
+
+    def clean(self, checkpoints: Collection[str]) -> None:
+        """Files that were never committed are no part of the table."""
+
+    def write(self, batch: Any, checkpoint: str, number: int) -> bool:
+        """Commit a micro-batch; False where it has no rows and there is no table yet.
+
+        Raises:
+            ExportError: another export has committed meanwhile.
+        """
+        last = self.last(checkpoint)
+        if last >= number:
+            raise ExportError(
+                f"--table {self._settings.table}: another export has committed micro-batch {last} meanwhile"
+            )
+        folder = f"{self.location}/data/{checkpoint}-{number}"
+        if self._settings.partition_by:
+            # Each file holds one partition only, and keeps the columns: Iceberg reads them from the files.
+            names = ", ".join(f"`{name}`" for name in self._settings.partition_by)
+            batch = batch.selectExpr("*", f"xxhash64({names}) AS {_BY}")
+            batch.write.mode("overwrite").partitionBy(_BY).parquet(folder)
+        else:
+            batch.write.mode("overwrite").parquet(folder)
+        spark = batch.sparkSession
+        return self._commit(checkpoint, number, [unquote(name) for name in spark.read.parquet(folder).inputFiles()])
+
+    def _commit(self, checkpoint: str, number: int, files: Sequence[str]) -> bool:
         """Add the files of a micro-batch.
 
         Args:
-            query: the query's id, which lasts as long as its checkpoint.
-            batch: the micro-batch's number.
+            checkpoint: the checkpoint's id.
+            number: the micro-batch's number.
             files: URIs of Parquet files; those without rows are left out.
         """
         schema, kept, rows, size = None, [], 0, 0
@@ -94,13 +133,22 @@ class IcebergTable:
                 rows += parquet.metadata.num_rows
                 size += _value_bytes(parquet.metadata)
             kept.append(file)
-        self.counted[batch] = (rows, size)
-        if schema is None:
-            return
-        table = self._table() or self._create(schema)
-        with table.transaction() as transaction:
-            transaction.set_properties({_PROPERTY + query: str(batch)})
-            transaction.add_files(kept, check_duplicate_files=False)
+        self.counted[number] = (rows, size)
+        table = self._table()
+        if table is None:
+            if schema is None:
+                return False
+            table = self._create(schema, checkpoint)
+        try:
+            with table.transaction() as transaction:
+                transaction.set_properties({_PROPERTY + checkpoint: str(number)})
+                if kept:
+                    transaction.add_files(kept, check_duplicate_files=False)
+        except CommitFailedException as error:
+            raise ExportError(
+                f"--table {self._settings.table}: something else has changed it: {error}; run it again"
+            ) from None
+        return True
 
     def _table(self) -> Table | None:
         try:
@@ -108,12 +156,15 @@ class IcebergTable:
         except NoSuchTableError:
             return None
 
-    def _create(self, schema: pa.Schema) -> Table:
+    def _create(self, schema: pa.Schema, checkpoint: str) -> Table:
         namespace, _, _ = self._settings.table.rpartition(".")
         with suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(namespace)
         with self._catalog.create_table_transaction(
-            self._settings.table, schema.remove_metadata(), location=self.location
+            self._settings.table,
+            schema.remove_metadata(),
+            location=self.location,
+            properties={_PROPERTY + checkpoint: str(NONE)},
         ) as transaction:
             if self._settings.partition_by:
                 with transaction.update_spec() as spec:

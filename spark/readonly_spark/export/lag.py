@@ -63,6 +63,17 @@ class LagMeter:
         finally:
             self._loop.stop()
 
+    def cluster(self) -> str:
+        """BookKeeper's id of the cluster; empty where it has none.
+
+        Raises:
+            SourceError: the cluster does not answer.
+        """
+        try:
+            return self._loop.call(self._catalog.cluster_id(), TIMEOUT_S)
+        except (MetadataError, TimeoutError) as error:
+            raise SourceError(f"--metadata-store: {error}") from None
+
     def measure(self, ends: Mapping[str, str]) -> list[Lag]:
         """What each topic has behind its end.
 

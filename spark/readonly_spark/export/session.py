@@ -9,8 +9,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -18,25 +17,21 @@ from pyspark.sql import functions as sf
 
 from readonly_spark.columns import COLUMNS
 from readonly_spark.export.errors import ExportError
-from readonly_spark.export.iceberg import IcebergTable
-from readonly_spark.export.leftovers import remove_leftovers
-from readonly_spark.export.settings import AVAILABLE_NOW, DELTA, DERIVED, ICEBERG, PARQUET, local_path
+from readonly_spark.export.settings import AVAILABLE_NOW, DELTA, DERIVED
 from readonly_spark.export.totals import OBSERVED
 from readonly_spark.source import FORMAT, PulsarReadOnly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from readonly_spark.export.checkpoint import Checkpoint
     from readonly_spark.export.settings import ExportSettings
+    from readonly_spark.export.table import ExportTable
 
 PACKAGES: Final = ("readonly_spark", "readonly_engine")
 JARS_VARIABLE: Final = "PULSAR_READONLY_SPARK_JARS"
 _DELTA: Final = "io.delta.sql.DeltaSparkSessionExtension"
-_BY: Final = "_by"
 _UNPACKED: Final = shutil.ignore_patterns("__pycache__", "*.c", "*.so")
 
 _CONFIGURATION: Final = {
@@ -132,58 +127,35 @@ def _jars(given: str) -> list[str]:
 
 
 def start(
-    spark: SparkSession, settings: ExportSettings, checkpoint: Checkpoint
+    spark: SparkSession, settings: ExportSettings, table: ExportTable
 ) -> tuple[StreamingQuery, Mapping[int, tuple[int, int]]]:
     """Start the query; also what its sink counts, see `Totals.add`.
 
     Args:
         spark: from `session`.
         settings: the export.
-        checkpoint: held by the caller.
+        table: open, and held by the caller.
 
     Raises:
-        ExportError: the Iceberg catalog cannot be used.
+        ExportError: there is no such topic, or no schema.
     """
     reader = spark.readStream.format(FORMAT).options(**settings.source)
     kinds = {column.name: column.spark for column in COLUMNS}
     if settings.decodes:
-        kinds["value"] = checkpoint.remembered(lambda: reader.load().schema["value"].dataType.simpleString())  # noqa: PLW0108  what is before the call asks the cluster
+        kinds["value"] = table.remembered(lambda: reader.load().schema["value"].dataType.simpleString())  # noqa: PLW0108  what is before the call asks the cluster
     rows = reader.schema(", ".join(f"{name} {kinds[name]}" for name in settings.read)).load()
     rows = rows.select(*(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.wanted))
-    sized = "value" in settings.wanted and not settings.decodes
-    size = sf.sum(sf.octet_length("value")) if sized else sf.sum(sf.lit(0))
-    writer_rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
-    counted: Mapping[int, tuple[int, int]] = {}
-    if settings.table_format == ICEBERG:
+    counted = getattr(table.sink, "counted", None)
+    if counted is None:
+        sized = "value" in settings.wanted and not settings.decodes
+        size = sf.sum(sf.octet_length("value")) if sized else sf.sum(sf.lit(0))
+        rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
+    else:
         # Iceberg has no times of 96 bits, which is what a Spark writes that was not made by `session`.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        table = IcebergTable(settings)
-        counted = table.counted
-        writer = rows.writeStream.foreachBatch(lambda batch, number: _commit(table, settings, batch, number))
-    else:
-        if settings.table_format == PARQUET and (path := local_path(settings.to)) is not None:
-            remove_leftovers(Path(path))
-        writer = writer_rows.writeStream.format(settings.table_format).outputMode("append").option("path", settings.to)
-        if settings.partition_by:
-            writer = writer.partitionBy(*settings.partition_by)
-    writer = writer.option("checkpointLocation", settings.checkpoint)
+    writer = rows.writeStream.foreachBatch(table.write).option("checkpointLocation", settings.checkpoint)
     if settings.trigger == AVAILABLE_NOW:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.interval_s:g} seconds")
-    return writer.start(), counted
-
-
-def _commit(table: IcebergTable, settings: ExportSettings, batch: DataFrame, number: int) -> None:
-    spark: Any = batch.sparkSession
-    query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-    if table.has(query, number):
-        return
-    folder = table.folder(query, number)
-    if settings.partition_by:
-        # Each file holds one partition only, and keeps the columns: Iceberg reads them from the files.
-        batch = batch.withColumn(_BY, sf.xxhash64(*settings.partition_by))
-        batch.write.mode("overwrite").partitionBy(_BY).parquet(folder)
-    else:
-        batch.write.mode("overwrite").parquet(folder)
-    table.commit(query, number, [unquote(name) for name in spark.read.parquet(folder).inputFiles()])
+    return writer.start(), counted or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -95,7 +96,7 @@ class ExportSettings:
             raise ExportError("--catalog is for --format iceberg")
         if not re.fullmatch(r"\w+(\.\w+)+", self.table):
             raise ExportError(f"--table: {self.table!r} would be NAMESPACE.NAME")
-        if self.checkpoint.rstrip("/") == self.to.rstrip("/"):
+        if canonical(self.checkpoint) == canonical(self.to):
             raise ExportError("--checkpoint and --to are the same; the checkpoint would be read as a part of the table")
 
     @property
@@ -165,6 +166,23 @@ def local_path(where: str) -> str | None:
     if parts.scheme == "file":
         return unquote(parts.path)
     return None if parts.scheme else where
+
+
+def canonical(where: str) -> str:
+    """A place in one spelling, whatever links, slashes or synonyms of S3's scheme lead to it."""
+    path = local_path(where)
+    if path is not None:
+        return os.path.realpath(path)
+    parts = urlsplit(where)
+    scheme = "s3a" if parts.scheme.lower() in {"s3", "s3a", "s3n"} else parts.scheme.lower()
+    authority = parts.netloc.rpartition("@")[2] if scheme == "s3a" else parts.netloc
+    return f"{scheme}://{authority}/{'/'.join(filter(None, parts.path.split('/')))}"
+
+
+def below(where: str, folder: str) -> str | None:
+    """The name of a place from a folder on, if it is below it."""
+    place, base = canonical(where), canonical(folder)
+    return place[len(base) + 1 :] if place.startswith(base.rstrip("/") + "/") else None
 
 
 def absolute(where: str, folder: Path) -> str:

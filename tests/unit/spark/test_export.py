@@ -11,7 +11,7 @@ import pytest
 from readonly_spark.export.checkpoint import Checkpoint
 from readonly_spark.export.command import _cause, main, parser, settings_of
 from readonly_spark.export.errors import ExportError
-from readonly_spark.export.leftovers import remove_leftovers
+from readonly_spark.export.leftovers import file_name, remove_leftovers
 from readonly_spark.export.settings import ExportSettings, pairs, start_options
 from readonly_spark.export.totals import Lag, Totals, progress_line, summary, summary_text
 
@@ -199,28 +199,43 @@ def test_the_type_of_values_stays_that_of_the_first_run(tmp_path) -> None:
 # Files that do not count
 
 
-def test_files_that_no_finished_batch_wrote_are_removed(tmp_path) -> None:
-    names = ["topic=a%3Ab/part-0.parquet", "topic=a%3Ab/part-1.parquet", "part-2.parquet", "_checkpoint/part-3.parquet"]
-    for name in names:
+OWN = "0f2f0a3e-2b7b-4f5f-9c0e-5b6f1f0d7a11"
+OTHER = "9d1c4b1a-8a0e-4c9e-8f0b-1d2e3f4a5b6c"
+
+
+def test_files_of_this_export_that_no_finished_batch_wrote_are_removed_and_no_others(tmp_path) -> None:
+    names = [
+        f"topic=a%3Ab/{file_name(0, OWN, 0, 'snappy.parquet')}",  # counted
+        f"topic=a%3Ab/{file_name(1, OWN, 0, 'snappy.parquet')}",
+        file_name(2, OWN, 1, "parquet"),
+        f"_checkpoint/{file_name(3, OWN, 1, 'parquet')}",
+        file_name(0, OTHER, 1, "snappy.parquet"),
+        f"part-00000-{OWN}.c000.snappy.parquet",
+        f"part-00000-{OWN}-c000.snappy.parquet",
+        "part-2.parquet",
+    ]
+    for name in (*names, "_pulsar-readonly/staging/1/part-00000.parquet"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    (tmp_path / ".part-2.parquet.crc").write_bytes(b"")
     log = tmp_path / "_spark_metadata"
     log.mkdir()
     counted = {"path": (tmp_path / names[0]).as_uri(), "action": "add", "size": 0}
     (log / "0").write_text("v1\n" + json.dumps(counted))
     (log / ".0.crc").write_bytes(b"\x00")
-    assert remove_leftovers(tmp_path) == 2
+    assert remove_leftovers(tmp_path, {OWN}) == 2
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*part-*")}
-    assert left == {names[0], names[3]}
-    (tmp_path / "part-4.parquet").write_bytes(b"")
-    (log / "1").write_text("v2\n")
-    assert remove_leftovers(tmp_path) == 0, "a log of another version is not understood"
+    assert left == {names[0], *names[3:]}
+    (tmp_path / names[2]).write_bytes(b"")
+    for damaged in ("v2\n", "v1\n{", "v1\n{}"):
+        (log / "1").write_text(damaged)
+        assert remove_leftovers(tmp_path, {OWN}) == 0, "a log that is not understood"
 
 
-def test_without_a_log_nothing_was_finished(tmp_path) -> None:
-    (tmp_path / "part-0.parquet").write_bytes(b"")
-    assert remove_leftovers(tmp_path) == 1
+def test_without_a_log_nothing_was_finished_but_foreign_files_stay(tmp_path) -> None:
+    (tmp_path / file_name(0, OWN, 0, "snappy.parquet")).write_bytes(b"")
+    (tmp_path / "part-00000-3b0a3c1e-5c3c-4f2e-9b53-0d3f1e0d8a11-c000.snappy.parquet").write_bytes(b"")
+    assert remove_leftovers(tmp_path, {OWN}) == 1
+    assert [path.name[:19] for path in tmp_path.iterdir()] == ["part-00000-3b0a3c1e"]
 
 
 # Sums

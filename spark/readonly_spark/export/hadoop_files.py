@@ -1,0 +1,178 @@
+"""The files of a table or a checkpoint where Hadoop reaches them: object stores, HDFS. They need Spark's JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JError
+
+from readonly_spark.export.errors import ExportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_CONDITIONAL: Final = "fs.option.create.conditional.overwrite"
+"""Option of S3A for PUT with If-None-Match (Hadoop 3.4.2, HADOOP-19256)."""
+
+_RENAMED: Final = {"hdfs", "viewfs", "file"}
+"""Where a file is seen while it is written: there it is renamed into its place. Elsewhere it is seen when it is whole."""
+
+_THERE: Final = {
+    "org.apache.hadoop.fs.FileAlreadyExistsException",
+    "org.apache.hadoop.fs.s3a.RemoteFileChangedException",
+    "org.apache.hadoop.fs.PathExistsException",
+}
+_NOT_THERE: Final = "java.io.FileNotFoundException"
+
+
+class HadoopFiles:
+    """A folder by its URI; see files.Files.
+
+    Args:
+        where: the folder as the user wrote it.
+        spark: whose settings say how it is reached.
+
+    Raises:
+        ExportError: it cannot be reached.
+    """
+
+    def __init__(self, where: str, spark: Any) -> None:
+        self.where = where
+        self._jvm: Any = spark._jvm  # noqa: SLF001  py4j's way into the JVM
+        self._gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._root = where.rstrip("/")
+        self._configuration: Any = configuration
+        try:
+            root = self._jvm.org.apache.hadoop.fs.Path(self._root)
+            self._fs: Any = root.getFileSystem(configuration)
+            self._scheme = str(self._fs.getScheme())
+        except Py4JError as error:
+            raise ExportError(f"{where} cannot be reached: {_said(error)}") from None
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)
+
+    def read(self, name: str) -> bytes | None:
+        """See Files."""
+        try:
+            opened = self._fs.open(self._path(name))
+            try:
+                return bytes(opened.readAllBytes())
+            finally:
+                opened.close()
+        except Py4JError as error:
+            if _kind(error) == _NOT_THERE:
+                return None
+            raise self._failed(name, error) from None
+
+    def write(self, name: str, content: bytes) -> None:
+        """See Files."""
+        try:
+            if self._scheme not in _RENAMED:
+                self._put(self._fs.create(self._path(name), True), content)
+                return
+            folder, _, last = name.rpartition("/")
+            draft = self._path(f"{folder}/.{last}.new".lstrip("/"))
+            self._put(self._fs.create(draft, True), content)
+            rename: Any = self._jvm.org.apache.hadoop.fs.Options.Rename
+            options = self._gateway.new_array(rename, 1)
+            options[0] = rename.OVERWRITE
+            uri = self._fs.getUri()
+            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(uri, self._configuration)
+            context.rename(draft, self._path(name), options)
+        except Py4JError as error:
+            raise self._failed(name, error) from None
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See Files.
+
+        Raises:
+            ExportError: it is an object store that cannot do this.
+        """
+        path = self._path(name)
+        try:
+            if self._fs.hasPathCapability(path, _CONDITIONAL):
+                builder = self._fs.createFile(path).overwrite(False)
+                made = builder.must(_CONDITIONAL, "true").build()
+            elif self._scheme.startswith("s3"):
+                raise ExportError(f"{self.where}: locks on S3 want Hadoop 3.4.2 or later, which writes on conditions")
+            else:
+                made = self._fs.create(path, False)
+            self._put(made, content)
+        except Py4JError as error:
+            if _kind(error) in _THERE:
+                return False
+            raise self._failed(name, error) from None
+        return True
+
+    def remove(self, name: str) -> None:
+        """See Files."""
+        try:
+            self._fs.delete(self._path(name), False)
+        except Py4JError as error:
+            raise self._failed(name, error) from None
+
+    def names(self, folder: str) -> list[str]:
+        """See Files."""
+        try:
+            return sorted(str(status.getPath().getName()) for status in self._fs.listStatus(self._path(folder)))
+        except Py4JError as error:
+            if _kind(error) == _NOT_THERE:
+                return []
+            raise self._failed(folder, error) from None
+
+    def changed(self, name: str) -> int | None:
+        """See Files."""
+        try:
+            return int(self._fs.getFileStatus(self._path(name)).getModificationTime())
+        except Py4JError as error:
+            if _kind(error) == _NOT_THERE:
+                return None
+            raise self._failed(name, error) from None
+
+    def first(self, passed: Callable[[str], bool]) -> str | None:
+        """See Files."""
+        try:
+            base = str(self._fs.makeQualified(self._path("")).toUri().getPath()).rstrip("/")
+            found = self._fs.listFiles(self._path(""), True)
+            while found.hasNext():
+                name = str(found.next().getPath().toUri().getPath())[len(base) :].lstrip("/")
+                if not name:
+                    raise ExportError(f"--to {self.where} is a file; it would be a folder")
+                if not _below(name, passed):
+                    return name
+        except Py4JError as error:
+            if _kind(error) == _NOT_THERE:
+                return None
+            raise self._failed("", error) from None
+        return None
+
+    @staticmethod
+    def _put(opened: Any, content: bytes) -> None:
+        try:
+            opened.write(bytearray(content))
+        finally:
+            opened.close()
+
+    def _failed(self, name: str, error: Py4JError) -> ExportError:
+        return ExportError(f"{self._root}/{name}: {_said(error)}")
+
+
+def _below(name: str, passed: Callable[[str], bool]) -> bool:
+    """Whether a file, or a folder that it is in, is passed over."""
+    parts = name.split("/")
+    return any(passed("/".join(parts[: count + 1])) for count in range(len(parts)))
+
+
+def _kind(error: Py4JError) -> str:
+    thrown = getattr(error, "java_exception", None)
+    return "" if thrown is None else str(thrown.getClass().getName())
+
+
+def _said(error: Py4JError) -> str:
+    """The error in one line."""
+    thrown = getattr(error, "java_exception", None)
+    text = f"Spark's JVM does not answer: {error}" if thrown is None else f"{_kind(error)}: {thrown.getMessage()}"
+    return (text.splitlines() or [""])[0]

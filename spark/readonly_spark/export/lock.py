@@ -1,0 +1,48 @@
+"""A lock of the file system: it ends with the process that holds it, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from readonly_spark.export.errors import ExportError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class FileLock:
+    """A lock, for as long as it is held.
+
+    Args:
+        file: the file that stands for it; it is made with its folders.
+        told: what is locked, for the error.
+        remedy: what may be done about it.
+
+    Raises:
+        ExportError: another export has it, or the file cannot be made.
+    """
+
+    def __init__(self, file: Path, told: str, remedy: str) -> None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor: int | None = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise ExportError(f"{told}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 100, 0).decode(errors="replace").strip() or "unknown"
+            self.close()
+            if not isinstance(error, BlockingIOError):
+                raise ExportError(f"{told}: no lock: {error.strerror}") from None
+            raise ExportError(f"{told} is in use by another export (process {holder}); {remedy}") from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+
+    def close(self) -> None:
+        """Give it back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,112 @@
+"""Tables of Parquet files: micro-batches are committed to `_spark_metadata`, the log of Spark's file sink, each once.
+
+On a file system of this machine a micro-batch is written to a folder that no reader looks at, renamed to names that hold the
+checkpoint's id, and committed. So no reader sees half a file, and what a killed export left is known to be its own. In an object
+store, where a file is seen when it is whole and a rename is a copy, Spark's sink writes to the table at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from readonly_spark.export.errors import ExportError
+from readonly_spark.export.leftovers import LOG, file_name, remove_leftovers
+from readonly_spark.export.marker import NONE, STAGING
+from readonly_spark.export.settings import local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from readonly_spark.export.files import Files
+    from readonly_spark.export.settings import ExportSettings
+
+
+class ParquetTable:
+    """The table of an export.
+
+    Args:
+        settings: the export.
+        spark: its session.
+        files: the table's folder.
+    """
+
+    def __init__(self, settings: ExportSettings, spark: Any, files: Files) -> None:
+        self._settings = settings
+        self._spark = spark
+        self._jvm: Any = spark._jvm  # noqa: SLF001  py4j's way into the JVM: the file sink has no other one
+        self._session: Any = spark._jsparkSession  # noqa: SLF001
+        self._files = files
+        path = local_path(settings.to)
+        self._local = None if path is None else Path(path)
+        self._where = settings.to.rstrip("/") if path is None else path
+
+    def owners(self) -> None:
+        """The log says not who wrote it."""
+
+    def foreign(self, checkpoints: Collection[str]) -> None:
+        """The table is in its folder, whose marker says whose it is."""
+
+    def numbers(self) -> list[int]:
+        """The micro-batches of which there is a file in the log, ascending."""
+        names = (name.removesuffix(".compact") for name in self._files.names(LOG))
+        return sorted({int(name) for name in names if name.isdecimal()})
+
+    def last(self, checkpoint: str) -> int:
+        """The last micro-batch that was committed."""
+        del checkpoint
+        return max(self.numbers(), default=NONE)
+
+    def clean(self, checkpoints: Collection[str]) -> None:
+        """Remove what killed runs have begun."""
+        if self._local is not None:
+            remove_leftovers(self._local, checkpoints)
+
+    def write(self, batch: Any, checkpoint: str, number: int) -> bool:
+        """Commit a micro-batch; always True.
+
+        Raises:
+            ExportError: another export has committed meanwhile.
+        """
+        last = self.last(checkpoint)
+        if last != number - 1:
+            raise ExportError(f"--to {self._settings.to}: another export has committed micro-batch {last} meanwhile")
+        if self._local is None:
+            self._sink().addBatch(number, batch._jdf)  # noqa: SLF001
+        else:
+            self._write_local(self._local, batch, checkpoint, number)
+        return True
+
+    def _sink(self) -> Any:
+        spark = self._jvm.org.apache.spark.sql.execution
+        python = self._jvm.PythonUtils
+        form = spark.datasources.parquet.ParquetFileFormat()
+        by = python.toSeq(list(self._settings.partition_by))
+        return spark.streaming.sinks.FileStreamSink(self._session, self._where, form, by, python.toScalaMap({}))
+
+    def _write_local(self, table: Path, batch: Any, checkpoint: str, number: int) -> None:
+        staging = table / STAGING / str(number)
+        batch.write.mode("overwrite").partitionBy(*self._settings.partition_by).parquet(str(staging))
+        statuses = []
+        for index, staged in enumerate(sorted(staging.rglob("part-*.parquet"))):
+            folder = table / staged.parent.relative_to(staging)
+            folder.mkdir(parents=True, exist_ok=True)
+            file = folder / file_name(index, checkpoint, number, staged.name.partition(".")[2])
+            staged.rename(file)
+            statuses.append(self._status(str(file)))
+        log = self._jvm.org.apache.spark.sql.execution.streaming.sinks.FileStreamSinkLog
+        entry = self._jvm.org.apache.spark.sql.execution.streaming.sinks.SinkFileStatus
+        entries = self._spark.sparkContext._gateway.new_array(entry, len(statuses))  # noqa: SLF001
+        for index, status in enumerate(statuses):
+            entries[index] = entry.apply(status)
+        none = self._jvm.scala.Option.empty()
+        written = log(log.VERSION(), self._session, f"{self._where}/{LOG}", none).add(number, entries)
+        if not written:
+            raise ExportError(f"--to {self._settings.to}: another export has committed micro-batch {number} meanwhile")
+        shutil.rmtree(staging, ignore_errors=True)
+
+    def _status(self, file: str) -> Any:
+        path = self._jvm.org.apache.hadoop.fs.Path(file)
+        configuration = self._spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        return path.getFileSystem(configuration).getFileStatus(path)

@@ -1,0 +1,147 @@
+"""Tables that an export must not touch, and those that it goes on with: `pulsar-readonly export` as a user runs it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import time
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+from devstack.jars.fetch import ensure_jars
+from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
+from tests.integration.spark_export import DEADLINE_S, Export, publish, until_exported, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+
+FORMS: Final = [
+    "parquet",
+    pytest.param("delta", marks=pytest.mark.slow),
+    pytest.param("iceberg", marks=pytest.mark.slow),
+]
+STORE_PORT: Final = 18901
+FOREIGN: Final = "part-00000-3b0a3c1e-5c3c-4f2e-9b53-0d3f1e0d8a11-c000.snappy.parquet"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, and what is in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta", "iceberg"])
+def test_a_folder_that_a_batch_job_wrote_is_refused_and_untouched(
+    spark_stack, spark_client, topic, tmp_path, form
+) -> None:
+    publish(spark_client, topic, 0, 10)
+    table = tmp_path / "table"
+    table.mkdir()
+    pq.write_table(pa.table({"value": [b"somebody's"]}), table / FOREIGN)
+    before = files(table)
+    said = Export(spark_stack, topic, tmp_path, form).refused()
+    assert f"{table} holds data that this export did not write ({FOREIGN})" in said
+    assert files(table) == before
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_new_checkpoint_is_refused_and_adopts_on_request(spark_stack, spark_client, topic, tmp_path, form) -> None:
+    """Without the first checkpoint neither loss nor doubling: refused, and by --adopt each message is there once."""
+    publish(spark_client, topic, 0, 100)
+    until_exported(spark_stack, topic, tmp_path, form, 100)
+    shutil.rmtree(tmp_path / "table" / "_checkpoint")
+    publish(spark_client, topic, 100, 150)
+    said = Export(spark_stack, topic, tmp_path, form).refused()
+    assert "was written with another checkpoint" in said
+    assert "--adopt" in said
+    assert values(tmp_path, form) == list(range(100))
+    until_exported(spark_stack, topic, tmp_path, form, 150, "--adopt")
+    assert values(tmp_path, form) == list(range(150))
+
+
+@pytest.fixture(scope="module")
+def lake() -> Iterator[ObjectStore]:
+    """MinIO with a bucket, `lake`."""
+    store = ObjectStore("lake", STORE_PORT)
+    store.up("lake")
+    yield store
+    store.down(purge=True)
+
+
+def in_store(store: ObjectStore) -> list[str]:
+    """Options by which Spark reaches it."""
+    found = {
+        "endpoint": store.endpoint, "endpoint.region": REGION, "path.style.access": "true",
+        "access.key": ACCESS_KEY, "secret.key": SECRET_KEY,
+    }  # fmt: skip
+    settings = [word for name, value in found.items() for word in ("--conf", f"spark.hadoop.fs.s3a.{name}={value}")]
+    return ["--jars", str(ensure_jars("s3a")), *settings]
+
+
+def objects(store: ObjectStore, prefix: str) -> dict[str, bytes]:
+    """Every object below a prefix of the bucket."""
+    s3 = fs.S3FileSystem(access_key=ACCESS_KEY, secret_key=SECRET_KEY, region=REGION, endpoint_override=store.endpoint)
+    selector = fs.FileSelector(f"lake/{prefix}", recursive=True, allow_not_found=True)
+    found = [one.path for one in s3.get_file_info(selector) if one.type is fs.FileType.File]
+    return {path.removeprefix(f"lake/{prefix}/"): s3.open_input_file(path).read() for path in found}
+
+
+def values_in_store(store: ObjectStore, prefix: str) -> list[int]:
+    """What Spark's log of a table counts."""
+    found = objects(store, prefix)
+    logs = [text.decode().splitlines()[1:] for name, text in found.items() if name.startswith("_spark_metadata/")]
+    names = [json.loads(line)["path"].removeprefix(f"s3a://lake/{prefix}/") for log in logs for line in log]
+    tables = [pq.read_table(io.BytesIO(found[unquote(name)]), columns=["value"]) for name in names]
+    return sorted(int(value) for table in tables for value in table["value"].to_pylist())
+
+
+@pytest.mark.slow
+def test_in_an_object_store_tables_are_marked_and_locked_too(spark_stack, spark_client, topic, tmp_path, lake) -> None:
+    publish(spark_client, topic, 0, 100)
+    options = in_store(lake)
+
+    def export(to: str, *more: str) -> Export:
+        return Export(spark_stack, topic, tmp_path, "parquet", *options, *more, to=to)
+
+    # A batch job's object is refused, and stays.
+    (lake.data / "lake" / "foreign").mkdir(parents=True, exist_ok=True)
+    s3 = fs.S3FileSystem(access_key=ACCESS_KEY, secret_key=SECRET_KEY, region=REGION, endpoint_override=lake.endpoint)
+    with s3.open_output_stream(f"lake/foreign/{FOREIGN}") as stream:
+        stream.write(b"somebody's")
+    said = export("s3a://lake/foreign").refused()
+    assert f"s3a://lake/foreign holds data that this export did not write ({FOREIGN})" in said
+    assert objects(lake, "foreign") == {FOREIGN: b"somebody's"}
+
+    # While one export runs, another one with another checkpoint is refused, and then adopts.
+    first = export("s3a://lake/table", "--trigger", "continuous", "--interval", "1")
+    deadline = time.monotonic() + DEADLINE_S
+    while len(values_in_store(lake, "table")) < 100:
+        assert time.monotonic() < deadline, first.said()
+        assert first.process.poll() is None, first.said()
+        time.sleep(0.2)  # until it has exported them
+    other = ("--checkpoint", "s3a://lake/other-checkpoint")
+    try:
+        said = export("s3a://lake//table/", *other, "--adopt").refused()
+    finally:
+        first.stop()
+    assert "is in use by another export (process " in said
+    assert (
+        "was written with another checkpoint (s3a://lake/table/_checkpoint)"
+        in export("s3a://lake/table", *other).refused()
+    )
+    publish(spark_client, topic, 100, 150)
+    while len(values_in_store(lake, "table")) < 150:
+        export("s3a://lake/table", *other, "--adopt").end()
+        assert time.monotonic() < deadline
+    assert values_in_store(lake, "table") == list(range(150))
+    assert "was written with another checkpoint" in export("s3a://lake/table").refused(), "the first one is out"
