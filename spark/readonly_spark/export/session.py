@@ -158,4 +158,4 @@ def start(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.interval_s:g} seconds")
-    return writer.start(), counted or {}
+    return writer.start(), {} if counted is None else counted
