@@ -24,6 +24,10 @@ churn: $(STAMP) ## consumers come and go at a pool whose brokers are killed (SEE
 owner-kill: $(STAMP) ## kill -9 of an owner under 100 consumers, through a pool and directly; a table of gaps (OWNER_KILL_OPTIONS=--write)
 	@$(PY) -m tests.churn.owner_kill $(OWNER_KILL_OPTIONS)
 
+.PHONY: model
+model: $(STAMP) ## every interleaving of claims, leases, acks and take-over in small systems, by the engine's own state machines; a table
+	@$(PY) -m tests.model $(MODEL_OPTIONS)
+
 .PHONY: scale
 scale: $(STAMP) ## 200 pools and 2,000 bindings on an API server of their own: docs/scale.md (SCALE_OPTIONS=--write)
 	@$(PY) -m tests.scale $(SCALE_OPTIONS)

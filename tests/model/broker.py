@@ -1,0 +1,298 @@
+"""What a read-only broker does in the model: the shells around Claims and Serving, as small as they can be.
+
+Mirrors Claiming (hold, leave, _do), admit, Broker._claim_changed, ServedTopics.join and leave, Consumer.dismiss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.claims import NO_EPOCH, Act
+from readonly_engine.broker.pause import Pause
+from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
+
+from tests.model import claim_calls, serving
+from tests.model.machines import NONE, Machines
+from tests.model.search import Violation
+from tests.model.state import (
+    AT_OWNER,
+    BEGINNING,
+    CLOSED,
+    CREATE,
+    GRANTED,
+    IDLE,
+    NOT_ASKED,
+    OUT,
+    RELEASE,
+    SERVED,
+    THERE,
+    UNANSWERED,
+    WAITING,
+    Client,
+    with_broker,
+    with_client,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from readonly_engine.broker.claims import Action, Claims
+
+    from tests.model.state import World
+
+BROKERS = "AB"
+Step = tuple[str, "World"]
+
+
+@dataclass
+class Rules:
+    """What a model is made of.
+
+    Attributes:
+        entries: how many the topic has.
+        fine: whether acks take steps of their own, as long as anything may happen at the owner.
+        homes: whether each client comes to one broker only, else to any.
+        window: how many entries a client takes before it acks one.
+        mutants: names of old behaviour that is put back.
+        claims: the states of Claims.
+        servings: the states of Serving.
+    """
+
+    entries: int
+    fine: bool = True
+    homes: bool = False
+    window: int = 3
+    mutants: frozenset[str] = frozenset()
+    claims: Machines[Claims] = field(default_factory=Machines)
+    servings: Machines[serving.Serving] = field(default_factory=Machines)
+
+    @property
+    def lease(self) -> float:
+        """How long a lease is, in seconds."""
+        return SESSION_TIMEOUT_S if "lease-as-long-as-session" in self.mutants else claim_calls.LEASE_S
+
+    @property
+    def all(self) -> int:
+        """Every entry."""
+        return (1 << self.entries) - 1
+
+
+def name(client: int) -> str:
+    """A client in words."""
+    return f"client {client + 1}"
+
+
+# Claims, as Claiming and Broker have them
+
+
+def tell_claims(rules: Rules, world: World, at: int, call: Callable[..., object], *args: object) -> World:
+    """Call the Claims of a broker, and do what it wants done."""
+    number, actions = rules.claims.call(world.brokers[at].claims, call, *args)
+    world = with_broker(world, at, world.brokers[at]._replace(claims=number))
+    for action in actions or ():
+        world = _do(rules, world, at, action)
+    return _with_epochs_from_one(rules, world, at)
+
+
+def _do(rules: Rules, world: World, at: int, action: Action) -> World:
+    broker = world.brokers[at]
+    served = broker.serving != NONE
+    match action.act:
+        case Act.CLAIM | Act.RELEASE:
+            assert broker.request == IDLE, "two requests for one claim are under way"
+            broker = broker._replace(request=CREATE if action.act == Act.CLAIM else RELEASE)
+        case Act.SUSPEND if served:
+            broker = broker._replace(paused=broker.paused | Pause.LEASE)
+        case Act.RESUME if served:
+            broker = broker._replace(paused=broker.paused & ~Pause.LEASE)
+        case Act.REFRESH if served and "old-copy-goes-on" in rules.mutants:
+            broker = broker._replace(paused=broker.paused & ~Pause.LEASE)
+        case Act.REFRESH if served:
+            broker = broker._replace(paused=(broker.paused | Pause.STALE) & ~Pause.LEASE, refresh=UNANSWERED)
+        case Act.REVOKE:
+            for client in list(consumers_at(world, at)):
+                world = leave(rules, world, client)
+            broker = world.brokers[at]
+    world = with_broker(world, at, broker)
+    for client in action.waiters:
+        if action.act == Act.GRANT:
+            found = world.clients[client]
+            world = with_client(world, client, found._replace(stage=GRANTED, valid=1))
+        else:  # REDIRECT: it is told where to go, and may go anywhere; RETRY: it tries again
+            world = leave(rules, world, client)
+    return world
+
+
+def _with_epochs_from_one(rules: Rules, world: World, at: int) -> World:
+    """Keep of epochs only which are valid: Claims.valid."""
+    broker = world.brokers[at]
+    now = rules.claims.ask(broker.claims, claim_calls.epoch)
+    if now != claim_calls.FIRST_EPOCH:
+        number = rules.claims.call(broker.claims, claim_calls.epochs_from_one)[0]
+        world = with_broker(world, at, broker._replace(claims=number))
+    if now == NO_EPOCH:
+        for client, found in enumerate(world.clients):
+            if found.at == at and found.valid:
+                world = with_client(world, client, found._replace(valid=0))
+    return world
+
+
+# Consumers come and go
+
+
+def arrivals(rules: Rules, world: World) -> Iterator[Step]:
+    """What brings consumers to their subscription: admit, and ServedTopics.join."""
+    for client, found in enumerate(world.clients):
+        at, broker = found.at, world.brokers[found.at]
+        if found.stage == OUT:
+            for to, host in enumerate(world.brokers):
+                if host.frozen or (rules.homes and to != client):
+                    continue
+                waiting = with_client(world, client, Client(at=to, stage=WAITING))
+                yield (
+                    f"{name(client)} comes to broker {BROKERS[to]}",
+                    tell_claims(rules, waiting, to, claim_calls.want, client),
+                )
+        elif broker.frozen:
+            continue
+        elif found.stage == GRANTED:
+            yield (
+                f"broker {BROKERS[at]} subscribes {name(client)}'s consumer at the owner",
+                with_client(world, client, found._replace(stage=AT_OWNER, owner=THERE)),
+            )
+        elif found.stage == AT_OWNER and not any(
+            other.at == at and other.stage == BEGINNING for other in world.clients
+        ):
+            if broker.serving != NONE:
+                yield _join(rules, world, client)
+            else:
+                told = world.owner.acked
+                step = f"the owner tells broker {BROKERS[at]} what is acked ({shown(told)}), for {name(client)}"
+                asked = with_broker(world, at, broker._replace(known=world.past.answered, stale=0))
+                yield step, with_client(asked, client, found._replace(stage=BEGINNING, told=told))
+        elif found.stage == BEGINNING:
+            yield _join(rules, world, client)
+
+
+def _join(rules: Rules, world: World, client: int) -> Step:
+    found = world.clients[client]
+    at, broker = found.at, world.brokers[found.at]
+    step = f"{name(client)}'s consumer joins the subscription at broker {BROKERS[at]}"
+    if found.owner != THERE:  # Consumer.in_step
+        return f"{step}, and is told to come again", leave(rules, world, client)
+    if not found.valid and "revoke-misses-arrivals" not in rules.mutants:  # Claims.valid
+        return f"{step}, and is told to come again: the claim was lost meanwhile", leave(rules, world, client)
+    if broker.serving == NONE:
+        begun = rules.servings.begin(serving.Serving, rules.entries, world.owner.ledgers, found.told)
+        world = with_broker(world, at, broker._replace(serving=begun, paused=0, refresh=NOT_ASKED))
+    world = call_serving(rules, world, at, serving.add, client)
+    if rules.claims.ask(broker.claims, claim_calls.suspended):
+        now = world.brokers[at]
+        world = with_broker(world, at, now._replace(paused=now.paused | Pause.LEASE))
+    return step, with_client(world, client, found._replace(stage=SERVED, told=0))
+
+
+def departures(rules: Rules, world: World) -> Iterator[Step]:
+    """Clients go by themselves."""
+    if not world.faults.leaves:
+        return
+    for client, found in enumerate(world.clients):
+        if found.stage != OUT and not world.brokers[found.at].frozen:
+            left = leave(rules, world, client)
+            faults = left.faults._replace(leaves=left.faults.leaves - 1)
+            yield f"{name(client)} leaves broker {BROKERS[found.at]}", left._replace(faults=faults)
+
+
+def leave(rules: Rules, world: World, client: int) -> World:
+    """A consumer is gone, or its client told to come again: Consumer.leave and close."""
+    found = world.clients[client]
+    at = found.at
+    if found.stage == SERVED:
+        world = call_serving(rules, world, at, serving.remove, client)
+        if not any(other.at == at and other.stage == SERVED for o, other in enumerate(world.clients) if o != client):
+            broker = world.brokers[at]
+            orphans = tuple((0, entries, by) for _, entries, by in broker.sent)
+            replies = tuple((0, entries) for _, entries in broker.replies)
+            world = with_broker(
+                world,
+                at,
+                broker._replace(
+                    serving=NONE, paused=0, refresh=NOT_ASKED, sent=orphans, replies=replies, known=0, stale=0
+                ),
+            )
+    world = with_client(world, client, Client())
+    return tell_claims(rules, world, at, claim_calls.left, client)
+
+
+# Delivery and acks: Subscription
+
+
+def deliveries(rules: Rules, world: World) -> Iterator[Step]:
+    """Entries go to clients, and are acked by them."""
+    for client, found in enumerate(world.clients):
+        if found.stage != SERVED or world.brokers[found.at].frozen:
+            continue
+        at, broker = found.at, world.brokers[found.at]
+        if found.has.bit_count() < rules.window and serves(rules, world, at):
+            after, entry = rules.servings.call(broker.serving, serving.deliver, client)
+            if entry >= 0:
+                step = f"broker {BROKERS[at]} delivers entry {entry} to {name(client)}"
+                if broker.known >> entry & 1:
+                    raise Violation(step, f"entry {entry} is delivered again, whose ack was answered before")
+                taken = with_broker(world, at, broker._replace(serving=after))
+                yield step, with_client(taken, client, found._replace(has=found.has | 1 << entry))
+        for entry in serving.members(found.has):
+            acked = with_client(world, client, found._replace(has=found.has & ~(1 << entry)))
+            after, known = rules.servings.call(broker.serving, serving.ack, client, entry)
+            acked = with_broker(acked, at, broker._replace(serving=after, known=broker.known | 1 << entry))
+            if not known:
+                alone = acked.brokers[at]
+                after = rules.servings.call(after, serving.ack_alone, client, entry)[0]
+                sent = (*alone.sent, (0, 1 << entry, client)) if found.owner == THERE else alone.sent
+                acked = with_broker(acked, at, alone._replace(serving=after, sent=sent))
+            if not (rules.fine and world.faults.at_owner):
+                acked = call_serving(rules, acked, at, serving.take)
+            past = acked.past
+            past = past._replace(acked=past.acked | 1 << entry, undone=past.undone & ~(1 << entry))
+            yield f"{name(client)} acks entry {entry}", acked._replace(past=past)
+    for at, broker in enumerate(world.brokers):
+        if broker.serving != NONE and not broker.frozen:
+            flushed = call_serving(rules, world, at, serving.take)
+            if flushed is not world:
+                yield f"broker {BROKERS[at]} sends the acks that it has collected", flushed
+
+
+def call_serving(rules: Rules, world: World, at: int, function: Callable[..., object], *args: object) -> World:
+    """Call the Serving of a broker; what it sends to the owner is put on its way."""
+    before = world.brokers[at]
+    number, commands = rules.servings.call(before.serving, function, *args)
+    broker = before._replace(serving=number)
+    for command in commands or ():
+        if world.clients[command[2]].owner != CLOSED:  # else the owner knows the consumer no more
+            broker = broker._replace(sent=(*broker.sent, command))
+    number, order = rules.servings.call(broker.serving, serving.renumbered)
+    if number != broker.serving:
+        now = {old: new for new, old in enumerate(order, 1)}
+        sent = tuple((now.get(old, 0), entries, by) for old, entries, by in broker.sent)
+        replies = tuple((now.get(old, 0), entries) for old, entries in broker.replies)
+        broker = broker._replace(serving=number, sent=sent, replies=replies)
+    return world if broker == before else with_broker(world, at, broker)
+
+
+def shown(entries: int) -> str:
+    """A set of entries in words."""
+    return ", ".join(str(entry) for entry in serving.members(entries)) or "none"
+
+
+def serves(rules: Rules, world: World, at: int) -> bool:
+    """Whether a broker would deliver what a client asks for: LeaseGuard.look, then what keeps a subscription from it."""
+    broker = world.brokers[at]
+    if broker.serving == NONE or broker.paused or broker.frozen:
+        return False
+    return "lease-by-timer-only" in rules.mutants or not rules.claims.call(broker.claims, claim_calls.looked)[1]
+
+
+def consumers_at(world: World, at: int) -> Iterable[int]:
+    """The clients whose consumers are served by a broker."""
+    return (client for client, found in enumerate(world.clients) if found.at == at and found.stage == SERVED)

@@ -1,0 +1,41 @@
+"""Old behaviour of the engine that a search must find, where it is more than a line of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.model.compare import compare
+from tests.model.serving import bits, load, position
+
+if TYPE_CHECKING:
+    from tests.model.serving import Serving
+
+
+def compare_by_ledger(
+    serving: Serving,
+    client: int,
+    told: int,
+    acked: int,
+    written: int,
+    newest_ledger: int,
+    loaded: int,
+    away: tuple[tuple[int, int], ...],
+) -> tuple[bool, int]:
+    """As `compare`, but a new ledger alone means that acks were lost, however long ago they were answered."""
+    load(serving.chain, serving.entries, loaded)
+    anew = serving.chain.newest_ledger > newest_ledger
+    missing = acked_of(serving) & ~acked & ~under_way(serving)
+    if not anew or not missing:
+        return compare(serving, client, told, acked, written, newest_ledger, loaded, away)
+    serving.alone += [(client, entry) for entry in range(serving.entries) if missing >> entry & 1]
+    return True, missing
+
+
+def acked_of(serving: Serving) -> int:
+    """What is acked in the copy."""
+    return bits(entry for entry in range(serving.entries) if serving.cursor.is_acked(position(entry)))
+
+
+def under_way(serving: Serving) -> int:
+    """What is on its way to the owner."""
+    return bits(serving.acks.unanswered) | bits(entry for _, entry in serving.alone)

@@ -1,0 +1,128 @@
+"""What is searched: the models in their sizes, and the old behaviours that each must find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.model.claims_model import ClaimsModel
+from tests.model.state import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.model.search import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One search.
+
+    Attributes:
+        name: in one word.
+        about: what may happen in it.
+        make: makes the model, with old behaviour put back or without.
+        short: whether it takes seconds, and is searched by `make test` too.
+    """
+
+    name: str
+    about: str
+    make: Callable[..., Model[Any]]
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """Old behaviour, or a mistake that is easily made, which a search must find.
+
+    Attributes:
+        name: what is put back.
+        about: what it is.
+        scenario: where it is found.
+        found: what the violation says.
+    """
+
+    name: str
+    about: str
+    scenario: str
+    found: str
+
+
+def _claims(name: str, faults: Faults, **sizes: Any) -> Callable[..., Model[Any]]:
+    return lambda mutants=(): ClaimsModel(name, faults, mutants=mutants, **sizes)
+
+
+def _scenario(name: str, about: str, faults: Faults, *, short: bool = False, **sizes: Any) -> Scenario:
+    return Scenario(name, about, _claims(name, faults, **sizes), short)
+
+
+SCENARIOS: Final = (
+    _scenario("session", "1 entry; a session may be lost", Faults(cuts=1), entries=1, short=True),
+    _scenario("freeze", "1 entry; a broker's process may stand still", Faults(freezes=1), entries=1, short=True),
+    _scenario(
+        "reset",
+        "1 broker, 1 entry; the topic may be unloaded, an administrator may reset the cursor",
+        Faults(unloads=1, resets=1),
+        entries=1,
+        brokers=1,
+        short=True,
+    ),
+    _scenario(
+        "reset-crash",
+        "1 broker, 1 entry; the owner may die, an administrator may reset the cursor",
+        Faults(crashes=1, resets=1),
+        entries=1,
+        brokers=1,
+    ),
+    _scenario("crash", "1 broker, 2 entries; the owner may die", Faults(crashes=1), entries=2, brokers=1),
+    _scenario(
+        "unload",
+        "1 broker, 2 entries; the topic may be unloaded",
+        Faults(unloads=1),
+        entries=2,
+        brokers=1,
+    ),
+    _scenario("leave", "2 entries; a client may leave", Faults(leaves=1), entries=2),
+    _scenario("hand-over", "1 entry; a session may be lost, a client may leave", Faults(cuts=1, leaves=1), entries=1),
+    _scenario(
+        "move", "1 entry; a session may be lost, the topic may be unloaded", Faults(cuts=1, unloads=1), entries=1
+    ),
+    _scenario("entries", "3 entries; a session may be lost", Faults(cuts=1), entries=3, homes=True),
+    _scenario(
+        "full",
+        "3 entries; a session may be lost, the topic may be unloaded",
+        Faults(cuts=1, unloads=1),
+        entries=3,
+        homes=True,
+        fine=False,
+        window=1,
+    ),
+)
+
+TWO: Final = "two brokers dispatch the subscription at once"
+AGAIN: Final = "is delivered again, whose ack was answered before"
+
+MUTANTS: Final = (
+    Mutant(
+        "lease-from-requests-sent",
+        "a lease is counted from the last request that was sent, answered or not",
+        "session",
+        TWO,
+    ),
+    Mutant("lease-as-long-as-session", "a lease is as long as the session", "session", TWO),
+    Mutant("lease-by-timer-only", "a lease is looked at by a timer, not before each delivery", "freeze", TWO),
+    Mutant("revoke-misses-arrivals", "a consumer joins under a claim that was lost meanwhile", "session", TWO),
+    Mutant("any-session", "the answer to a claim counts although its session has ended", "session", TWO),
+    Mutant(
+        "acks-sent-again-after-any-move",
+        "what the owner lacks is acked again as soon as the topic has a new ledger",
+        "reset",
+        "the reset is undone",
+    ),
+    Mutant("old-copy-goes-on", "after a claim in a new session the old copy of the cursor goes on", "hand-over", AGAIN),
+)
+
+
+def scenario(name: str) -> Scenario:
+    """The scenario of a name."""
+    return next(found for found in SCENARIOS if found.name == name)
