@@ -42,6 +42,7 @@ class NodeWatch(Generic[T]):
         look: gets the node and leaves a watch that calls the given function, from any thread, when it changes.
         probe: gets the node's mark only.
         changed: called with what is there.
+        stopped: called when it stops.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class NodeWatch(Generic[T]):
         look: Callable[[Callable[[object], None]], Awaitable[Seen[T]]],
         probe: Callable[[], Awaitable[int | None]],
         changed: Callable[[T], None],
+        stopped: Callable[[NodeWatch[T]], None] = lambda _: None,
     ) -> None:
         self.name = name
         self._look = look
         self._probe = probe
         self._changed = changed
+        self._stopped = stopped
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -66,7 +69,10 @@ class NodeWatch(Generic[T]):
 
     def stop(self) -> None:
         """Call back no more."""
+        if self.stopped:
+            return
         self.stopped = True
+        self._stopped(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
@@ -88,7 +94,7 @@ class NodeWatch(Generic[T]):
     async def _run(self) -> None:
         pause = POLL_INTERVAL_S
         try:
-            while self._wanted:
+            while self._wanted and not self.stopped:
                 self._wanted = False
                 seen = await self._look(self.fired)
                 if not self._told or seen.mark != self._mark:

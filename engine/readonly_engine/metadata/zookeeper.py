@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
@@ -17,6 +18,7 @@ from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SILENCE_SHARE, SessionLease
 from readonly_engine.metadata.store import OWN_ROOT, Claimed, Versioned, check_own, is_own
+from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
 from readonly_engine.metadata.watches import NodeWatch, Seen
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S, Connection
 
@@ -28,7 +30,6 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 10.0
 REGISTER_RETRY_S = 1.0
-_PRUNE_WATCHES = 100
 
 
 class ZooKeeperStore:
@@ -52,8 +53,7 @@ class ZooKeeperStore:
         self._lost = False
         self._session_listeners: list[Callable[[SessionLease], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watches: set[NodeWatch[Any]] = set()
-        self._prune_at = _PRUNE_WATCHES
+        self._following: Watchers | None = None
 
     async def start(self) -> None:
         """Connect.
@@ -62,6 +62,7 @@ class ZooKeeperStore:
             MetadataUnavailableError: nobody answers at these hosts.
         """
         self._loop = asyncio.get_running_loop()
+        self._following = Watchers(self._client, self._loop)
         self._client.add_listener(self._state_changed)
         try:
             await asyncio.to_thread(self._client.start, CONNECT_TIMEOUT_S)
@@ -94,47 +95,52 @@ class ZooKeeperStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Follow a node's value."""
+        watchers = self._watchers
 
-        async def look(fired: Callable[[object], None]) -> Seen[Versioned | None]:
+        async def look(_fired: Callable[[object], None]) -> Seen[Versioned | None]:
             while True:
                 try:
-                    value, stat = await self._call(self._client.get_async, path, fired)
+                    value, stat = await self._call(self._client.get_async, path, watchers.handler(DATA, path))
                     return Seen(Versioned(value or b"", stat.version), stat.mzxid)
                 except NoNodeError:
-                    if await self._call(self._client.exists_async, path, fired) is None:
+                    if await self._call(self._client.exists_async, path, watchers.handler(DATA, path)) is None:
                         return Seen(None, None)
 
         async def probe() -> int | None:
             stat = await self._call(self._client.exists_async, path)
             return None if stat is None else stat.mzxid
 
-        return self._follow(NodeWatch(path, look, probe, changed))
+        watch = NodeWatch(path, look, probe, changed, partial(watchers.remove, DATA, path))
+        watchers.add(DATA, path, watch)
+        return watch
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Follow the names of a node's children."""
+        watchers = self._watchers
 
-        async def look(fired: Callable[[object], None]) -> Seen[frozenset[str]]:
+        async def look(_fired: Callable[[object], None]) -> Seen[frozenset[str]]:
             while True:
                 try:
-                    names, stat = await self._call(self._client.get_children_async, path, fired, True)
+                    handler = watchers.handler(CHILDREN, path)
+                    names, stat = await self._call(self._client.get_children_async, path, handler, True)
                     return Seen(frozenset(names), stat.pzxid)
                 except NoNodeError:
                     if is_own(path):
                         await self._call(self._client.ensure_path_async, path)
-                    elif await self._call(self._client.exists_async, path, fired) is None:
+                    elif await self._call(self._client.exists_async, path, watchers.handler(DATA, path)) is None:
                         return Seen(frozenset(), None)
 
         async def probe() -> int | None:
             stat = await self._call(self._client.exists_async, path)
             return None if stat is None else stat.pzxid
 
-        return self._follow(NodeWatch(path, look, probe, changed))
+        def stopped(watch: NodeWatch[frozenset[str]]) -> None:
+            for kind in (CHILDREN, DATA):
+                watchers.remove(kind, path, watch)
 
-    def _follow(self, watch: NodeWatch[Any]) -> NodeWatch[Any]:
-        if len(self._watches) >= self._prune_at:
-            self._watches = {one for one in self._watches if not one.stopped}
-            self._prune_at = max(_PRUNE_WATCHES, 2 * len(self._watches))
-        self._watches.add(watch)
+        watch = NodeWatch(path, look, probe, changed, stopped)
+        for kind in (CHILDREN, DATA):  # of one that is not there, its coming is watched for
+            watchers.add(kind, path, watch)
         return watch
 
     async def register(self, path: str, value: bytes) -> None:
@@ -252,8 +258,9 @@ class ZooKeeperStore:
     async def close(self) -> None:
         """End the session."""
         self._registered.clear()
-        for watch in self._watches:
-            watch.stop()
+        if self._following is not None:
+            for watch in self._following.all:
+                watch.stop()
         for task in self._tasks:
             task.cancel()
         if self._probing is not None:
@@ -300,6 +307,11 @@ class ZooKeeperStore:
         async with asyncio.timeout(seconds):
             return await future
 
+    @property
+    def _watchers(self) -> Watchers:
+        assert self._following is not None, "start() first"
+        return self._following
+
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "start() first"
         return self._loop
@@ -326,7 +338,7 @@ class ZooKeeperStore:
 
     def _connected_again(self, lost: bool) -> None:
         self._probe_now.set()
-        for watch in list(self._watches):
+        for watch in self._watchers.all:
             watch.refresh()
         if lost and self._registered:
             task = self._running_loop().create_task(self._register_again())

@@ -281,8 +281,10 @@ class OwnerConnection(asyncio.Protocol):
         return consumer_id in self._consumers
 
     def remove_consumer(self, consumer_id: int) -> None:
-        """The id is used no more."""
+        """The id is used no more: its acks get no answer, and keep the connection from being idle no longer."""
         self._consumers.pop(consumer_id, None)
+        for request_id in self._session.abandon(consumer_id):
+            self._settle(request_id, None)
 
     def publish_for(self, publisher: Publisher) -> None:
         """Serve the producers of one client alone: the owner's PINGs go to the client, and its backpressure too."""

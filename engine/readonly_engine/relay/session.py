@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 CLIENT_VERSION = "pulsar-readonly"
 
-_END_WITH_CONSUMER = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS})
+_END_WITH_CONSUMER = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS, BaseCommand.ACK})
 """Requests of a consumer that an owner may forget when it closes the consumer: what answers them reads the topic, which is closed
-(ServerCnx.getLargestBatchIndexWhenPossible)."""
+(ServerCnx.getLargestBatchIndexWhenPossible), or finds no consumer (ServerCnx.handleAck)."""
 
 
 class Received(NamedTuple):
@@ -62,8 +62,8 @@ class OwnerSession:
     def __init__(self) -> None:
         self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self._last_request = 0
-        self._waiting: set[int] = set()
-        self._of_consumer: dict[int, int] = {}  # requests that end with a consumer
+        self._waiting: dict[int, int | None] = {}  # each with the consumer that it ends with
+        self._of_consumer: dict[int, set[int]] = {}
         self._abandoned: list[int] = []
         self._out: list[bytes] = []
         self.pings = 0
@@ -112,21 +112,30 @@ class OwnerSession:
         """
         self._last_request += 1
         body_of(command).request_id = self._last_request
-        self._waiting.add(self._last_request)
-        if command.type in _END_WITH_CONSUMER:
-            self._of_consumer[self._last_request] = body_of(command).consumer_id
+        self._await(body_of(command).consumer_id if command.type in _END_WITH_CONSUMER else None)
         return self._last_request, encode_command(command)
 
     def ack(self, consumer_id: int, ids: bytes) -> tuple[int, bytes]:
         """Ack entries: as `request`, of fields `message_id` that are encoded already."""
         self._last_request += 1
-        self._waiting.add(self._last_request)
+        self._await(consumer_id)
         return self._last_request, encode_ack(consumer_id, ids, self._last_request)
 
     def forget(self, request_id: int) -> None:
         """Expect no answer any more; one that comes all the same is dropped."""
-        self._waiting.discard(request_id)
-        self._of_consumer.pop(request_id, None)
+        consumer_id = self._waiting.pop(request_id, None)
+        if consumer_id is not None:
+            requests = self._of_consumer[consumer_id]
+            requests.discard(request_id)
+            if not requests:
+                del self._of_consumer[consumer_id]
+
+    def abandon(self, consumer_id: int) -> list[int]:
+        """Expect no answer any more to what ends with a consumer, which is closed. Returns these requests, in order."""
+        requests = sorted(self._of_consumer.pop(consumer_id, ()))
+        for request_id in requests:
+            del self._waiting[request_id]
+        return requests
 
     def abandoned(self) -> list[int]:
         """The requests, since this was last asked, that get no answer any more because the owner has closed their consumer."""
@@ -155,7 +164,7 @@ class OwnerSession:
                 continue
             received.append(Received(command, frame[end:], self._answered(command)))
             if command.type == BaseCommand.CLOSE_CONSUMER and self._of_consumer:
-                self._abandon(command.close_consumer.consumer_id)
+                self._abandoned += self.abandon(command.close_consumer.consumer_id)
         while splitter.skipped:
             received.append(self._refuse_skipped(splitter.skipped.pop()))
         return received
@@ -191,7 +200,8 @@ class OwnerSession:
         error = CommandError(request_id=request_id, error=ServerError.UnknownError, message=message)
         return Received(BaseCommand(type=BaseCommand.ERROR, error=error), b"", request_id)
 
-    def _abandon(self, consumer_id: int) -> None:
-        for request_id in [request for request, consumer in self._of_consumer.items() if consumer == consumer_id]:
-            self.forget(request_id)
-            self._abandoned.append(request_id)
+    def _await(self, consumer_id: int | None) -> None:
+        """Expect an answer to the last request, as long as its consumer is there."""
+        self._waiting[self._last_request] = consumer_id
+        if consumer_id is not None:
+            self._of_consumer.setdefault(consumer_id, set()).add(self._last_request)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 
+from hypothesis import given
+from hypothesis import strategies as st
 from readonly_engine.broker import owner_cursor
 from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.owner_cursor import OwnerCursor
+from readonly_engine.broker.owner_cursor import CursorAtOwner, OwnerCursor
 from readonly_engine.relay.consumer import OwnerState
 from readonly_engine.relay.errors import OwnerUnavailableError
-from readonly_engine.topic.position import EARLIEST
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 
 class Relayed:
@@ -54,3 +60,160 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
     assert cursor.mark_delete == positions[2]
     assert cursor.batches == [(positions[3], 0b11)]
     assert [position for position in positions if not cursor.is_acked(position)] == [positions[3], positions[5]]
+
+
+def ack_of(*positions, cumulative=False):
+    made = CommandAck(ack_type=CommandAck.Cumulative if cumulative else CommandAck.Individual)
+    for position in positions:
+        made.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
+    return made
+
+
+class Back:
+    """A consumer that is at the owner again."""
+
+    def __init__(self, *, unanswered=(), lost=(), sent_away=False, resumed_at=None, answered_up_to=None):
+        self.unanswered = list(unanswered)
+        self.perhaps_lost = [(None, ack) for ack in lost]
+        self.lost_at = None if sent_away else 1.0
+        self.sent_away = sent_away
+        self.resumed_at = resumed_at
+        self.answered_up_to = answered_up_to
+        self.sent = []
+
+    def ack(self, ack):
+        self.sent.append(ack)
+
+
+class Asked:
+    """The owner's cursor, and how often it was asked for."""
+
+    def __init__(self, acked, *, unwritten=True):
+        self.answer = CursorAtOwner(acked, unwritten)
+        self.times = 0
+
+    async def cursor(self):
+        self.times += 1
+        return self.answer
+
+
+def compare(topic, cursor, back, mark_delete, questions=None, *, anew=True):
+    """Whether the copy goes on."""
+
+    async def reload():
+        pass
+
+    async def run():
+        view = SimpleNamespace(chain=topic.chain, reload=reload)
+        owner = OwnerCursor("s", view, cursor, questions, lambda _: None, lambda _: None)
+        newest = topic.chain.newest_ledger - anew
+        state = OwnerState(mark_delete, topic.positions[-1])
+        return await owner.goes_on(back, time.monotonic(), state, newest, [back], None)
+
+    return asyncio.run(run())
+
+
+def test_a_reader_goes_on_wherever_a_new_owner_has_put_its_cursor(topic):
+    positions = [topic.write() for _ in range(20)]
+    topic.roll()
+    for stands, told in ((9, 19), (9, 9), (9, 3)):
+        cursor = CursorCopy(topic.chain, positions[stands])
+        assert compare(topic, cursor, Back(resumed_at=positions[stands]), positions[told])
+        assert cursor.mark_delete == positions[stands], "the copy is the truth"
+
+
+def test_a_reader_that_an_administrator_has_moved_follows(topic):
+    """The owner has had the cursor all the time: the topic has no new ledger."""
+    positions = [topic.write() for _ in range(20)]
+    cursor = CursorCopy(topic.chain, positions[9])
+    assert compare(topic, cursor, Back(resumed_at=positions[9]), positions[15], anew=False)
+    assert cursor.mark_delete == positions[15]
+    assert not compare(topic, cursor, Back(resumed_at=positions[9]), positions[3], anew=False)
+
+
+class Million:
+    """A topic of many entries in one ledger."""
+
+    def __init__(self, entries):
+        self.chain = LedgerChain()
+        info = ManagedLedgerInfo()
+        info.ledger_info.add(ledger_id=1, entries=entries, timestamp=1)
+        info.ledger_info.add(ledger_id=2, timestamp=0)
+        self.chain.topic_changed(info)
+        self.chain.lac_advanced(2, 0)
+        self.positions = [Position(2, 0)]
+
+
+def test_a_move_of_the_owner_costs_a_long_lived_reader_nothing():
+    topic = Million(5_000_000)
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack_up_to(Position(1, 4_000_000))
+    back = Back(resumed_at=cursor.mark_delete)
+    began = time.process_time()
+    for _ in range(100):
+        assert compare(topic, cursor, back, Position(1, -1))
+        assert compare(topic, cursor, back, cursor.mark_delete)
+    assert time.process_time() - began < 5, "200 readers"
+    assert back.sent == []
+
+
+def test_a_move_of_the_owner_costs_a_durable_subscription_its_holes_and_not_its_history():
+    topic = Million(5_000_000)
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack_up_to(Position(1, 4_000_000))
+    holes = [(Position(1, entry), Position(1, entry + 1)) for entry in range(4_000_002, 4_200_002, 2)]
+    cursor.load_holes(holes)
+    assert cursor.has_holes
+    asked = Asked([(EARLIEST, Position(1, 4_000_000)), *holes])
+    began = time.process_time()
+    assert compare(topic, cursor, Back(), Position(1, 4_000_000), asked)
+    assert not compare(topic, cursor, Back(), Position(1, 10), Asked([(EARLIEST, Position(1, 10))]))
+    assert time.process_time() - began < 5, "100,000 holes"
+    assert asked.times == 1
+
+
+def test_an_owner_that_lacks_only_what_is_under_way_is_asked_nothing(topic):
+    positions = [topic.write() for _ in range(20)]
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack_up_to(positions[9])
+    back = Back(unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4])
+    assert compare(topic, cursor, back, positions[4], None)
+    assert compare(topic, cursor, back, positions[12], None)
+    assert cursor.mark_delete == positions[12]
+
+
+def test_a_cumulative_ack_under_way_hides_no_reset(topic):
+    positions = [topic.write() for _ in range(20)]
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor.ack_up_to(positions[9])
+    back = Back(unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4], sent_away=True)
+    assert not compare(topic, cursor, back, positions[2], Asked([(EARLIEST, positions[2])]))
+    assert back.sent == []
+
+
+@given(st.data())
+def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_topic, data):
+    """Against sets of positions: what the owner lacks of what it had, and why."""
+    topic = make_topic()
+    for number in range(24):
+        topic.write()
+        if number % 8 == 7:
+            topic.roll()
+    positions = topic.positions
+    some = st.sets(st.sampled_from(positions))
+    recent, old, under_way = data.draw(some), data.draw(some), data.draw(some)
+    stored = data.draw(st.integers(-1, len(positions) - 1).map(lambda i: EARLIEST if i < 0 else positions[i]))
+    holes = data.draw(some) & (recent | old)
+    anew, sent_away, unwritten = (data.draw(st.booleans()) for _ in range(3))
+    cursor = CursorCopy(topic.chain, EARLIEST)
+    for position in recent | old | under_way:
+        cursor.ack(position)
+    lost = [ack_of(*sorted(recent))] if recent else []
+    back = Back(unanswered=[ack_of(position) for position in under_way], lost=lost, sent_away=sent_away)
+    at_owner = {one for one in positions if one <= stored} | holes
+    told = [(EARLIEST, stored)] + [(Position(one.ledger_id, one.entry_id - 1), one) for one in sorted(holes)]
+    missing = (recent | old) - at_owner - under_way
+    may_be_lost = anew and not sent_away and unwritten and missing <= recent
+    goes_on = compare(topic, cursor, back, stored, Asked(told, unwritten=unwritten), anew=anew)
+    assert goes_on == (not missing or may_be_lost)
+    assert back.sent == (lost if missing and may_be_lost else [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from readonly_engine.relay.identity import Identity
 from readonly_engine.relay.session import OwnerSession
@@ -11,6 +13,8 @@ from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, frame_limit
 from readonly_engine.wire.pulsar_pb2 import (
     AuthData,
     BaseCommand,
+    CommandAck,
+    CommandAckResponse,
     CommandAuthChallenge,
     CommandCloseConsumer,
     CommandConnected,
@@ -279,3 +283,32 @@ def test_a_frame_that_is_too_long_and_answers_nothing_ends_the_connection():
     message.message.message_id.ledger_id = message.message.message_id.entry_id = 1
     with pytest.raises(FrameTooLargeError, match="answers no request"):
         session.receive_data(encode_command(message, bytes(20_000)))
+
+
+def test_acks_under_way_end_when_their_consumer_does_by_whom_ever_it_is_closed(answer_to):
+    session = OwnerSession()
+    message = CommandAck(consumer_id=4, ack_type=CommandAck.Individual)
+    message.message_id.add(ledger_id=1, entry_id=1)
+    ids = message.SerializeToString()[4:]
+    alone, _ = session.request(BaseCommand(type=BaseCommand.ACK, ack=message))
+    together, _ = session.ack(4, ids)
+    of_another, _ = session.ack(5, ids)
+    session.receive_data(closed(4))
+    assert session.abandoned() == [alone, together]
+    assert session.abandon(5) == [of_another], "closed by this side"
+    assert session.abandon(5) == []
+    late = CommandAckResponse(consumer_id=4, request_id=together)
+    (received,) = session.receive_data(encode_command(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=late)))
+    assert received.request_id is None
+
+
+def test_a_crowd_of_consumers_that_are_closed_at_once_costs_each_its_own_requests_only():
+    """Each close that looked at all requests would take minutes."""
+    session = OwnerSession()
+    crowd = 20_000
+    for consumer_id in range(crowd):
+        session.request(of_consumer(consumer_id))
+    began = time.process_time()
+    session.receive_data(b"".join(map(closed, range(crowd))))
+    assert len(session.abandoned()) == crowd
+    assert time.process_time() - began < 10

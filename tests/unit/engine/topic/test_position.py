@@ -82,3 +82,31 @@ def test_an_empty_range_adds_nothing(upper):
 def test_positions_are_ordered_as_the_log_is():
     assert EARLIEST < Position(0, -1) < Position(0, 0) < Position(0, 10) < Position(2, -1) < Position(2, 0)
     assert str(Position(12, 3)) == "12:3"
+
+
+def spans(pairs):
+    return [(Position(1, lower), Position(1, upper)) for lower, upper in pairs]
+
+
+def members(ranges):
+    return {entry for entry in range(-1, 45) if Position(1, entry) in ranges}
+
+
+@given(*[st.lists(st.tuples(st.integers(-1, 40), st.integers(-1, 40)), max_size=12)] * 3)
+def test_many_at_once_and_differences_are_those_of_sets(first, more, others):
+    mine, theirs = PositionRanges(), PositionRanges()
+    mine.add_ranges(spans(first))
+    mine.add_ranges(spans(more))
+    one_by_one = PositionRanges()
+    for lower, upper in spans([*first, *more]):
+        one_by_one.add_range(lower, upper)
+    assert list(mine) == list(one_by_one)
+    theirs.add_ranges(spans(others))
+    left = mine.without(theirs)
+    assert members(left) == members(mine) - members(theirs)
+    assert list(left) == sorted(left)
+    assert all(lower < upper for lower, upper in left)
+    for entry in (-1, 7, 40):
+        behind = PositionRanges()
+        behind.add_ranges(mine.after(Position(1, entry)))
+        assert members(behind) == {one for one in members(mine) if one > entry}
