@@ -19,7 +19,7 @@ DATA: Final = 2
 """Kinds of watches, as in WatcherType of ZooKeeper's client. One for the existence of a node is of its data."""
 
 
-class NoWatcherError(ZookeeperError):
+class NoWatcherError(ZookeeperError):  # type: ignore[misc] # kazoo has no types
     """ZooKeeper does not have the watch that is taken back. kazoo ends its connection over an error that it does not know."""
 
     code = -121
