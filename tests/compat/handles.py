@@ -79,14 +79,15 @@ class Producer(Handle):
 
     def send(self, value: Any = None, **fields: Any) -> str:
         """Send one message; gives its id."""
-        return str(self.call("send", value=self._content(value), **fields)["id"])
+        return str(self.call("send", value=self.content(value), **fields)["id"])
 
     def send_all(self, values: Iterable[Any], fields: Callable[[Any], dict[str, Any]] | None = None) -> list[str]:
         """Send many at once (in a batch, where the producer batches); gives their ids."""
-        messages = [{"value": self._content(value), **(fields(value) if fields else {})} for value in values]
+        messages = [{"value": self.content(value), **(fields(value) if fields else {})} for value in values]
         return list(self.call("send_many", messages=messages)["ids"])
 
-    def _content(self, value: Any) -> Any:
+    def content(self, value: Any) -> Any:
+        """A value as a request carries it."""
         if value is None or self.schema not in (None, "bytes"):
             return value
         return base64.b64encode(str(value).encode()).decode()

@@ -36,6 +36,8 @@ ROWS = (
     "pattern_shared",
     "terminated",
     "name_taken",
+    "deduplication_stores_all",
+    "stays_connected",
     "unload_exclusive",
 )
 

@@ -108,7 +108,7 @@ class BrokerCollector(Collector):
             yield GaugeMetricFamily(f"pulsar_readonly_{name}", text, value=value)
         yield CounterMetricFamily(
             "pulsar_readonly_moved",
-            "Producers and consumers that were sent where they belong",
+            "Consumers that were sent to the broker that serves their subscription",
             value=broker.moves.moved,
         )
         yield CounterMetricFamily(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.compat.handles import NOTHING_MS
 from tests.compat.registry import Theme
@@ -95,6 +95,67 @@ def deduplication(s: Session) -> Any:
     values = client.consumer(topic).rest(3)
     s.equal([last, values], [3, ["1", "2", "3"]], "the last sequence id, and what is received")
     return [last, values]
+
+
+_WAYS: Final[tuple[dict[str, Any] | None, ...]] = (None, {"max_messages": 10, "max_delay_ms": 5})
+
+
+def _publish_in_all_ways(s: Session, namespace: str) -> Any:
+    """Publish with fresh producers at once, waiting for receipts and not, singly and in batches; give what is stored."""
+    client, seen = s.client(), []
+    for batching in _WAYS:
+        for waiting in (True, False):
+            for _ in range(3):
+                topic = s.topic(namespace=namespace)
+                producer = client.producer(topic, batching=batching)
+                if waiting:
+                    for value in numbers(10):
+                        producer.send(value)
+                else:
+                    producer.send_all(numbers(10))
+                producer.send_all(numbers(30, 10))
+                seen.append(client.reader(topic).rest(40))
+    s.equal(seen, [numbers(40)] * len(seen), "what is stored, of each producer")
+    return len(seen)
+
+
+@theme
+def deduplication_stores_all(s: Session) -> Any:
+    """Deduplication: all that new producers send is stored once, in order: singly, in batches, waited for and not."""
+    return _publish_in_all_ways(s, s.place.dedup_namespace)
+
+
+@theme
+def plain_stores_all(s: Session) -> Any:
+    """Without deduplication: all that new producers send is stored once, in order."""
+    return _publish_in_all_ways(s, s.place.namespace)
+
+
+@theme
+def deduplication_unload(s: Session) -> Any:
+    """Deduplication: the topic is unloaded again and again while messages are sent: each is stored once, in order."""
+    client, topic = s.client(), s.topic(namespace=s.place.dedup_namespace)
+    producer = client.producer(topic)
+    producer.send("0")
+    for start in range(1, 121, 40):
+        sending = producer.begin("send_many", messages=[{"value": producer.content(v)} for v in numbers(40, start)])
+        s.admin.unload(topic)
+        s.driver.result("send_many", sending)
+    values = client.reader(topic).rest(121)
+    s.equal(values, numbers(121), "what is stored")
+    return len(values)
+
+
+@theme
+def stays_connected(s: Session) -> Any:
+    """A producer is connected right after it was created, and stays so."""
+    client, seen = s.client(), []
+    producer = client.producer(s.topic())
+    for value in numbers(20):
+        seen.append(producer.call("connected")["connected"])
+        producer.send(value)
+    s.equal(seen, [True] * 20, "connected, before each message")
+    return len(seen)
 
 
 @theme

@@ -148,7 +148,7 @@ class Source:
         metadata=declare(
             SERVICE_URL,
             "What clients of the writable brokers use, pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://. Several hosts are tried "
-            "in turn. Read-only brokers relay subscriptions and acks to it, and send producers there.",
+            "in turn. Read-only brokers relay subscriptions, acks and producers to it.",
             required="give the URL that clients of the writable brokers use, for example pulsar://pulsar-broker.pulsar:6650",
         )
     )
