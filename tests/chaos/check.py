@@ -170,6 +170,7 @@ class Verdict:
         found: every broken promise.
         repeated: repetitions by (index of the fault, subscription); index -1 before the first fault.
         pauses: the longest time without a first delivery, by index of the fault.
+        longest: the same by subscription: how long, and until when.
         counts: by subscription: first, again, sessions.
         latencies: by minute: from the sending of messages to their first deliveries, in seconds.
         overlap: the longest time of two consumers of an Exclusive or Failover at once.
@@ -178,6 +179,7 @@ class Verdict:
     found: list[Found] = field(default_factory=list)
     repeated: Counter[tuple[int, str]] = field(default_factory=Counter)
     pauses: dict[int, float] = field(default_factory=dict)
+    longest: dict[str, tuple[float, float]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     latencies: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     overlap: float = 0.0
@@ -421,6 +423,7 @@ class _Judge:
                 begin = max(self._last_first, self._topic.stored[index].sent)
                 fault, pause = self._faults.last(begin + SOON_S), at - begin
                 self._verdict.pauses[fault] = max(pause, self._verdict.pauses.get(fault, 0.0))
+                self._verdict.longest[self._name] = max((pause, at), self._verdict.longest.get(self._name, (0.0, 0.0)))
         self._last_first = at
         self._first_of_all = min(self._first_of_all, index)
 

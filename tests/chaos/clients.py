@@ -16,18 +16,15 @@ from typing import Final
 
 import pulsar
 
-from devstack.pulsar.cluster import PulsarCluster
 from tests.chaos.plan import CLIENT
 from tests.chaos.producers import Publisher, Transactions
 from tests.chaos.readers import ReaderLoop
-from tests.chaos.stack import SPEC
 from tests.chaos.workload import READER, SUBSCRIPTIONS, TOPICS, Subscription
 from tests.churn.consumer import Consumer
 from tests.churn.history import History
 from tests.churn.link import Patience
 from tests.churn.plan import SubscriptionPlan
 from tests.churn.stock import StockConsumer
-from tests.integration.java_client import JavaClient
 
 PATIENCE: Final = Patience(answer_s=8.0, silence_s=12.0)
 OPERATION_S: Final = 15
@@ -61,7 +58,6 @@ class Clients:
         self._publishers: list[Publisher | Transactions] = []
         self._readers: list[ReaderLoop] = []
         self._consumers: dict[_Slot, Consumer | StockConsumer] = {}
-        self._java: JavaClient | None = None
         self._opened = 0
         self._steady = False
 
@@ -71,8 +67,7 @@ class Clients:
             service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in self._urls)
             for topic in TOPICS:
                 if topic.transactions:
-                    self._java = JavaClient(PulsarCluster(SPEC), service)
-                    self._publishers.append(Transactions(self._history, self._java, topic, self._rate))
+                    self._publishers.append(Transactions(self._history, service, topic, self._rate))
                     continue
                 self._publishers += [
                     Publisher(self._history, self._client, topic, number, self._rate) for number in range(2)
@@ -125,8 +120,6 @@ class Clients:
         elif words[0] == "finish":
             await asyncio.gather(*(self._end(consumer, drop=False) for consumer in self._consumers.values()))
             await asyncio.gather(*(asyncio.to_thread(reader.close) for reader in self._readers))
-            if self._java is not None:
-                await asyncio.to_thread(self._java.__exit__, None, None, None)
             await asyncio.to_thread(self._client.close)
 
     async def _end(self, consumer: Consumer | StockConsumer, *, drop: bool) -> None:
@@ -151,7 +144,7 @@ async def main() -> None:
         try:
             await clients.obey(words)
         except Exception as error:  # noqa: BLE001 - the harness must hear of it, and goes on
-            _say(f"error {error!r}")
+            _say(f"error {words[0]} {error!r}")
         else:
             _say(f"ok {words[0]}")
         if words[0] == "finish":

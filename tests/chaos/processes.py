@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -74,7 +75,7 @@ class ClientProcess:
             answers.put("error ended")
 
         threading.Thread(target=listen, daemon=True).start()
-        self._answer(START_S)
+        self._answer("ready", START_S)
 
     def signal(self, what: signal.Signals) -> None:
         """Send it a signal."""
@@ -101,7 +102,7 @@ class ClientProcess:
                 self._process.stdin.flush()
             except OSError as error:
                 raise DevstackError(f"{self.node}: {error}") from error
-            self._answer(seconds)
+            self._answer(command.split(maxsplit=1)[0], seconds)
 
     def finish(self, seconds: float) -> None:
         """Close all clients in order, and end it."""
@@ -114,10 +115,17 @@ class ClientProcess:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def _answer(self, seconds: float) -> None:
-        try:
-            answer = self._answers.get(timeout=seconds)
-        except Empty:
-            raise DevstackError(f"{self.node} does not answer in {seconds:g} s") from None
-        if not answer.startswith("ok"):
-            raise DevstackError(f"{self.node}: {answer}")
+    def _answer(self, expected: str, seconds: float) -> None:
+        """Wait for the answer to a command; answers to earlier ones, which nobody waits for any more, are passed over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                answer = self._answers.get(timeout=max(deadline - time.monotonic(), 0.0))
+            except Empty:
+                raise DevstackError(f"{self.node} does not answer {expected} in {seconds:g} s") from None
+            verdict, word, *rest = [*answer.split(maxsplit=2), ""]
+            if word not in {expected, "ended"}:
+                continue
+            if verdict != "ok":
+                raise DevstackError(f"{self.node}: {word}: {rest[0]}")
+            return

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pulsar
 
+from devstack.pulsar.cluster import PulsarCluster
+from tests.chaos.stack import SPEC
 from tests.churn.history import Kind
 from tests.churn.stock import place_of
 from tests.integration.java_client import JavaClient, JavaClientError
@@ -142,16 +144,18 @@ class Publisher:
 class Transactions:
     """Transactions of the stock Java client, one after the other: some messages each, most committed, some aborted.
 
+    Where the client fails a step the transaction's end is not known, and another one begins.
+
     Args:
         history: where is written what was committed.
-        java: the client; where it fails a step the transaction's end is not known, and another one begins.
+        service: the pool's URL.
         topic: where to.
         rate: messages a second.
     """
 
-    def __init__(self, history: History, java: JavaClient, topic: Topic, rate: float) -> None:
+    def __init__(self, history: History, service: str, topic: Topic, rate: float) -> None:
         self._history = history
-        self._java = java
+        self._service = service
         self._topic = topic
         self._rate = rate
         self._rng = random.Random(topic.short)
@@ -170,32 +174,36 @@ class Transactions:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        with JavaClient(PulsarCluster(SPEC), self._service) as java:
+            self._go_on(java)
+
+    def _go_on(self, java: JavaClient) -> None:
         number = 0
         while not self._stop.wait(1 / self._rate):
             number += 1
             try:
-                self._one(number)
+                self._one(java, number)
             except (JavaClientError, OSError) as error:
                 self._history.add(Kind.NOTE, text=f"transaction {number}: {error}"[:300])
                 if isinstance(error, OSError):
                     return
 
-    def _one(self, number: int) -> None:
+    def _one(self, java: JavaClient, number: int) -> None:
         if self._rng.random() < 0.3:
-            self._send(f"{number}-0", "-")
+            self._send(java, f"{number}-0", "-")
             return
-        self._java.do("begin", "t", _TRANSACTION_S)
-        names = [self._send(f"{number}-{index}", "t") for index in range(self._rng.randint(1, 4))]
+        java.do("begin", "t", _TRANSACTION_S)
+        names = [self._send(java, f"{number}-{index}", "t") for index in range(self._rng.randint(1, 4))]
         if self._rng.random() < _ABORTED:
-            self._java.do("abort", "t")
+            java.do("abort", "t")
             return
-        self._java.do("commit", "t")
+        java.do("commit", "t")
         for name in names:
             self._history.add(Kind.PUBLISHED, text=f"{self._topic.short} {name}")
 
-    def _send(self, number: str, transaction: str) -> str:
+    def _send(self, java: JavaClient, number: str, transaction: str) -> str:
         name = f"{self._topic.short}-t-{self._run_name}-{number}"
-        self._java.do("send", self._topic.full, transaction, content(name), key_of(self._rng))
+        java.do("send", self._topic.full, transaction, content(name), key_of(self._rng))
         if transaction == "-":
             self._history.add(Kind.PUBLISHED, text=f"{self._topic.short} {name}")
         return name

@@ -61,9 +61,12 @@ def lines(outcome: Outcome) -> list[str]:
     assert outcome.injector is not None
     verdict = outcome.verdict
     rows = [*table([outcome]), ""]
-    rows.append(f"{'subscription':<30}{'sessions':>9}{'first':>9}{'again':>8}")
+    rows.append(f"{'subscription':<30}{'sessions':>9}{'first':>9}{'again':>8}{'longest pause':>15}{'until':>14}")
     for name, counts in sorted(verdict.counts.items()):
-        rows.append(f"{name:<30}{counts['sessions']:>9,}{counts['first']:>9,}{counts['again']:>8,}")
+        pause, until = verdict.longest.get(name, (0.0, 0.0))
+        rows.append(
+            f"{name:<30}{counts['sessions']:>9,}{counts['first']:>9,}{counts['again']:>8,}{pause:>13.1f} s{until:>14.3f}"
+        )
     most = max(verdict.repeated.values(), default=0)
     rows += [
         f"messages               {outcome.messages:,}",
