@@ -39,6 +39,8 @@ OTHER_STACKS: Final = tuple(
         "spark_changes",
         "spark_cluster",
         "spark_export",
+        "spark_export_state",
+        "spark_export_tables",
         "spark_killed",
         "spark_streams",
         "spark_tls",
