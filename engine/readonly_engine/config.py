@@ -132,6 +132,7 @@ class EngineConfig:
     bindings: Path | None = None
     lookup_unbound: Unbound = Unbound.REDIRECT
     pool: str = "default"
+    pool_uid: str = ""
     locality: str = ""
     locality_file: Path | None = None
     cache_size: int = 256 << 20
@@ -410,6 +411,7 @@ _PARSERS: Mapping[str, Callable[[object], Any]] = {
     "bindings": _path,
     "lookup_unbound": _unbound,
     "pool": _text,
+    "pool_uid": _text,
     "locality": _locality,
     "locality_file": _path,
     "cache_size": _size,

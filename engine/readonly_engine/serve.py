@@ -40,7 +40,7 @@ from readonly_engine.http.server import HttpServer
 from readonly_engine.locality import LocalityFile
 from readonly_engine.logs import set_up_logging
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.errors import MetadataUnavailableError
+from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.relay.admin import AdminClient
 from readonly_engine.relay.owners import Owners
@@ -128,6 +128,12 @@ def parser() -> argparse.ArgumentParser:
         "everything (proxy), or refused (reject)",
     )
     add("--pool", metavar="NAME", help="brokers of one pool share its consumers out among them (default 'default')")
+    add(
+        "--pool-uid",
+        metavar="TEXT",
+        help="tells pools of the same name apart, which must not share a metadata store; the operator gives the pool's own "
+        "(default: none, the name is enough)",
+    )
     add(
         "--locality",
         metavar="/ZONE/RACK",
@@ -268,7 +274,15 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)
     guard = LeaseGuard()
-    fleet = Fleet(store, config.pool, url, tls_url, config.advertised_listeners)
+    namesakes: list[NotAdmittedError] = []
+
+    def refused(error: NotAdmittedError) -> None:
+        if joined:  # the name was lost to them while there was no session
+            namesakes.append(error)
+            stop.set()
+
+    joined = False
+    fleet = Fleet(store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused)
     broker = Broker(
         Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
         ServedTopics(
@@ -279,7 +293,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             tiered,
             config.dispatch_rate_per_subscription,
             config.dispatch_rate_per_broker,
-            config.pool,
+            fleet.identity,
             BatchMemory(admin, store, fleet.folder),
             guard,
         ),
@@ -294,6 +308,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     try:
         await _listen("http", config.http, http.start)
         await _listen("listen", config.listen, broker.start)
+        joined = True
         await _listen_too(config, broker, tls)
         if shared is not None:
             await _listen("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True))
@@ -304,6 +319,8 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         if shared is not None:
             loop.remove_reader(sys.stdin.fileno())
         await broker.drain()
+        if namesakes:
+            raise StartError(f"--pool: {namesakes[0]}")
     finally:
         if following is not None:
             following.cancel()
@@ -337,6 +354,8 @@ async def _listen(option: str, address: Address, start: Any) -> None:
         ) from error
     except MetadataUnavailableError as error:
         raise StartError(f"--metadata-store: {error}") from error
+    except NotAdmittedError as error:
+        raise StartError(f"--pool: {error}") from error
 
 
 def main(argv: list[str]) -> int:

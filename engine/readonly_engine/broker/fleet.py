@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from readonly_engine.broker.listeners import DEFAULT, Urls
-from readonly_engine.metadata.errors import MetadataUnavailableError
+from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
+from readonly_engine.metadata.store import Fence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from readonly_engine.metadata.store import MetadataStore, Versioned, Watch
 
@@ -32,12 +33,14 @@ class Member:
         tls_url: where clients reach it with TLS; empty for nowhere.
         consumers: how many it served when it last said so.
         listeners: where clients of each named listener reach it.
+        pool_uid: of its pool; None where an older version does not say.
     """
 
     url: str
     tls_url: str = ""
     consumers: int = 0
     listeners: Mapping[str, Urls] = field(default_factory=dict, hash=False)
+    pool_uid: str | None = None
 
     def reached(self, listener: str) -> Urls:
         """Where clients of a listener reach it; nowhere where it has none of that name."""
@@ -47,6 +50,8 @@ class Member:
 def encode_member(member: Member) -> bytes:
     """A member as it stands in the metadata store."""
     fields: dict[str, object] = {"url": member.url, "tls_url": member.tls_url, "consumers": member.consumers}
+    if member.pool_uid is not None:
+        fields["pool_uid"] = member.pool_uid
     if member.listeners:
         fields["listeners"] = {name: [urls.url, urls.tls_url] for name, urls in member.listeners.items()}
     return json.dumps(fields).encode()
@@ -60,12 +65,13 @@ def decode_member(url: str, value: bytes) -> Member:
         fields = None
     if not isinstance(fields, dict):
         return Member(url)
-    tls_url, consumers = fields.get("tls_url"), fields.get("consumers")
+    tls_url, consumers, uid = fields.get("tls_url"), fields.get("consumers"), fields.get("pool_uid")
     return Member(
         url,
         tls_url if isinstance(tls_url, str) else "",
         consumers if isinstance(consumers, int) and consumers > 0 else 0,
         _listeners_in(fields.get("listeners")),
+        uid if isinstance(uid, str) else None,
     )
 
 
@@ -89,15 +95,28 @@ class Fleet:
         url: where clients reach this broker.
         tls_url: where clients reach it with TLS; empty for nowhere.
         listeners: where clients of named listeners reach it.
+        uid: of the pool: pools of the same name with another one are namesakes, and are kept apart; empty where names do.
+        refused: called when the pool's name has gone to a namesake while this broker had no session.
     """
 
     def __init__(
-        self, store: MetadataStore, pool: str, url: str, tls_url: str = "", listeners: Mapping[str, Urls] | None = None
+        self,
+        store: MetadataStore,
+        pool: str,
+        url: str,
+        tls_url: str = "",
+        listeners: Mapping[str, Urls] | None = None,
+        uid: str = "",
+        refused: Callable[[NotAdmittedError], None] = lambda _: None,
     ) -> None:
         self.url = url
+        self.pool = pool
+        self.identity = f"{pool}@{uid}" if uid else pool
+        self._uid = uid
+        self._refused = refused
         self.members: dict[str, Member] = {}
         self._store = store
-        self._own = Member(url, tls_url, listeners=listeners or {})
+        self._own = Member(url, tls_url, pool_uid=uid, listeners=listeners or {})
         self.folder = f"{POOLS_PATH}/{quote(pool, safe='')}"
         self._folder = f"{self.folder}/brokers"
         self._watch: Watch | None = None
@@ -109,14 +128,40 @@ class Fleet:
         """Become a member, and follow who else is.
 
         Raises:
+            NotAdmittedError: a namesake has live brokers.
             MetadataUnavailableError: the store does not answer.
         """
-        await self._store.register(self._node(self.url), encode_member(self._own))
+        await self._store.register(self._node(self.url), encode_member(self._own), self._admit)
         self._watch = self._store.watch_children(self._folder, self._members_changed)
         try:
             await asyncio.wait_for(asyncio.shield(self._seen), 10)
         except TimeoutError as error:
             raise MetadataUnavailableError(f"the brokers of {self._folder} are not known after 10 s") from error
+
+    async def _admit(self) -> Fence:
+        """Whether the pool's name is free, or this pool's.
+
+        The identity's version changes with each broker that joins: a look at the members that is outdated admits nobody.
+
+        Raises:
+            NotAdmittedError: a namesake has live brokers.
+            MetadataUnavailableError: the store does not answer.
+        """
+        path, identity = f"{self.folder}/identity", json.dumps({"uid": self._uid}).encode()
+        found = await self._store.get(path)
+        if found is None or found.value != identity:
+            for name in sorted(await self._store.children(self._folder) or ()):
+                node = await self._store.get(f"{self._folder}/{name}")
+                member = None if node is None else decode_member(unquote(name), node.value)
+                if member is not None and member.pool_uid not in {None, self._uid}:
+                    error = NotAdmittedError(
+                        f"pool {self.pool} (uid {self._uid or 'none'}): another pool of this name (uid "
+                        f"{member.pool_uid or 'none'}) has a live broker on this metadata store, {member.url}; "
+                        "give one of them another name, or the same pool-uid if they are to be one pool"
+                    )
+                    self._refused(error)
+                    raise error
+        return Fence(path, identity, None if found is None else found.version)
 
     async def leave(self) -> None:
         """Be a member no more: no lookup is answered with this broker any longer."""

@@ -27,7 +27,7 @@ def _why_unbound(broker: Broker, topic: TopicName) -> str:
     if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _of_pulsar(topic):
         return ""
     return (
-        f"{topic} is not bound to pool {broker.topics.passing.pool}, which serves bound topics only: "
+        f"{topic} is not bound to pool {broker.fleet.pool}, which serves bound topics only: "
         "bind it there, or connect to the writable cluster"
     )
 

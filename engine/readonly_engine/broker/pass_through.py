@@ -103,7 +103,7 @@ class PassThrough:
 
     Args:
         admin: the owner's statistics and policies.
-        pool: the name of this broker's pool.
+        pool: the identity of this broker's pool: a namesake's consumers are direct ones.
         served: the subscriptions served here now.
         readable: tries to read an entry of a topic from storage; says whether that works.
     """

@@ -149,7 +149,7 @@ class ServedTopics:
         tiered: reads what was offloaded.
         subscription_rate: how much each subscription may deliver.
         broker_rate: how much all of them together may.
-        pool_name: the name of this broker's pool.
+        pool_name: the identity of this broker's pool: its name, and its uid if it has one.
         batches: what consumers of the pool have left of batches; None where there is nothing to hand over.
         guard: checks the leases under which is delivered.
     """

@@ -2,6 +2,7 @@
 
 MetadataError
 ├── MetadataUnavailableError   the store cannot be reached; try again
+├── NotAdmittedError           what is to be registered may not be now
 └── TopicNameError             a name that is no topic's
 """
 
@@ -14,6 +15,10 @@ class MetadataError(Exception):
 
 class MetadataUnavailableError(MetadataError):
     """The store cannot be reached now; what was read before stays valid."""
+
+
+class NotAdmittedError(MetadataError):
+    """Somebody else has what is to be registered; says who, and what would help."""
 
 
 class TopicNameError(MetadataError):

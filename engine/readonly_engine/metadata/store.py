@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.lease import SessionLease
 
@@ -42,6 +42,20 @@ class Claimed(NamedTuple):
 
     session: int
     value: bytes = b""
+
+
+class Fence(NamedTuple):
+    """What is written together with a node that is registered, or neither is.
+
+    Attributes:
+        path: a node that outlives sessions.
+        value: what it says then.
+        version: which it must have; None where it must not be there.
+    """
+
+    path: str
+    value: bytes
+    version: int | None
 
 
 class Watch(Protocol):
@@ -82,11 +96,17 @@ class MetadataStore(Protocol):
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> Watch:
         """Follow the names of a node's children; none while there is no such node. One of our own is made if it is missing."""
 
-    async def register(self, path: str, value: bytes) -> None:
+    async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
         """Keep an ephemeral node with this value, through losses of the session, until `unregister`.
+
+        Args:
+            path: the node.
+            value: its value.
+            admit: called before the node is made, and again where what it says was not so; None where nothing must be.
 
         Raises:
             ValueError: the node is not below OWN_ROOT.
+            NotAdmittedError: `admit` does not admit it.
             MetadataUnavailableError: the store did not answer in time.
         """
 

@@ -15,15 +15,15 @@ from kazoo.protocol.states import KazooState
 
 from readonly_engine.background import keep_going
 from readonly_engine.clock import lease_time
-from readonly_engine.metadata.errors import MetadataUnavailableError
+from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SILENCE_SHARE, SessionLease
-from readonly_engine.metadata.store import OWN_ROOT, Claimed, Versioned, check_own, is_own
+from readonly_engine.metadata.store import OWN_ROOT, Claimed, Fence, Versioned, check_own, is_own
 from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
 from readonly_engine.metadata.watches import NodeWatch, Seen
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S, Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ class ZooKeeperStore:
         self._probe_now = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._registered: dict[str, bytes] = {}
+        self._admissions: dict[str, Callable[[], Awaitable[Fence]]] = {}
         self._lost = False
         self._session_listeners: list[Callable[[SessionLease], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -143,11 +144,17 @@ class ZooKeeperStore:
             watchers.add(kind, path, watch)
         return watch
 
-    async def register(self, path: str, value: bytes) -> None:
+    async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
         """Keep an ephemeral node with this value."""
         check_own(path)
+        if admit is not None:
+            self._admissions[path] = admit
         self._registered[path] = value
-        await self._create(path, value)
+        try:
+            await self._create(path)
+        except NotAdmittedError:
+            self._registered.pop(path, None)
+            raise
 
     async def unregister(self, path: str) -> None:
         """Remove a node made by `register`."""
@@ -163,7 +170,7 @@ class ZooKeeperStore:
         try:
             await self._call(self._client.set_async, path, value)
         except NoNodeError:
-            await self._create(path, value)
+            await self._create(path)
 
     async def claim(self, path: str, value: bytes) -> Claimed:
         """Make an ephemeral node unless somebody else has it."""
@@ -268,16 +275,27 @@ class ZooKeeperStore:
         await asyncio.to_thread(self._client.stop)
         await asyncio.to_thread(self._client.close)
 
-    async def _create(self, path: str, value: bytes) -> None:
-        try:
-            await self._call(self._client.create_async, path, value, None, True, False, True)
-        except NodeExistsError:
-            # Ours from a session that has just ended, or a namesake's: replace it, so that it belongs to this session.
-            try:
-                await self._call(self._client.delete_async, path)
-            except NoNodeError:
-                log.debug("%s went away by itself", path)
-            await self._call(self._client.create_async, path, value, None, True, False, True)
+    async def _create(self, path: str) -> None:
+        """Make a registered node, together with what admits it."""
+        await self._call(self._client.ensure_path_async, path.rpartition("/")[0])
+        while path in self._registered:
+            admit, request = self._admissions.get(path), self._client.transaction()
+            if admit is not None:
+                fence = await admit()
+                if fence.version is None:
+                    request.create(fence.path, fence.value)
+                else:
+                    request.set_data(fence.path, fence.value, fence.version)
+            request.create(path, self._registered[path], None, True)
+            *admitted, made = await self._call(request.commit_async)
+            if isinstance(made, str):
+                return
+            if isinstance(made, NodeExistsError):
+                # Ours from a session that has just ended, or from a life before: replace it, so that it belongs to this session.
+                with suppress(NoNodeError):
+                    await self._call(self._client.delete_async, path)
+            elif not (admitted and isinstance(admitted[0], NoNodeError | NodeExistsError | BadVersionError)):
+                raise MetadataUnavailableError(f"ZooKeeper at {self.hosts}: {path} cannot be made: {made!r}")
 
     async def _call(self, function: Callable[..., Any], *args: object) -> Any:
         try:
@@ -346,12 +364,15 @@ class ZooKeeperStore:
             task.add_done_callback(self._tasks.discard)
 
     async def _register_again(self) -> None:
-        for path, value in list(self._registered.items()):
+        for path in list(self._registered):
             while path in self._registered and not self._lost:
                 try:
-                    await self._create(path, value)
+                    await self._create(path)
                     log.info("registered %s again after the loss of the ZooKeeper session", path)
                     break
+                except NotAdmittedError as error:
+                    log.warning("%s", error)
+                    await asyncio.sleep(REGISTER_RETRY_S)
                 except MetadataUnavailableError as error:
                     log.warning("could not register %s again, trying again: %s", path, error)
                     await asyncio.sleep(REGISTER_RETRY_S)

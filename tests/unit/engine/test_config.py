@@ -100,6 +100,7 @@ topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
 lookup-unbound: proxy
 pool: red
+pool-uid: 3f0e
 locality: /zone-a/rack-1
 locality-file: /etc/pod/locality
 cache-size: 1GiB
@@ -233,6 +234,7 @@ WRONG = [
     ("bindings", ["a"], "must be a text"),
     ("lookup-unbound", "Proxy", "'Proxy' would be one of redirect, proxy, reject"),
     ("pool", "", "must be a text"),
+    ("pool-uid", "", "must be a text"),
     ("locality", "rack-1", "'rack-1' would be /RACK or /ZONE/RACK"),
     ("locality", "/a//b", "'/a//b' would be /RACK or /ZONE/RACK"),
     ("locality-file", "", "must be a text"),
