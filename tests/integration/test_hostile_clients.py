@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import pytest
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.commands import encode_command
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandAck,
+    CommandGetTopicsOfNamespace,
+    CommandProducer,
+    CommandSubscribe,
+    CommandWatchTopicList,
+    ProducerAccessMode,
+    Schema,
+)
 
-from tests.integration.raw_client import RawClient, RefusedError
+from tests.integration.raw_client import ClosedError, RawClient, RefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pulsar as pulsar_lib
 
     from devstack.pool import Pool
     from devstack.pulsar.status import Endpoints
 
 HUGE_BYTES = 60 << 20
+FRAME_BYTES = (5 << 20) + (10 << 10)
 SLOW_PING_S = 1.0
 
 FREED_S = 15.0
@@ -147,3 +161,113 @@ def test_a_huge_frame_of_somebody_unknown_is_not_taken(pool: Pool, pulsar: Endpo
         assert sent_until_closed(sock, HUGE_BYTES) < HUGE_BYTES // 4
     assert innocent.failure is None
     assert innocent.slowest < SLOW_PING_S
+
+
+class Neighbour:
+    """A producer through the pool: it shares the connection to the owner with all clients of no credentials."""
+
+    def __init__(self, url: str, topic: str) -> None:
+        self._client = RawClient(url)
+        self._topic = topic
+        self._client.request(_producer(topic))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def unharmed(self) -> bool:
+        """Whether its producer is still there: the owner's connection breaks with all that lives on it."""
+        self._client.ping()
+        return self._client.pending("CLOSE_PRODUCER") == 0
+
+
+def _producer(topic: str) -> BaseCommand:
+    shared = ProducerAccessMode.AccessShared
+    producer = CommandProducer(topic=topic, producer_id=0, request_id=0, producer_access_mode=shared)
+    return BaseCommand(type=BaseCommand.PRODUCER, producer=producer)
+
+
+def _ack(entries: Iterable[tuple[int, int]], **fields: Any) -> BaseCommand:
+    ack = CommandAck(consumer_id=0, ack_type=CommandAck.Individual, **fields)
+    for ledger_id, entry_id in entries:
+        ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id)
+    return BaseCommand(type=BaseCommand.ACK, ack=ack)
+
+
+def test_acks_of_many_clients_never_come_to_a_frame_that_the_owner_does_not_take(pool: Pool, topic: str) -> None:
+    """Each is as long as a client may send it. Together they are three times as long as the owner takes."""
+    url = pool.brokers[0].url
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(url)) for _ in range(3)]
+        for client in clients:
+            client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+        neighbour = stack.enter_context(Neighbour(url, topic))
+        ack = _ack(((1 << 40) + number % 7, (1 << 40) + number) for number in range(320_000))
+        assert 4 << 20 < ack.ByteSize() < 5 << 20
+        for client in clients:
+            client.send(ack)
+        for client in clients:
+            client.ping()
+        receipt = _ack([(1, 1)], request_id=77)
+        clients[0].send(receipt)
+        clients[0].wait(lambda command: command.type == BaseCommand.ACK_RESPONSE)
+        assert neighbour.unharmed()
+
+
+def test_an_ack_whose_id_is_as_long_as_a_frame_is_refused_and_costs_nobody_a_connection(pool: Pool, topic: str) -> None:
+    """Under the owner's id of the consumer it grows by a byte or more, and cannot be split."""
+    url = pool.brokers[0].url
+    with RawClient(url) as client, Neighbour(url, topic) as neighbour:
+        for number in range(200):  # so that ids at the owner are longer than here
+            client.subscribe(topic, f"s{number}", consumer_id=number + 1)
+        client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+        ack = _ack([(1, 1)], request_id=5)
+        ack.ack.message_id[0].ack_set.extend([1] * ((FRAME_BYTES - 40) // 2))
+        while len(encode_command(ack)) - 4 < FRAME_BYTES:
+            ack.ack.message_id[0].ack_set.append(1)
+        while len(encode_command(ack)) - 4 > FRAME_BYTES:
+            ack.ack.message_id[0].ack_set.pop()
+        client.send(ack)
+        answer, _ = client.wait(lambda command: command.type in {BaseCommand.ERROR, BaseCommand.ACK_RESPONSE})
+        assert answer.type == BaseCommand.ERROR
+        assert f"the owner takes {FRAME_BYTES} at most" in answer.error.message
+        client.ping()
+        assert neighbour.unharmed()
+
+
+@pytest.mark.parametrize("what", ["namespace", "watched namespace", "subscription", "schema"])
+def test_a_command_that_an_owner_closes_connections_for_costs_its_own_client_the_connection(
+    pool: Pool, topic: str, what: str
+) -> None:
+    command = {
+        "namespace": BaseCommand(
+            type=BaseCommand.GET_TOPICS_OF_NAMESPACE,
+            get_topics_of_namespace=CommandGetTopicsOfNamespace(request_id=1, namespace="not/a/name/space"),
+        ),
+        "watched namespace": BaseCommand(
+            type=BaseCommand.WATCH_TOPIC_LIST,
+            watch_topic_list=CommandWatchTopicList(
+                request_id=1, watcher_id=1, namespace="not/a/name/space", topics_pattern=".*"
+            ),
+        ),
+        "subscription": BaseCommand(
+            type=BaseCommand.SUBSCRIBE,
+            subscribe=CommandSubscribe(topic=topic, sub_type=CommandSubscribe.Shared, consumer_id=1, request_id=1),
+        ),
+        "schema": BaseCommand(
+            type=BaseCommand.SUBSCRIBE,
+            subscribe=CommandSubscribe(
+                topic=topic, subscription="s", sub_type=0, consumer_id=1, request_id=1, schema=Schema(name="s")
+            ),
+        ),
+    }[what]
+    url = pool.brokers[0].url
+    with Neighbour(url, topic) as neighbour, RawClient(url) as client:
+        client.send(command)
+        with contextlib.suppress(TimeoutError):
+            client.wait_closed(10)
+        assert neighbour.unharmed()
+        with pytest.raises((ClosedError, OSError)):
+            client.ping(2)

@@ -31,7 +31,7 @@ from readonly_engine.wire.commands import (
     encode_command,
     has_request_id,
 )
-from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.errors import MalformedFrameError, WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter, frame_limit
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -42,6 +42,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandSuccess,
     ServerError,
 )
+from readonly_engine.wire.well_formed import check_command
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -87,6 +88,8 @@ PROBE_LOOK_S = 0.05
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
+_UNCHECKED = frozenset({BaseCommand.PING, BaseCommand.PONG, BaseCommand.FLOW})
+"""Commands that are not relayed as they come."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -265,7 +268,10 @@ class ClientConnection(asyncio.Protocol):
                     consumer = self._consumers.get(ack.consumer_id)
                     if consumer is None or consumer.ack_plainly(ack):
                         continue
-                self._handle(decode_command(frame)[0], frame)
+                command, _ = decode_command(frame)
+                if command.type not in _UNCHECKED:
+                    check_command(command)
+                self._handle(command, frame)
                 if self._closed:
                     return
         except WireError as error:
@@ -436,6 +442,8 @@ class ClientConnection(asyncio.Protocol):
         elif kind == BaseCommand.FLOW:
             consumer = self._consumers.get(command.flow.consumer_id)
             if consumer is not None:
+                if command.flow.message_permits <= 0:  # 2^31 and more too: the field is an int32
+                    raise MalformedFrameError(f"FLOW of {command.flow.message_permits} permits")
                 consumer.flow(command)
         elif kind == BaseCommand.PING:
             self.send(_PONG)

@@ -17,11 +17,12 @@ from readonly_engine.broker.moves import close_producer
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
-from readonly_engine.wire.commands import encode_command
+from readonly_engine.wire.commands import decode_command, encode_command
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandCloseProducer,
     CommandProducerSuccess,
+    CommandSendError,
     ProducerAccessMode,
     ServerError,
 )
@@ -150,8 +151,17 @@ class RelayedProducer:
         """
         if self._owner is None or (self._leaving and self._confirmed):
             return
-        self.unanswered += 1
-        self._owner.forward(frame)
+        if refused := self._owner.forward(frame):
+            send = decode_command(frame)[0].send
+            error = CommandSendError(
+                producer_id=self.producer_id,
+                sequence_id=send.sequence_id,
+                error=ServerError.NotAllowedError,
+                message=refused,
+            )
+            self._client.send(encode_command(BaseCommand(type=BaseCommand.SEND_ERROR, send_error=error)))
+        else:
+            self.unanswered += 1
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Close the producer at the owner; returns the owner's answer, None where there is none."""

@@ -7,14 +7,16 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
+from readonly_engine.relay.answers import AllAnswers
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.probing import OwnerPings
 from readonly_engine.relay.session import OwnerSession
 from readonly_engine.relay.waves import Waves
+from readonly_engine.wire.acks import split_ids
 from readonly_engine.wire.commands import command_name, encode_command
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.framing import LENGTH_BYTES
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected, CommandError, ServerError
 
 if TYPE_CHECKING:
     import ssl
@@ -28,6 +30,9 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 2.0
+
+COMMAND_MARGIN_BYTES = 1024
+"""Room for the ids and lengths around a body."""
 
 KEEP_ALIVE_S = 30.0
 """An owner that says nothing for this long is pinged, and given up when it says nothing for as long again; it pings as often."""
@@ -202,13 +207,40 @@ class OwnerConnection(asyncio.Protocol):
         self._session.forget(request_id)
 
     def ack(self, consumer_id: int, ids: bytes, answered: Callable[[BaseCommand | None], None]) -> None:
-        """Ack entries, given as fields `message_id` of a CommandAck; `answered` as for `ask`."""
-        self._ask(*self._session.ack(consumer_id, ids), answered)
+        """Ack entries, given as fields `message_id` of a CommandAck; `answered` as for `ask`.
+
+        What many clients ack together may be longer than the owner takes: then it goes as several commands.
+        """
+        room = self.max_command_bytes
+        if len(ids) <= room:
+            self._ask(*self._session.ack(consumer_id, ids), answered)
+            return
+        parts = split_ids(ids, room)
+        answers = AllAnswers(len(parts), answered)
+        for part in parts:
+            self._ask(*self._session.ack(consumer_id, part), answers.answered)
+
+    @property
+    def max_command_bytes(self) -> int:
+        """How long a command's body may be for the frame around it to be one that the owner takes."""
+        return self._session.max_frame_bytes - COMMAND_MARGIN_BYTES
+
+    def _takes(self, data: bytes) -> bool:
+        return len(data) - LENGTH_BYTES <= self._session.max_frame_bytes
 
     def _ask(self, request_id: int, data: bytes, answered: Callable[[BaseCommand | None], None]) -> int:
         self._answers[request_id] = answered
         if self.closed or self._transport is None:
             self._loop.call_soon(self._settle, request_id, None)
+        elif not self._takes(data):
+            # The owner would close the connection, which others share.
+            self._session.forget(request_id)
+            refusal = CommandError(
+                request_id=request_id,
+                error=ServerError.NotAllowedError,
+                message=self._too_long(len(data) - LENGTH_BYTES),
+            )
+            self._loop.call_soon(self._settle, request_id, BaseCommand(type=BaseCommand.ERROR, error=refusal))
         else:
             self._transport.write(data)
         return request_id
@@ -232,10 +264,21 @@ class OwnerConnection(asyncio.Protocol):
         if waits:
             self._overdue = self._loop.call_at(waits[0][0], self._expire)
 
-    def send(self, command: BaseCommand, payload: bytes = b"") -> None:
-        """Send a command that has no answer, or whose answer comes to a resident."""
+    def send(self, command: BaseCommand, payload: bytes = b"") -> str:
+        """Send a command that has no answer, or whose answer comes to a resident.
+
+        Returns:
+            Why it was not sent: it is longer than the owner takes. Empty otherwise.
+        """
+        data = encode_command(command, payload)
+        if not self._takes(data):
+            return self._too_long(len(data) - LENGTH_BYTES)
         if self._transport is not None and not self.closed:
-            self._transport.write(encode_command(command, payload))
+            self._transport.write(data)
+        return ""
+
+    def _too_long(self, size: int) -> str:
+        return f"a command of {size} bytes; the owner takes {self._session.max_frame_bytes} at most"
 
     # Credentials
 
@@ -305,10 +348,13 @@ class OwnerConnection(asyncio.Protocol):
         if self._producers.get(producer_id) is resident:
             del self._producers[producer_id]
 
-    def forward(self, frame: bytes) -> None:
-        """Send a client's frame as it is; its length prefix is added."""
+    def forward(self, frame: bytes) -> str:
+        """Send a client's frame as it is; its length prefix is added. Returns as `send`."""
+        if len(frame) > self._session.max_frame_bytes:
+            return self._too_long(len(frame))
         if self._transport is not None and not self.closed:
             self._transport.writelines((len(frame).to_bytes(LENGTH_BYTES, "big"), frame))
+        return ""
 
     def add_watcher(self, resident: Resident) -> int:
         """A new id of a topic-list watcher on this connection."""

@@ -13,10 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from readonly_engine.relay.ack_relay import ack_of_entries
+from readonly_engine.relay.answers import AllAnswers
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.relay.recent_acks import RecentAcks
 from readonly_engine.relay.resume import resume_at
 from readonly_engine.topic.position import Position
+from readonly_engine.wire.acks import split_ack
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
@@ -320,10 +322,11 @@ class RelayedConsumer:
             self._together.opened(self, self._connection)
 
     def send(self, command: BaseCommand) -> None:
-        """Relay a command of this consumer that has no answer."""
+        """Relay a command of this consumer that has no answer; one that the owner would not take ends the consumer."""
         if self._connection is not None:
             body_of(command).consumer_id = self._consumer_id
-            self._connection.send(command)
+            if refused := self._connection.send(command):
+                self._events.dismissed(refused)
 
     def ack(self, ack: CommandAck) -> None:
         """Ack at the owner: now, or as soon as the consumer is there again. Kept until the owner has answered."""
@@ -473,10 +476,14 @@ class RelayedConsumer:
         assert self._connection is not None
         if isinstance(ack, bytes):
             self._connection.ack(self._consumer_id, ack, partial(self._ids_answered, number, ack))
-        else:
-            command = BaseCommand(type=BaseCommand.ACK, ack=ack)  # a copy
+            return
+        answered = partial(self._ack_answered, number, ack)
+        parts = split_ack(ack, self._connection.max_command_bytes)
+        told = answered if len(parts) == 1 else AllAnswers(len(parts), answered).answered
+        for part in parts:
+            command = BaseCommand(type=BaseCommand.ACK, ack=part)  # a copy
             command.ack.consumer_id = self._consumer_id
-            self._connection.ask(command, partial(self._ack_answered, number, ack))
+            self._connection.ask(command, told)
 
     # Without an answer an ack stays, to be sent again.
 

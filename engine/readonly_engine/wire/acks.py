@@ -10,6 +10,7 @@ from typing import NamedTuple
 from readonly_engine import native
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
+from readonly_engine.wire.pulsar_pb2 import CommandAck
 from readonly_engine.wire.varint import decode_varint, encode_varint
 
 _ACK = b"\x08\x0a\x52"
@@ -49,6 +50,49 @@ def encode_ack(consumer_id: int, ids: bytes, request_id: int) -> bytes:
     size = len(start) + len(head) + len(ids) + len(tail)
     sizes = (LENGTH_BYTES + size).to_bytes(LENGTH_BYTES, "big") + size.to_bytes(LENGTH_BYTES, "big")
     return b"".join((sizes, start, head, ids, tail))
+
+
+def split_ids(ids: bytes, most: int) -> list[bytes]:
+    """Cut fields `message_id` of a CommandAck into parts of whole fields.
+
+    Args:
+        ids: the fields.
+        most: how long a part may be; a single field that is longer stays whole.
+
+    Raises:
+        MalformedFrameError: not such fields.
+    """
+    parts, start, at = [], 0, 0
+    while at < len(ids):
+        if ids[at] != _MESSAGE_ID:
+            raise MalformedFrameError("an ack with something else among its message ids")
+        size, begin = decode_varint(ids, at + 1)
+        end = begin + size
+        if end - start > most and at > start:
+            parts.append(ids[start:at])
+            start = at
+        at = end
+    parts.append(ids[start:])
+    return parts
+
+
+def split_ack(ack: CommandAck, most: int) -> list[CommandAck]:
+    """Cut an ack into several that together ack the same, each as a command of its own.
+
+    Args:
+        ack: of any kind; a cumulative one names one entry, and stays whole.
+        most: how long each may be, in bytes; one of a single entry may be longer.
+    """
+    if len(ack.message_id) <= 1 or ack.ack_type != CommandAck.Individual or ack.ByteSize() <= most:
+        return [ack]
+    parts = []
+    for half in (ack.message_id[: len(ack.message_id) // 2], ack.message_id[len(ack.message_id) // 2 :]):
+        part = CommandAck()
+        part.CopyFrom(ack)
+        del part.message_id[:]
+        part.message_id.extend(half)
+        parts += split_ack(part, most)
+    return parts
 
 
 _native = native.load("readonly_engine.wire._acks")

@@ -50,7 +50,7 @@ class Crowd:
     def subscribes(self, ids):
         for number in ids:
             subscribe = CommandSubscribe(
-                topic="orders", subscription=f"s{number}", consumer_id=number, request_id=number
+                topic="orders", subscription=f"s{number}", sub_type=0, consumer_id=number, request_id=number
             )
             self.connection.data_received(encode_command(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe)))
 

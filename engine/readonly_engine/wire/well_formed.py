@@ -1,0 +1,92 @@
+"""What a stock broker closes a connection for at once: it is refused here, before it goes over a connection that others share."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.wire import pulsar_pb2
+from readonly_engine.wire.commands import body_of, command_name
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.pulsar_pb2 import BaseCommand
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+_REQUIRED: Final[dict[str, tuple[str, ...]]] = {
+    "CommandAck": ("consumer_id", "ack_type"),
+    "CommandCloseConsumer": ("consumer_id", "request_id"),
+    "CommandCloseProducer": ("producer_id", "request_id"),
+    "CommandConnect": ("client_version",),
+    "CommandConsumerStats": ("consumer_id", "request_id"),
+    "CommandFlow": ("consumer_id", "message_permits"),
+    "CommandGetLastMessageId": ("consumer_id", "request_id"),
+    "CommandGetOrCreateSchema": ("request_id", "topic", "schema"),
+    "CommandGetSchema": ("request_id", "topic"),
+    "CommandGetTopicsOfNamespace": ("request_id", "namespace"),
+    "CommandLookupTopic": ("topic", "request_id"),
+    "CommandPartitionedTopicMetadata": ("topic", "request_id"),
+    "CommandProducer": ("topic", "producer_id", "request_id"),
+    "CommandRedeliverUnacknowledgedMessages": ("consumer_id",),
+    "CommandSeek": ("consumer_id", "request_id"),
+    "CommandSend": ("producer_id", "sequence_id"),
+    "CommandSubscribe": ("topic", "subscription", "sub_type", "consumer_id", "request_id"),
+    "CommandUnsubscribe": ("consumer_id", "request_id"),
+    "CommandWatchTopicList": ("request_id", "watcher_id", "namespace", "topics_pattern"),
+    "CommandWatchTopicListClose": ("request_id", "watcher_id"),
+    "IntRange": ("start", "end"),
+    "KeyLongValue": ("key", "value"),
+    "KeySharedMeta": ("key_shared_mode",),
+    "KeyValue": ("key", "value"),
+    "MessageIdData": ("ledger_id", "entry_id"),
+    "Schema": ("name", "schema_data", "type"),
+}
+"""Fields that PulsarApi.proto marks as required. A number that an enum does not have counts as missing."""
+
+_ENUMS: Final = {
+    kind: [
+        (name, frozenset(field.enum_type.values_by_number))
+        for name in names
+        if (field := getattr(pulsar_pb2, kind).DESCRIPTOR.fields_by_name[name]).enum_type is not None
+    ]
+    for kind, names in _REQUIRED.items()
+}
+
+_NAMESPACE = re.compile(r"[-=:.\w]+/[-=:.\w]+(/[-=:.\w]+)?", re.ASCII)
+"""TENANT/NAMESPACE (NamespaceName and NamedEntity); older names have a cluster between."""
+
+_OF_NAMESPACES: Final = frozenset({BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.WATCH_TOPIC_LIST})
+
+
+def check_command(command: BaseCommand) -> None:
+    """Check a client's command that is to be relayed.
+
+    Raises:
+        MalformedFrameError: a stock broker would close the connection that it comes by.
+    """
+    body = body_of(command)
+    missing = _missing(body)
+    if missing:
+        raise MalformedFrameError(f"{command_name(command)} without {missing}")
+    if command.type in _OF_NAMESPACES and not _NAMESPACE.fullmatch(body.namespace):
+        raise MalformedFrameError(
+            f"{command_name(command)} with namespace {body.namespace[:100]!r}; it would be TENANT/NAMESPACE"
+        )
+
+
+def _missing(message: Message) -> str:
+    """The first field that should be there and is not; empty for none."""
+    kind = message.DESCRIPTOR.name
+    for name in _REQUIRED.get(kind, ()):
+        if not message.HasField(name):
+            return name
+    for name, known in _ENUMS.get(kind, ()):
+        if getattr(message, name) not in known:
+            return name
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in value if field.is_repeated else (value,):
+            if found := _missing(part):
+                return f"{field.name}.{found}"
+    return ""
