@@ -15,10 +15,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandAck,
     CommandGetTopicsOfNamespace,
-    CommandProducer,
     CommandSubscribe,
     CommandWatchTopicList,
-    ProducerAccessMode,
     Schema,
 )
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     import pulsar as pulsar_lib
 
     from devstack.pool import Pool
+    from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
 
 HUGE_BYTES = 60 << 20
@@ -164,12 +163,14 @@ def test_a_huge_frame_of_somebody_unknown_is_not_taken(pool: Pool, pulsar: Endpo
 
 
 class Neighbour:
-    """A producer through the pool: it shares the connection to the owner with all clients of no credentials."""
+    """A consumer through the pool, whose consumer at the owner shares a connection with those of all clients of no credentials."""
 
-    def __init__(self, url: str, topic: str) -> None:
+    def __init__(self, url: str, topic: str, admin: PulsarAdmin) -> None:
         self._client = RawClient(url)
         self._topic = topic
-        self._client.request(_producer(topic))
+        self._admin = admin
+        self._client.subscribe(topic, "neighbour")
+        self._at = self._address()
 
     def __enter__(self) -> Self:
         return self
@@ -177,16 +178,14 @@ class Neighbour:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
+    def _address(self) -> list[str]:
+        consumers = self._admin.stats(self._topic)["subscriptions"]["neighbour"]["consumers"]
+        return [consumer["address"] for consumer in consumers]
+
     def unharmed(self) -> bool:
-        """Whether its producer is still there: the owner's connection breaks with all that lives on it."""
+        """Whether its consumer is still on the connection that it came by."""
         self._client.ping()
-        return self._client.pending("CLOSE_PRODUCER") == 0
-
-
-def _producer(topic: str) -> BaseCommand:
-    shared = ProducerAccessMode.AccessShared
-    producer = CommandProducer(topic=topic, producer_id=0, request_id=0, producer_access_mode=shared)
-    return BaseCommand(type=BaseCommand.PRODUCER, producer=producer)
+        return self._at == self._address() != []
 
 
 def _ack(entries: Iterable[tuple[int, int]], **fields: Any) -> BaseCommand:
@@ -196,14 +195,16 @@ def _ack(entries: Iterable[tuple[int, int]], **fields: Any) -> BaseCommand:
     return BaseCommand(type=BaseCommand.ACK, ack=ack)
 
 
-def test_acks_of_many_clients_never_come_to_a_frame_that_the_owner_does_not_take(pool: Pool, topic: str) -> None:
+def test_acks_of_many_clients_never_come_to_a_frame_that_the_owner_does_not_take(
+    pool: Pool, admin: PulsarAdmin, topic: str
+) -> None:
     """Each is as long as a client may send it. Together they are three times as long as the owner takes."""
     url = pool.brokers[0].url
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(RawClient(url)) for _ in range(3)]
         for client in clients:
             client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
-        neighbour = stack.enter_context(Neighbour(url, topic))
+        neighbour = stack.enter_context(Neighbour(url, topic, admin))
         ack = _ack(((1 << 40) + number % 7, (1 << 40) + number) for number in range(320_000))
         assert 4 << 20 < ack.ByteSize() < 5 << 20
         for client in clients:
@@ -216,10 +217,12 @@ def test_acks_of_many_clients_never_come_to_a_frame_that_the_owner_does_not_take
         assert neighbour.unharmed()
 
 
-def test_an_ack_whose_id_is_as_long_as_a_frame_is_refused_and_costs_nobody_a_connection(pool: Pool, topic: str) -> None:
+def test_an_ack_whose_id_is_as_long_as_a_frame_is_refused_and_costs_nobody_a_connection(
+    pool: Pool, admin: PulsarAdmin, topic: str
+) -> None:
     """Under the owner's id of the consumer it grows by a byte or more, and cannot be split."""
     url = pool.brokers[0].url
-    with RawClient(url) as client, Neighbour(url, topic) as neighbour:
+    with RawClient(url) as client, Neighbour(url, topic, admin) as neighbour:
         for number in range(200):  # so that ids at the owner are longer than here
             client.subscribe(topic, f"s{number}", consumer_id=number + 1)
         client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
@@ -239,7 +242,7 @@ def test_an_ack_whose_id_is_as_long_as_a_frame_is_refused_and_costs_nobody_a_con
 
 @pytest.mark.parametrize("what", ["namespace", "watched namespace", "subscription", "schema"])
 def test_a_command_that_an_owner_closes_connections_for_costs_its_own_client_the_connection(
-    pool: Pool, topic: str, what: str
+    pool: Pool, admin: PulsarAdmin, topic: str, what: str
 ) -> None:
     command = {
         "namespace": BaseCommand(
@@ -264,7 +267,7 @@ def test_a_command_that_an_owner_closes_connections_for_costs_its_own_client_the
         ),
     }[what]
     url = pool.brokers[0].url
-    with Neighbour(url, topic) as neighbour, RawClient(url) as client:
+    with Neighbour(url, topic, admin) as neighbour, RawClient(url) as client:
         client.send(command)
         with contextlib.suppress(TimeoutError):
             client.wait_closed(10)
