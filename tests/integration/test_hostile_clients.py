@@ -163,7 +163,7 @@ def test_a_huge_frame_of_somebody_unknown_is_not_taken(pool: Pool, pulsar: Endpo
 
 
 class Neighbour:
-    """A consumer through the pool, whose consumer at the owner shares a connection with those of all clients of no credentials."""
+    """A consumer through the pool. At the owner it shares a connection with those of all clients without credentials."""
 
     def __init__(self, url: str, topic: str, admin: PulsarAdmin) -> None:
         self._client = RawClient(url)
