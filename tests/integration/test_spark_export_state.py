@@ -179,3 +179,35 @@ def test_a_table_of_an_earlier_version_goes_on_where_its_log_shows_whose_it_is(
     run_until(spark, wanted, tmp_path, 30)
     assert values(tmp_path, "parquet") == list(range(30))
     assert before <= {path.name for path in (tmp_path / "table").glob("part-*.parquet")}
+
+
+def test_a_table_of_a_catalog_that_another_export_wrote_elsewhere_is_refused(
+    spark, spark_client, spark_stack, topic, tmp_path
+) -> None:
+    """Two folders, and one name in the catalog: the marker of a folder does not see that."""
+    publish(spark_client, topic, 0, 10)
+    source = {"metadataUrl": spark_stack.endpoints.metadata_store, "topics": topic, "startingOffsets": "earliest"}
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
+
+    def export(name: str) -> ExportSettings:
+        return ExportSettings(
+            source=source, to=str(tmp_path / name), checkpoint=str(tmp_path / f"c-{name}"), table_format="iceberg",
+            catalog=catalog, columns=("messageId", "value"),
+        )  # fmt: skip
+
+    def rows() -> int:
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - it is slow to import
+
+        found = load_catalog("default", **catalog)
+        return (
+            found.load_table("pulsar.messages").scan().to_arrow().num_rows
+            if found.table_exists("pulsar.messages")
+            else 0
+        )
+
+    deadline = time.monotonic() + DEADLINE_S
+    while rows() < 10:
+        run(spark, export("a"))
+        assert time.monotonic() < deadline
+    assert "the catalog has a table of this name that this export did not write" in refusal(spark, export("b"))
+    assert rows() == 10

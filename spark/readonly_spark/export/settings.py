@@ -34,6 +34,7 @@ DERIVED: Final = {
 CHECKPOINT: Final = "_checkpoint"
 """Below the table, without `--checkpoint`: readers of tables pass over names that begin with an underscore."""
 
+_OURS: Final = {"_pulsar-readonly", "_spark_metadata", "_delta_log"}
 _WORDS: Final = ("earliest", "latest")
 _SETTING: Final = re.compile(r"[A-Za-z][\w.-]*=.*", re.DOTALL)
 
@@ -98,6 +99,15 @@ class ExportSettings:
             raise ExportError(f"--table: {self.table!r} would be NAMESPACE.NAME")
         if canonical(self.checkpoint) == canonical(self.to):
             raise ExportError("--checkpoint and --to are the same; the checkpoint would be read as a part of the table")
+        inside = below(self.checkpoint, self.to)
+        if inside is not None and inside.partition("/")[0] in _OURS:
+            raise ExportError(
+                f"--checkpoint {self.checkpoint}: {inside.partition('/')[0]} is the table's own; {CHECKPOINT} would do"
+            )
+        if below(self.to, self.checkpoint) is not None:
+            raise ExportError(
+                f"--to {self.to} is inside of --checkpoint {self.checkpoint}; put the checkpoint elsewhere"
+            )
 
     @property
     def wanted(self) -> tuple[str, ...]:

@@ -85,6 +85,12 @@ def test_what_is_derived_is_read_from_what_it_is_made_of(tmp_path) -> None:
         ({"catalog": {"uri": "x"}}, "--catalog is for --format iceberg"),
         ({"table": "messages"}, "'messages' would be NAMESPACE.NAME"),
         ({"checkpoint": "/t", "to": "/t/"}, "--checkpoint and --to are the same"),
+        ({"checkpoint": "s3a://l/t", "to": "s3://l//t/"}, "--checkpoint and --to are the same"),
+        (
+            {"checkpoint": "/t/_pulsar-readonly/c", "to": "/t/"},
+            "_pulsar-readonly is the table's own; _checkpoint would do",
+        ),
+        ({"checkpoint": "/c", "to": "/c/t"}, "--to /c/t is inside of --checkpoint /c"),
         ({"source": {**SOURCE, "strat": "x"}}, "unknown option 'strat'"),
         ({"source": {"metadataUrl": "zk:h:2181"}}, "no topic is named"),
     ],
