@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import uuid
@@ -214,3 +215,27 @@ def test_what_was_acked_at_another_broker_meanwhile_does_not_come_again(
         wait_for(lambda: len(first.came) > mark)
         assert len(first.came) == mark + 1
         assert not set(first.entries) & set(second.entries)
+
+
+def test_a_broker_that_was_stopped_for_a_while_does_not_begin_with_delivering(
+    split: Split, pulsar_client: pulsar_lib.Client, topic: str
+) -> None:
+    """Its timers are late, and what has come from the bookies is the first thing that it sees."""
+    stopped, whole = split.brokers
+    feed = Feed(pulsar_client, topic, pause=FEED_S)
+    try:
+        first = Watcher(stopped, topic, acks=False, sub_type=CommandSubscribe.Shared)
+        with closing(first):
+            wait_for(lambda: len(first.came) > 2)
+            stopped.process.send_signal(signal.SIGSTOP)
+            try:
+                wait_for(lambda: alone(whole), 60, "the session of the broker that is stopped has ended")
+                second = Watcher(whole, topic, acks=False, sub_type=CommandSubscribe.Shared)
+            finally:
+                stopped.process.send_signal(signal.SIGCONT)
+            with closing(second):
+                wait_for(lambda: len(second.came) > 2)
+                wait_for(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
+                assert first.last < second.subscribed_at
+    finally:
+        feed.stop()

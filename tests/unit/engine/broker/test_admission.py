@@ -9,6 +9,9 @@ import pytest
 from readonly_engine.broker import admission
 from readonly_engine.broker.admission import admit
 from readonly_engine.broker.bindings import Bindings, Unbound, from_patterns
+from readonly_engine.broker.claiming import Hold
+from readonly_engine.broker.claims import ClaimKey
+from readonly_engine.broker.pause import Pause
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
@@ -77,3 +80,18 @@ def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(mo
         assert client.closed == (before is not after)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("valid", "resting"), [(True, False), (True, True), (False, False)])
+def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, resting):
+    """Between the claim and the first message the owner is asked, and may take its time."""
+    paused = []
+    broker = SimpleNamespace(claiming=SimpleNamespace(valid=lambda _: valid, resting=resting))
+    subscription = SimpleNamespace(pause=paused.append)
+    hold = Hold(ClaimKey(TOPIC, "s"), 1, "", 7)
+    if valid:
+        admission._check_claim(broker, hold, subscription)
+    else:
+        with pytest.raises(OwnerUnavailableError, match="served by another broker; try again"):
+            admission._check_claim(broker, hold, subscription)
+    assert paused == ([Pause.LEASE] if resting else [])
