@@ -303,6 +303,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         patterns,
         config.bindings,
         config.lookup_unbound,
+        guard,
     )
     http = HttpServer(broker, store, cache, cluster, bookies)
     try:

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
 CHUNK_BYTES = 1 << 16
@@ -19,9 +19,11 @@ class SilentProxy:
 
     Args:
         target: HOST:PORT.
+        rewriting: makes, for each connection, what rewrites the bytes that come back from the target.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, rewriting: Callable[[], Callable[[bytes], bytes]] | None = None) -> None:
+        self._rewriting = rewriting or (lambda: lambda data: data)
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._loop = asyncio.new_event_loop()
@@ -45,6 +47,14 @@ class SilentProxy:
         """Carry everything again, and what has come meanwhile first."""
         self._do(self._set(True, True))
 
+    def die(self) -> None:
+        """End every connection, and refuse new ones: nobody listens any more."""
+        self._do(self._stop())
+
+    def revive(self) -> None:
+        """Listen again, at the same port."""
+        self._do(self._start(self.port))
+
     def close(self) -> None:
         """End every connection."""
         self._do(self._stop())
@@ -55,9 +65,9 @@ class SilentProxy:
     def _do(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
 
-    async def _start(self) -> int:
+    async def _start(self, port: int = 0) -> int:
         await self._set(True, True)
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def _set(self, there: bool, back: bool) -> None:
@@ -75,28 +85,34 @@ class SilentProxy:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        await self._there.wait()
-        with contextlib.suppress(OSError):
-            target_reader, target_writer = await asyncio.open_connection(*self._target)
-            try:
-                ways = [
-                    asyncio.ensure_future(_carry(reader, target_writer, self._there)),
-                    asyncio.ensure_future(_carry(target_reader, writer, self._back)),
-                ]
-                try:
-                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for way in ways:
-                        way.cancel()
-            finally:
-                target_writer.close()
-        writer.close()
+        try:
+            await self._there.wait()
+            await self._relay(reader, writer)
+        except OSError:
+            pass  # the target refuses, or either side is gone
+        finally:
+            writer.close()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target_reader, target_writer = await asyncio.open_connection(*self._target)
+        ways = [
+            asyncio.ensure_future(_carry(reader, target_writer, self._there, lambda data: data)),
+            asyncio.ensure_future(_carry(target_reader, writer, self._back, self._rewriting())),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            target_writer.close()
 
 
-async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: asyncio.Event) -> None:
+async def _carry(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: asyncio.Event, rewrite: Callable[[bytes], bytes]
+) -> None:
     with contextlib.suppress(OSError):
         while data := await source.read(CHUNK_BYTES):
             await way.wait()
-            sink.write(data)
+            sink.write(rewrite(data))
             await sink.drain()
     await way.wait()  # the end of a connection is not carried either

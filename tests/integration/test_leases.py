@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 import uuid
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,13 @@ import pytest
 from readonly_engine.metadata.lease import LEASE_SHARE
 from readonly_engine.metadata.url import hosts_in
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
 from devstack.pool import BrokerProcess
 from tests.integration.fleet import TESTS, Feed, claims_of, wait_for
-from tests.integration.raw_client import ClosedError, RawClient
+from tests.integration.raw_client import RawClient
 from tests.integration.silent_proxy import SilentProxy
+from tests.integration.watcher import Watcher, closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,60 +30,11 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
 
-PERMITS = 1_000_000
 FEED_S = 0.4
 """Slow enough for one ledger: without ZooKeeper the next one is not found, and nothing could be delivered anyway."""
 
 OPEN_EVERY_S = 0.5
 """Something is always asked of ZooKeeper: kazoo pings only when nothing is."""
-
-
-class Watcher:
-    """A consumer that notes when each message came, and acks if it is told to."""
-
-    def __init__(self, broker: BrokerProcess, topic: str, *, acks: bool, **options: int) -> None:
-        self.came: list[tuple[float, tuple[int, int]]] = []
-        self.closed_at: float | None = None
-        self._client = RawClient(broker.url)
-        self._client.subscribe(topic, "s", **{"initial_position": CommandSubscribe.Earliest, **options})
-        self.subscribed_at = time.monotonic()
-        self._client.flow(PERMITS)
-        self._acks = acks
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    @property
-    def last(self) -> float:
-        """When the last message came."""
-        return self.came[-1][0] if self.came else 0.0
-
-    @property
-    def entries(self) -> list[tuple[int, int]]:
-        return [entry for _, entry in self.came]
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._client.close()
-
-    def _run(self) -> None:
-        wanted = {BaseCommand.MESSAGE, BaseCommand.CLOSE_CONSUMER}
-        while not self._stop.is_set():
-            try:
-                command, _ = self._client.wait(lambda command: command.type in wanted, 0.2)
-            except TimeoutError:
-                continue
-            except ClosedError:
-                return
-            if command.type == BaseCommand.CLOSE_CONSUMER:
-                self.closed_at = time.monotonic()
-                continue
-            place = command.message.message_id
-            self.came.append((time.monotonic(), (place.ledger_id, place.entry_id)))
-            if self._acks:
-                ack = CommandAck(consumer_id=0, ack_type=CommandAck.Individual, message_id=[place])
-                self._client.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
 
 
 class Opener:
@@ -144,15 +95,6 @@ def split(pulsar: Endpoints, tmp_path: Path) -> Iterator[Split]:
     made = Split(pulsar, tmp_path)
     yield made
     made.close()
-
-
-@contextmanager
-def closing(*things: Watcher | Opener) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for thing in things:
-            thing.close()
 
 
 def alone(broker: BrokerProcess) -> bool:

@@ -13,6 +13,7 @@ from readonly_engine.broker.exclusives import attach
 from readonly_engine.broker.listeners import Urls
 from readonly_engine.broker.lookup import turn_away_unbound
 from readonly_engine.broker.pause import Pause
+from readonly_engine.clock import lease_time
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 
@@ -76,11 +77,12 @@ async def admit(
         )
         if from_peer:
             consumer.brought_at = time.monotonic()
+        sent = lease_time()
         answer = await attach(consumer)
         if not pass_through:
             state = await broker.topics.state(topic, subscribe.subscription, consumer.relayed)
             subscription = await broker.topics.join(topic, consumer, state, partial(_check_claim, broker, hold))
-            consumer.joined(subscription)
+            consumer.joined(subscription, sent)
         elif bound and not via:
             broker.topics.passing.enter(consumer)
         if consumer.left:

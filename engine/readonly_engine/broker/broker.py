@@ -17,9 +17,11 @@ from readonly_engine.broker.drain import drain
 from readonly_engine.broker.exclusives import Exclusives
 from readonly_engine.broker.half_open import MAX_HALF_OPEN, HalfOpen
 from readonly_engine.broker.keep_alive import KeepAlive
+from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.listen import TlsListener
 from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.moves import Moves
+from readonly_engine.broker.owner_leases import OwnerLeases
 from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.spread import Rotation
 from readonly_engine.broker.turn import Turn
@@ -58,6 +60,7 @@ class Broker:
         patterns: what the command line and the configuration bind.
         bindings_file: what the operator binds, read again when it changes.
         unbound: what becomes of clients of topics that are not bound.
+        guard: has leases checked before anything is delivered.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Broker:
         patterns: Bindings,
         bindings_file: Path | None,
         unbound: Unbound = Unbound.REDIRECT,
+        guard: LeaseGuard | None = None,
     ) -> None:
         self.unbound = unbound
         self.owners = owners
@@ -77,6 +81,7 @@ class Broker:
         self.fleet = fleet
         self.claiming = claiming
         self.limits = limits
+        self.owner_leases = OwnerLeases(guard or LeaseGuard())
         self.moves = Moves()
         self.arrivals = Arrivals()
         self.slow_clients = 0

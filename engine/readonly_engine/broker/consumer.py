@@ -13,8 +13,11 @@ from readonly_engine.broker.dispatch.make import MULTIPLE, make_receiver
 from readonly_engine.broker.moves import close_consumer
 from readonly_engine.broker.passage import Passage
 from readonly_engine.broker.rates import Rates
+from readonly_engine.clock import lease_time
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.consumer import RelayedConsumer
 from readonly_engine.relay.errors import OwnerUnavailableError
+from readonly_engine.relay.owner_lease import OwnerLease
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of, command_name, encode_command
 from readonly_engine.wire.errors import WireError
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
     from readonly_engine.broker.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.relay.connection import OwnerConnection
     from readonly_engine.relay.consumer import OwnerState
     from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
@@ -62,6 +66,8 @@ class Consumer:
         brought_at: when another broker of the pool has brought it here; None where its client came by itself.
         exclusive: whether it keeps others from its subscription.
         in_step: whether it has been at the owner ever since the copy of the cursor was last compared with the owner's.
+        lease: how long it may be served without a word of the owner.
+        vouched: whether it may be served now.
     """
 
     __slots__ = (
@@ -78,6 +84,7 @@ class Consumer:
         "exclusive",
         "hold",
         "in_step",
+        "lease",
         "left",
         "messages",
         "pass_through",
@@ -87,6 +94,7 @@ class Consumer:
         "subscription",
         "topic",
         "via",
+        "vouched",
     )
 
     def __init__(
@@ -122,6 +130,8 @@ class Consumer:
         self._told_end = False
         self._newest_ledger = -1
         self.in_step = True
+        self.lease = OwnerLease()
+        self.vouched = True
         self.brought_at: float | None = None
         self._handing_over: asyncio.Task[None] | None = None
         self.relayed = RelayedConsumer(
@@ -135,8 +145,12 @@ class Consumer:
 
     # What the client does
 
-    def joined(self, subscription: Subscription) -> None:
+    def joined(self, subscription: Subscription, sent: float) -> None:
         """The consumer is in its subscription; what the owner said of it before counts now.
+
+        Args:
+            subscription: the subscription.
+            sent: when its SUBSCRIBE was sent, or earlier (lease_time).
 
         Raises:
             OwnerUnavailableError: meanwhile it was sent away, or closed by the owner, who may have another cursor now.
@@ -145,6 +159,8 @@ class Consumer:
             self._handing_over = self.connection.broker.topics.leave(subscription, self)
             raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
         self.subscription = subscription
+        if subscription.durable:
+            self.connection.broker.owner_leases.subscribed(self, sent)
         if self._active is not None:
             subscription.active_changed(self, active=self._active)
 
@@ -232,6 +248,7 @@ class Consumer:
         if self.exclusive:
             broker.exclusives.left(self)
         if self.subscription is not None:
+            broker.owner_leases.left(self)
             self._handing_over = broker.topics.leave(self.subscription, self)
             self.subscription = None
         if self.hold is not None:
@@ -329,6 +346,32 @@ class Consumer:
         self.in_step = False
         if self.subscription is not None:
             self._newest_ledger = self.subscription.newest_ledger
+            self.connection.broker.owner_leases.detached(self)
+
+    @property
+    def owner_connection(self) -> OwnerConnection | None:
+        """The connection over which the owner has it."""
+        return self.relayed.connection
+
+    def heed_owner(self) -> None:
+        """The owner may have given the subscription to others, or certainly has not."""
+        if self.subscription is not None:
+            self.subscription.heed_owner()
+
+    def owner_dead(self, looked: float) -> None:
+        """Nobody listens where the owner was."""
+        if self.subscription is not None and self.vouched:
+            self.connection.broker.spawn(self._look_for_another_owner(self.subscription, looked))
+
+    async def _look_for_another_owner(self, subscription: Subscription, looked: float) -> None:
+        """Go on for as long as no other broker has loaded the topic: its list of ledgers would have one more."""
+        try:
+            newest = await subscription.reload()
+        except MetadataError as error:
+            log.info("%s: whether it has another owner is not known: %s", self.topic, error)
+            return
+        if newest == self._newest_ledger:
+            self.connection.broker.owner_leases.unowned(self, looked)
 
     def stands_at(self) -> Position | None:
         """Up to where the subscription has acked everything."""
@@ -339,7 +382,7 @@ class Consumer:
         self.connection.broker.spawn(self._compare(state, time.monotonic()))
 
     async def _compare(self, state: OwnerState, said_at: float) -> None:
-        attachments = self.relayed.attachments
+        sent, attachments = lease_time(), self.relayed.attachments
         subscription = self.subscription
         if subscription is None:
             return
@@ -350,6 +393,10 @@ class Consumer:
         elif self.relayed.attached and self.relayed.attachments == attachments:
             self.in_step = True
             self.relayed.go_on()
+            if subscription.durable and self.subscription is subscription:
+                if self.lease.lapsed:
+                    subscription.refresh()
+                self.connection.broker.owner_leases.subscribed(self, sent)
 
     def dismissed(self, reason: str) -> None:
         """The owner does not keep the consumer."""

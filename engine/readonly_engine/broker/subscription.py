@@ -16,7 +16,8 @@ from readonly_engine.broker.dispatch.receiver import Delivery, in_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.owner_cursor import OwnerCursor, follow, start_of
-from readonly_engine.broker.pause import Pause
+from readonly_engine.broker.owner_leases import heed_owner
+from readonly_engine.broker.pause import Suspendable
 from readonly_engine.broker.place import take_place
 from readonly_engine.broker.rereading import read_in_the_end
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
@@ -26,7 +27,6 @@ from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry_view import encode_views, survey
 from readonly_engine.wire.pending_ack_pb2 import Operation
-from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from readonly_engine.topic.view import TopicView
     from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pending_ack import TxnAckRecord
-    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, MessageIdData
+    from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ MOST_SLEPT_S = 3600.0
 """Delayed messages may be due in years."""
 
 
-class Subscription:
+class Subscription(Suspendable):
     """Delivers a topic to the consumers of one subscription.
 
     Args:
@@ -92,12 +92,10 @@ class Subscription:
         "_moving",
         "_multiple",
         "_owner_cursor",
-        "_paused",
         "_place",
         "_questions",
         "_rates",
         "_reading",
-        "_refreshing",
         "_reset",
         "_single",
         "_timer",
@@ -129,6 +127,7 @@ class Subscription:
         together: Together | None = None,
         guard: LeaseGuard | None = None,
     ) -> None:
+        super().__init__()
         self.topic = log_.topic
         self.name = subscribe.subscription
         self.kind = subscribe.sub_type
@@ -156,8 +155,6 @@ class Subscription:
         self._reading: asyncio.Task[None] | None = None
         self._cannot_read = cannot_read
         self._closed = False
-        self._paused = 0
-        self._refreshing: asyncio.Task[None] | None = None
         self._txn_acks: TxnAcks | None = None  # nor the log: most subscriptions never see a transaction
         self._txn_ack_log: TxnAckLog | None = None
         self._questions = questions
@@ -203,6 +200,7 @@ class Subscription:
         if self._ack_relay is not None:
             consumer.relayed.ack_together(self._ack_relay)
         self._dispatcher.add(consumer.receiver)
+        self.heed_owner()
         self.pump()
 
     def remove(self, consumer: Consumer) -> None:
@@ -214,6 +212,7 @@ class Subscription:
             self._ack_relay.flush_all()  # before another broker can ask the owner what is acked
         if self._consumers.pop(id(consumer.receiver), None) is not None:
             self._dispatcher.remove(consumer.receiver)
+            self.heed_owner()
             self.pump()
 
     def close(self) -> None:
@@ -231,29 +230,18 @@ class Subscription:
                 waiting.cancel()
         self._stop_activating()
 
-    def pause(self, why: Pause) -> None:
-        """Deliver nothing new; acks go on."""
-        self.part()
-        self._paused |= why
+    def heed_owner(self) -> None:
+        """A consumer has come, or gone, or its lease at the owner has ended, or begun anew."""
+        active = self._dispatcher.active if isinstance(self._dispatcher, SingleActiveDispatcher) else None
+        heed_owner(self, [one for one in self.consumers if active is None or one.receiver is active])
 
-    def resume(self, why: Pause) -> None:
-        """Deliver again, unless there is another reason not to."""
-        self._paused &= ~why
-        self.pump()
+    async def _take_over(self) -> None:
+        self._cursor_moved(await self._owner.refresh(lambda: [consumer.relayed for consumer in self.consumers]))
 
-    def refresh(self) -> None:
-        """Read the owner's cursor, and deliver nothing before: another broker may have served the subscription meanwhile."""
-        self.pause(Pause.STALE)
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-        self._refreshing = asyncio.create_task(self._refresh())
-        self._refreshing.add_done_callback(self._task_ended)
-
-    async def _refresh(self) -> None:
-        state = await self._owner.refresh(lambda: [consumer.relayed for consumer in self.consumers])
-        self._refreshing = None
-        self._cursor_moved(state)
-        self.resume(Pause.STALE)
+    async def reload(self) -> int:
+        """Read the topic's list of ledgers now; returns the newest one. May raise a MetadataError."""
+        await self._log.reload()
+        return self.newest_ledger
 
     @property
     def outstanding(self) -> bool:
@@ -312,6 +300,7 @@ class Subscription:
         self._txn_gate.look_back(state.last)
         self.part()
         dispatcher.activate(consumer.receiver)
+        self.heed_owner()
         self.pump()
 
     def _stop_activating(self) -> None:
@@ -613,11 +602,9 @@ class Subscription:
         consumer = next(iter(self._consumers.values()), None)
         if not positions or consumer is None:
             return
-        ack = CommandAck(ack_type=CommandAck.Individual)
         for position in positions:
-            ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
             self._cursor.ack(position)
-        consumer.relayed.ack(ack)
+        self._owner.ack(consumer.relayed, positions)
 
     # Transactions
 

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
+from readonly_engine.clock import lease_time
 from readonly_engine.relay.answers import AllAnswers
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.probing import OwnerPings
@@ -79,6 +80,10 @@ class OwnerConnection(asyncio.Protocol):
         identity: whose credentials are shown.
         events: who looks after them.
         behind_proxy: HOST:PORT of the broker, where what is connected to is a proxy.
+
+    Attributes:
+        answered: when the last PING was sent that the owner has answered; when the connection was begun, before the first.
+        answer_listener: called when that has changed.
     """
 
     def __init__(
@@ -92,6 +97,9 @@ class OwnerConnection(asyncio.Protocol):
         self._behind_proxy = behind_proxy
         self._pongs: dict[int, asyncio.Future[None]] = {}
         self._pings = 0
+        self._pinged: deque[float] = deque()  # when those PINGs were sent that are not answered
+        self.answered = lease_time()
+        self.answer_listener: Callable[[OwnerConnection], None] | None = None
         self._session = OwnerSession()
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[CommandConnected] = self._loop.create_future()
@@ -140,7 +148,8 @@ class OwnerConnection(asyncio.Protocol):
         except TimeoutError as error:
             raise OwnerUnavailableError(f"{url} did not answer in {CONNECT_TIMEOUT_S:g} s") from error
         except OSError as error:
-            raise OwnerUnavailableError(f"{url} cannot be reached: {error}") from error
+            refused = "" if behind_proxy or not isinstance(error, ConnectionRefusedError) else url
+            raise OwnerUnavailableError(f"{url} cannot be reached: {error}", refused=refused) from error
         finally:
             if not connection.connected:
                 connection.close()
@@ -299,10 +308,9 @@ class OwnerConnection(asyncio.Protocol):
         Raises:
             OwnerUnavailableError: the connection broke, or there was no answer in time.
         """
-        self._pings += 1
-        pong = self._pongs[self._pings] = self._loop.create_future()
+        pong = self._pongs[self._pings + 1] = self._loop.create_future()
         if self._transport is not None and not self.closed:
-            self._transport.write(self._session.ping())
+            self._ping(self._transport)
         else:
             pong.set_exception(OwnerUnavailableError(f"the connection to {self.url} broke"))
         try:
@@ -310,6 +318,22 @@ class OwnerConnection(asyncio.Protocol):
                 await pong
         except TimeoutError as error:
             raise OwnerUnavailableError(f"{self.url} did not answer PING in {REQUEST_TIMEOUT_S:g} s") from error
+
+    def probe(self) -> None:
+        """Ask for a sign of life, unless one is awaited; `answered` tells of it, and `answer_listener` is called."""
+        if self._transport is not None and not self.closed and not self._pinged:
+            self._ping(self._transport)
+
+    def _ping(self, transport: asyncio.Transport) -> None:
+        self._pings += 1
+        self._pinged.append(lease_time())
+        transport.write(self._session.ping())
+
+    def _answered(self) -> None:
+        while self._pinged and self._session.pongs > self._pings - len(self._pinged):
+            self.answered = self._pinged.popleft()
+        if self.answer_listener is not None:
+            self.answer_listener(self)
 
     # Residents
 
@@ -403,6 +427,8 @@ class OwnerConnection(asyncio.Protocol):
             self._transport.write(reply)
         if self._session.pings != pings and self._owner_pings.asks(self._loop.time()) and self.events is not None:
             self.events.probed()
+        if self._session.pongs > self._pings - len(self._pinged):
+            self._answered()
         while self._pongs and next(iter(self._pongs)) <= self._session.pongs:
             pong = self._pongs.pop(next(iter(self._pongs)))
             if not pong.done():
@@ -468,8 +494,7 @@ class OwnerConnection(asyncio.Protocol):
             self._transport.abort()
             return
         self._heard = False
-        self._pings += 1
-        self._transport.write(self._session.ping())
+        self._ping(self._transport)
         self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
 
     def _finish_handshake(self, command: BaseCommand) -> None:

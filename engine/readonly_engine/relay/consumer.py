@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from readonly_engine.clock import lease_time
 from readonly_engine.relay.ack_relay import ack_of_entries
 from readonly_engine.relay.answers import AllAnswers
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BACKOFF_S = (0.1, 5.0)
+
+DEAD_PAUSE_S = 2.0
+"""A dead owner is looked for more often: as long as nobody has the topic, reads go on (owner_lease.py)."""
 
 ASK_AGAIN_S = 20.0
 """Within the 30 s for which clients wait for an answer (operationTimeoutMs)."""
@@ -85,6 +89,9 @@ class ConsumerEvents(Protocol):
     def stands_at(self) -> Position | None:
         """Up to where the subscription has acked everything; None where that is not known."""
 
+    def owner_dead(self, looked: float) -> None:
+        """Nobody listens where the owner was, of which the consumer came away; found out by trying then (lease_time)."""
+
     def reattached(self, state: OwnerState) -> None:
         """The consumer is at the owner again. No ack is sent before `go_on`: the cursor may have been reset meanwhile."""
 
@@ -125,6 +132,7 @@ class RelayedConsumer:
         "_idle",
         "_last_ack",
         "_mute",
+        "_owner_url",
         "_owners",
         "_reattaching",
         "_recent",
@@ -156,6 +164,7 @@ class RelayedConsumer:
         self._events = events
         self._mute = mute
         self._connection: OwnerConnection | None = None
+        self._owner_url = ""
         self._attaching: OwnerConnection | None = None
         self._consumer_id = 0
         self.attachments = 0
@@ -182,6 +191,11 @@ class RelayedConsumer:
     def attached(self) -> bool:
         """Whether the owner has the consumer now."""
         return self._connection is not None
+
+    @property
+    def connection(self) -> OwnerConnection | None:
+        """The connection to the owner that has the consumer now."""
+        return self._connection
 
     @property
     def unanswered_acks(self) -> int:
@@ -229,6 +243,7 @@ class RelayedConsumer:
             )
         self._connection, self._consumer_id = connection, consumer_id
         self._held = self.attachments > 0
+        self._owner_url = connection.direct_url
         self.attachments += 1
         if self._together is not None and not self._held:
             self._together.opened(self, connection)
@@ -452,6 +467,7 @@ class RelayedConsumer:
     async def _reattach(self) -> None:
         pause = BACKOFF_S[0]
         while not self._closed:
+            began = lease_time()
             try:
                 if self._connection is None:
                     self._owners.moved(self.subscribe.topic, self._identity)
@@ -464,6 +480,9 @@ class RelayedConsumer:
                     self._closed = True
                     self._events.dismissed(str(error))
                     return
+                if self._owner_url and getattr(error, "refused", "") == self._owner_url:
+                    self._events.owner_dead(began)
+                    pause = min(pause, DEAD_PAUSE_S)
                 log.info("%s: %s; trying again in %.1f s", self.subscribe.topic, error, pause)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_S[1])

@@ -21,7 +21,15 @@ class RelayError(Exception):
 
 
 class OwnerUnavailableError(RelayError):
-    """No broker answers, or not in time, or the connection broke."""
+    """No broker answers, or not in time, or the connection broke.
+
+    Attributes:
+        refused: URL of the broker at whose address nobody listens; empty where that is not known.
+    """
+
+    def __init__(self, message: str, *, refused: str = "") -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 class OwnerRefusedError(RelayError):

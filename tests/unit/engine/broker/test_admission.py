@@ -50,7 +50,7 @@ class Consumer:
         self.client.attached(self)
         return "the owner's answer"
 
-    def joined(self, _):
+    def joined(self, *_):
         pass
 
     def leave(self):
