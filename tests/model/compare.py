@@ -146,6 +146,26 @@ def compare(
     return bool(goes_on), again
 
 
+def compare_non_durable(serving: Serving, told: int, newest_ledger: int, loaded: int, resumed_at: int) -> bool:
+    """Compare after a reader has come to an owner that has none of its cursor.
+
+    Args:
+        serving: the subscription.
+        told: how many entries the owner's new cursor has passed.
+        newest_ledger: the newest ledger that was known before the owner moved.
+        loaded: how many times the topic was loaded.
+        resumed_at: behind how many entries the reader has asked to go on; NONE where it has asked for what it began with.
+
+    Returns:
+        Whether the copy can go on.
+    """
+    owner, cursor = _ask(serving, (1 << told) - 1, 0, 0, loaded)
+    at = None if resumed_at < 0 else position(resumed_at - 1)
+    relayed: Any = _Relayed([], sent_away=False, lost_at=None, resumed_at=at)
+    together: Any = _Together(serving)
+    return bool(_run(cursor.goes_on(relayed, 1.0, owner.told, newest_ledger, [relayed], together)))
+
+
 def refresh(serving: Serving, acked: int, loaded: int) -> None:
     """The copy follows the owner's cursor, which another broker may have moved (Subscription.refresh)."""
     _, cursor = _ask(serving, acked, acked, 0, loaded)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.model.claims_model import ClaimsModel
+from tests.model.exclusive_model import ExclusiveModel
+from tests.model.reader_model import ReaderModel
 from tests.model.state import Faults
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ def _scenario(name: str, about: str, faults: Faults, *, short: bool = False, **s
     return Scenario(name, about, _claims(name, faults, **sizes), short)
 
 
+def _exclusive(name: str, about: str, *, short: bool = False, **sizes: int) -> Scenario:
+    return Scenario(name, about, lambda mutants=(): ExclusiveModel(name, mutants=mutants, **sizes), short)
+
+
 SCENARIOS: Final = (
     _scenario("session", "1 entry; a session may be lost", Faults(cuts=1), entries=1, short=True),
     _scenario("freeze", "1 entry; a broker's process may stand still", Faults(freezes=1), entries=1, short=True),
@@ -97,6 +103,35 @@ SCENARIOS: Final = (
         fine=False,
         window=1,
     ),
+    _exclusive(
+        "exclusive",
+        "Exclusive, 1 entry; broker and owner may lose each other, a client may leave",
+        entries=1,
+        cuts=1,
+        leaves=1,
+        short=True,
+    ),
+    _exclusive(
+        "exclusive-leave",
+        "Exclusive, 2 entries; broker and owner may lose each other, a client may leave",
+        entries=2,
+        cuts=1,
+        leaves=1,
+    ),
+    _exclusive("exclusive-entries", "Exclusive, 3 entries; broker and owner may lose each other", entries=3, cuts=1),
+    _exclusive(
+        "exclusive-break",
+        "Exclusive, 2 entries; the connection to the owner may break, a client may leave",
+        entries=2,
+        breaks=1,
+        leaves=1,
+    ),
+    Scenario(
+        "reader",
+        "a Reader at the end of a topic that gets 3 entries; the topic may be unloaded",
+        lambda mutants=(): ReaderModel("reader", entries=3, mutants=mutants),
+        short=True,
+    ),
 )
 
 TWO: Final = "two brokers dispatch the subscription at once"
@@ -118,6 +153,24 @@ MUTANTS: Final = (
         "what the owner lacks is acked again as soon as the topic has a new ledger",
         "reset",
         "the reset is undone",
+    ),
+    Mutant(
+        "owner-lease-ignored",
+        "an Exclusive subscription is served although its owner says nothing",
+        "exclusive",
+        "two brokers serve an Exclusive subscription at once",
+    ),
+    Mutant(
+        "no-refresh-after-lapse",
+        "after such a silence the old copy of the cursor goes on",
+        "exclusive-leave",
+        AGAIN,
+    ),
+    Mutant(
+        "reader-begins-anew",
+        "a Reader that began at the latest message asks a new owner for that again",
+        "reader",
+        "no step leads to an end",
     ),
     Mutant("old-copy-goes-on", "after a claim in a new session the old copy of the cursor goes on", "hand-over", AGAIN),
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.receiver import Receiver
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
+from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.relay.ack_batch import AckBatches
 from readonly_engine.relay.recent_acks import WINDOW_S, RecentAcks
 from readonly_engine.topic.chain import LedgerChain
@@ -22,6 +23,8 @@ from readonly_engine.wire.message_pb2 import MessageMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from readonly_engine.broker.dispatch.receiver import Dispatcher
 
 LEDGER: Final = 1
 LATER_LEDGER: Final = 2
@@ -46,15 +49,20 @@ class Serving:
         entries: how many the topic has.
         ledgers: how many times it was loaded.
         acked: what the owner said is acked.
+        single: whether one consumer gets all (Exclusive), else several share (Shared).
     """
 
-    def __init__(self, entries: int, ledgers: int, acked: int) -> None:
+    def __init__(self, entries: int, ledgers: int, acked: int, single: bool = False) -> None:
         self.entries = entries
         self.chain = LedgerChain()
         load(self.chain, entries, ledgers)
         self.cursor = CursorCopy(self.chain, mark_delete_of(acked))
         self.cursor.load_holes(ranges_of(acked))
-        self.dispatcher = SharedDispatcher(self.chain, self.cursor)
+        self.dispatcher: Dispatcher = (
+            SingleActiveDispatcher(self.chain, self.cursor, elected=False)
+            if single
+            else SharedDispatcher(self.chain, self.cursor)
+        )
         self.acks: AckBatches[Way] = AckBatches()
         self.recent = RecentAcks()
         self.alone: list[tuple[int, int]] = []
@@ -152,6 +160,7 @@ def deliver(serving: Serving, client: int) -> int:
 def ack(serving: Serving, client: int, entry: int) -> bool:
     """A consumer acks what it has (Subscription.acked_plainly); False where it does not have it here."""
     receiver, entries = serving.receivers[client], [position(entry)]
+    assert isinstance(serving.dispatcher, SharedDispatcher)
     if not serving.dispatcher.has_pending(receiver, entries):
         return False
     serving.acks.add(serving.ways[client], bytes([entry]), 1, NOW)
@@ -179,6 +188,28 @@ def answered(serving: Serving, number: int, may_be_lost: bool) -> None:
         before = b"".join(one.ack for one in serving.recent.before(NOW))
         serving.recent = RecentAcks()
         serving.recent.answered(bytes(sorted({*before, *ids})), NOW)
+
+
+def published(serving: Serving) -> None:
+    """One entry more is readable."""
+    serving.entries += 1
+    serving.chain.lac_advanced(LEDGER, serving.entries - 1)
+
+
+def passed(serving: Serving) -> int:
+    """How many entries are acked, from the first on."""
+    mark_delete = serving.cursor.mark_delete
+    return mark_delete.entry_id + 1
+
+
+def read_up_to(serving: Serving, entry: int) -> None:
+    """A reader acks all that it has read."""
+    serving.cursor.ack_up_to(position(entry))
+
+
+def under_way_alone(serving: Serving) -> tuple[int, ...]:
+    """The entries whose acks went by themselves and are not answered."""
+    return tuple(entry for _, entry in serving.alone)
 
 
 def answered_alone(serving: Serving, entries: int) -> None:

@@ -1,0 +1,142 @@
+"""The model of a Reader that begins at the end of a topic, which grows and then moves: it must get every entry from there on.
+
+Its cursor is not durable: only its owner has it, in memory. Mirrors RelayedConsumer.attach.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from readonly_engine.relay.resume import resume_at
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+from tests.model import compare, serving
+from tests.model.machines import NONE, Machines
+from tests.model.search import Violation
+from tests.model.state import AWAY, BACK, CLOSED, RETURNING, THERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+READER: Final = 0
+
+
+class Reading(NamedTuple):
+    """Everything.
+
+    Attributes:
+        published: how many entries the topic has.
+        began: where the reader began; NONE while it has not.
+        serving: its Serving.
+        owner: its consumer at the owner.
+        cursor: how many entries the owner's cursor has passed; NONE where the owner has none.
+        resumed: behind how many entries the reader has asked to go on; NONE for none.
+        received: how many entries the client has received.
+        acked: how many of them it has acked.
+        moves: how often the topic may still move.
+    """
+
+    published: int
+    began: int = NONE
+    serving: int = NONE
+    owner: int = AWAY
+    cursor: int = NONE
+    resumed: int = NONE
+    received: int = 0
+    acked: int = 0
+    moves: int = 1
+
+
+Step = tuple[str, Reading]
+
+
+class ReaderModel:
+    """A Reader at the end of a topic.
+
+    Args:
+        name: for reports.
+        entries: how many the topic gets.
+        mutants: old behaviour that is put back.
+    """
+
+    def __init__(self, name: str, *, entries: int, mutants: Iterable[str] = ()) -> None:
+        self.name = name
+        self.entries = entries
+        self._mutants = frozenset(mutants)
+        self._servings: Machines[serving.Serving] = Machines()
+
+    def initial(self) -> Reading:
+        """An empty topic."""
+        return Reading(0)
+
+    def steps(self, at: Reading) -> Iterator[Step]:
+        """What can happen next."""
+        if at.published < self.entries and at.moves:
+            grown = at._replace(published=at.published + 1)
+            if at.serving != NONE:
+                grown = grown._replace(serving=self._servings.call(at.serving, serving.published)[0])
+            yield f"entry {at.published} is published", grown
+        if at.moves and at.began != NONE:
+            yield "the topic is unloaded and has a new owner", at._replace(owner=CLOSED, cursor=NONE, moves=0)
+        if at.began == NONE:
+            begun = self._servings.begin(serving.Serving, at.published, 1, (1 << at.published) - 1, True)
+            begun = self._servings.call(begun, serving.add, READER)[0]
+            here = at.published
+            yield (
+                f"a reader begins behind {here} entries",
+                at._replace(began=here, serving=begun, owner=THERE, cursor=here, received=here, acked=here),
+            )
+            return
+        after, entry = self._servings.call(at.serving, serving.deliver, READER)
+        if entry >= 0:
+            step = f"entry {entry} is delivered"
+            if entry != at.received:
+                raise Violation(step, f"the reader gets entry {entry} instead of {at.received}")
+            yield step, at._replace(serving=after, received=entry + 1)
+        if at.acked < at.received:
+            number = self._servings.call(at.serving, serving.read_up_to, at.received - 1)[0]
+            cursor = at.received if at.owner == THERE else at.cursor
+            yield "the reader acks what it has", at._replace(serving=number, acked=at.received, cursor=cursor)
+        yield from self._returns(at)
+
+    def _returns(self, at: Reading) -> Iterator[Step]:
+        if at.owner == CLOSED:
+            yield "the broker hears that the owner has closed the reader", at._replace(owner=RETURNING)
+        elif at.owner == RETURNING:
+            resumed, cursor = NONE, at.published  # it began at the latest message
+            if "reader-begins-anew" not in self._mutants:
+                resumed = self._servings.ask(at.serving, serving.passed)
+                cursor = resume(resumed)
+            yield (
+                f"the broker subscribes the reader again, behind {cursor} entries",
+                at._replace(owner=BACK, cursor=cursor, resumed=resumed),
+            )
+        elif at.owner == BACK:
+            number, goes_on = self._servings.call(
+                at.serving, compare.compare_non_durable, at.cursor, serving.LEDGER, 2, at.resumed
+            )
+            assert goes_on, "nobody has reset the cursor"
+            back = at._replace(serving=number, owner=THERE, resumed=NONE, cursor=max(at.cursor, at.acked))
+            yield "the broker goes on with its copy of the cursor", back
+
+    def canonical(self, at: Reading) -> Reading:
+        """There is one of each."""
+        return at
+
+    def wrong(self, at: Reading) -> str:
+        """A state by itself tells nothing."""
+        del at
+        return ""
+
+    def done(self, at: Reading) -> bool:
+        """The reader has all that there is, and the topic moves no more."""
+        return at.began != NONE and at.acked == at.published and not at.moves and at.owner == THERE
+
+
+def resume(passed: int) -> int:
+    """How many entries an owner's new cursor has passed that was asked to go on behind so many: it takes a step back."""
+    subscribe = CommandSubscribe(
+        topic="t", subscription="r", sub_type=CommandSubscribe.Exclusive, consumer_id=1, request_id=1
+    )
+    resume_at(subscribe, serving.position(passed - 1))
+    return int(subscribe.start_message_id.entry_id)
