@@ -23,6 +23,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._expected: dict[ClaimKey, deque[float]] = {}
+        self._ends: deque[tuple[float, ClaimKey]] = deque()  # when each is expected no more; some have come meanwhile
 
     def left(self, key: ClaimKey, came: float, now: float) -> None:
         """A consumer that another broker had brought has left.
@@ -32,9 +33,11 @@ class Arrivals:
             came: when it had come.
             now: the time.
         """
-        self._expected = {one: waits for one, waits in self._expected.items() if waits[-1] > now}
+        while self._ends and self._ends[0][0] <= now:
+            self._give_up(self._ends.popleft()[1], now)
         if now - came <= MOVED_WITHIN_S:
             self._expected.setdefault(key, deque()).append(now + TRAVEL_S)
+            self._ends.append((now + TRAVEL_S, key))
 
     def came(self, key: ClaimKey) -> None:
         """A consumer has come by itself."""
@@ -48,3 +51,11 @@ class Arrivals:
         """Whether a consumer of the subscription is on its way."""
         waits = self._expected.get(key)
         return waits is not None and waits[-1] > now
+
+    def _give_up(self, key: ClaimKey, now: float) -> None:
+        """Expect nobody any more whose time is over."""
+        waits = self._expected.get(key)
+        while waits and waits[0] <= now:
+            waits.popleft()
+        if waits is not None and not waits:
+            del self._expected[key]
