@@ -340,6 +340,7 @@ class Run:
         with step("reading what the topics hold"):
             held = {topic.short: self._read(topic.full) for topic in TOPICS}
         self._outcome.messages = sum(map(len, held.values()))
+        self._keep(held)
         held_topics = {
             topic.short: Topic(
                 held[topic.short],
@@ -360,6 +361,14 @@ class Run:
         if self._flat:
             latencies = {m: v for m, v in self._outcome.verdict.latencies.items() if m >= 0 and v}
             self._outcome.wrong += samples.trends(self._outcome.samples, latencies)
+
+    def _keep(self, held: dict[str, list[Stored]]) -> None:
+        """What is judged goes beside the histories: the faults by time, and what the topics hold."""
+        faults = (f"{one.begin:.3f} to {one.end:.3f}: {one.text}\n" for one in sorted(self._injector.done))
+        (self._folder / "faults.txt").write_text("".join(faults), encoding="utf-8")
+        with (self._folder / "held.jsonl").open("w", encoding="utf-8") as file:
+            for topic, messages in held.items():
+                file.writelines(json.dumps([topic, *message]) + "\n" for message in messages)
 
     def _histories(self) -> list[Path]:
         return [self._history.path, *itertools.chain.from_iterable(one.histories for one in self._clients.values())]
