@@ -83,8 +83,13 @@ def main(argv: list[str] | None = None) -> int:
             failed = failed or not outcome.passed
     if args.write and outcomes:
         marks = (report.SOAK_BEGIN, report.SOAK_END) if args.soak else (report.BEGIN, report.END)
-        seeds_told = ", ".join(str(outcome.plan.seed) for outcome in outcomes)
-        rows = [f"Seeds {seeds_told}, {args.minutes:g} minutes each.", "", *report.table(outcomes)]
+        told = ", ".join(str(outcome.plan.seed) for outcome in outcomes)
+        which = (
+            f"Seeds {told}, {args.minutes:g} minutes each."
+            if len(outcomes) > 1
+            else f"Seed {told}, {args.minutes:g} minutes."
+        )
+        rows = [which, "", *report.table(outcomes)]
         if args.soak:
             picture = DOCS / "testing" / "soak.svg"
             picture.parent.mkdir(exist_ok=True)
