@@ -139,41 +139,42 @@ def values_in_store(store: ObjectStore, prefix: str) -> list[int]:
 def test_in_an_object_store_tables_are_marked_and_locked_too(spark_stack, spark_client, topic, tmp_path, lake) -> None:
     publish(spark_client, topic, 0, 100)
     options = in_store(lake)
+    own = topic.rpartition("/")[2]
+    table, foreign = f"{own}/table", f"{own}/foreign"
+    other = ("--checkpoint", f"s3a://lake/{own}/other-checkpoint")
 
     def export(to: str, *more: str) -> Export:
         return Export(spark_stack, topic, tmp_path, "parquet", *options, *more, to=to)
 
     # A batch job's object is refused, and stays.
-    (lake.data / "lake" / "foreign").mkdir(parents=True, exist_ok=True)
     s3 = fs.S3FileSystem(access_key=ACCESS_KEY, secret_key=SECRET_KEY, region=REGION, endpoint_override=lake.endpoint)
-    with s3.open_output_stream(f"lake/foreign/{FOREIGN}") as stream:
+    with s3.open_output_stream(f"lake/{foreign}/{FOREIGN}") as stream:
         stream.write(b"somebody's")
-    said = export("s3a://lake/foreign").refused()
-    assert f"s3a://lake/foreign holds data that this export did not write ({FOREIGN})" in said
-    assert objects(lake, "foreign") == {FOREIGN: b"somebody's"}
+    said = export(f"s3a://lake/{foreign}").refused()
+    assert f"s3a://lake/{foreign} holds data that this export did not write ({FOREIGN})" in said
+    assert objects(lake, foreign) == {FOREIGN: b"somebody's"}
 
     # While one export runs, another one with another checkpoint is refused, and then adopts.
-    first = export("s3a://lake/table", "--trigger", "continuous", "--interval", "1")
+    first = export(f"s3a://lake/{table}", "--trigger", "continuous", "--interval", "1")
     deadline = time.monotonic() + DEADLINE_S
-    while len(values_in_store(lake, "table")) < 100:
+    while len(values_in_store(lake, table)) < 100:
         assert time.monotonic() < deadline, first.said()
         assert first.process.poll() is None, first.said()
         time.sleep(0.2)  # until it has exported them
-    other = ("--checkpoint", "s3a://lake/other-checkpoint")
     try:
-        said = export("s3a://lake//table/", *other, "--adopt").refused()
+        said = export(f"s3a://lake//{table}/", *other, "--adopt").refused()
     finally:
         first.stop()
     assert "is in use by another export (process " in said
-    leases = {name: text for name, text in objects(lake, "table").items() if name.startswith("_pulsar-readonly/lease/")}
+    leases = {name: text for name, text in objects(lake, table).items() if name.startswith("_pulsar-readonly/lease/")}
     assert leases == {"_pulsar-readonly/lease/1": b"free\n"}, "it was given back"
     assert (
-        "was written with another checkpoint (s3a://lake/table/_checkpoint)"
-        in export("s3a://lake/table", *other).refused()
+        f"was written with another checkpoint (s3a://lake/{table}/_checkpoint)"
+        in export(f"s3a://lake/{table}", *other).refused()
     )
     publish(spark_client, topic, 100, 150)
-    while len(values_in_store(lake, "table")) < 150:
-        export("s3a://lake/table", *other, "--adopt").end()
+    while len(values_in_store(lake, table)) < 150:
+        export(f"s3a://lake/{table}", *other, "--adopt").end()
         assert time.monotonic() < deadline
-    assert values_in_store(lake, "table") == list(range(150))
-    assert "was written with another checkpoint" in export("s3a://lake/table").refused(), "the first one is out"
+    assert values_in_store(lake, table) == list(range(150))
+    assert "was written with another checkpoint" in export(f"s3a://lake/{table}").refused(), "the first one is out"
