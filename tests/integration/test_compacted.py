@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+import uuid
 from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
+from devstack.pool import Pool
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from devstack.pool import Pool
+    from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.cluster import PulsarCluster
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -132,6 +135,47 @@ def test_entries_whose_ledgers_are_gone_are_read_from_the_compacted_one(
     assert len(told[0]) > 30
     assert before + [data for _, _, data in read(slow)] == [data for _, _, data in told[0]]
     assert served(txn_pool, topic) >= len(told[0])
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["reader", "subscription"])
+def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
+    txn_stack, owner, topic, tmp_path, durable: bool
+) -> None:
+    """The owner's cursor stands before the ledgers that are left, and what is read comes from before them."""
+    admin = txn_stack.admin()
+    namespace = f"public/compacted-{uuid.uuid4().hex[:8]}"
+    admin.create_namespace(namespace)
+    admin.set_retention(namespace, minutes=60, megabytes=1024)
+    topic = f"persistent://{namespace}/{topic.rsplit('/', 1)[1]}"
+    publish(owner, topic, range(330), 50, batched=False)
+    compact(txn_stack, topic)
+    expected = [data for _, _, data in read(compacted_reader(owner, topic))]
+    assert len(expected) > 30
+    admin.set_retention(namespace, minutes=0, megabytes=0)
+    assert eventually(lambda: admin.trim(topic) or len(admin.internal_stats(topic)["ledgers"]) == 1)
+    pool = Pool(txn_stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", topic])
+    try:
+        pool.start()
+        through = pulsar.Client(pool.url, logger=QUIET)
+        if durable:
+            options = {"initial_position": pulsar.InitialPosition.Earliest, "is_read_compacted": True}
+            take = through.subscribe(topic, "s", receiver_queue_size=5, **options).receive
+        else:
+            take = through.create_reader(topic, EARLIEST, is_read_compacted=True, receiver_queue_size=5).read_next
+        got = [take(RECEIVE_MS).data() for _ in range(5)]
+        for _ in range(2):
+            admin.unload(topic)
+            assert eventually(lambda: _has_consumers(admin, topic))
+        got += [take(RECEIVE_MS).data() for _ in range(len(expected) - 5)]
+        assert got == expected
+        assert served(pool, topic) >= len(expected)
+        through.close()
+    finally:
+        pool.close()
+
+
+def _has_consumers(admin: PulsarAdmin, topic: str) -> bool:
+    return any(one["consumers"] for one in admin.stats(topic)["subscriptions"].values())
 
 
 def test_a_slow_compacted_read_goes_on_in_the_next_compaction(txn_stack, owner, through, topic) -> None:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker import owner_cursor
 from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.owner_cursor import CursorAtOwner, OwnerCursor
+from readonly_engine.broker.owner_cursor import CursorAtOwner, OwnerCursor, follow
 from readonly_engine.relay.consumer import OwnerState
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.compacted import CompactedChain
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.pulsar_pb2 import CommandAck
@@ -217,3 +218,39 @@ def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_top
     goes_on = compare(topic, cursor, back, stored, Asked(told, unwritten=unwritten), anew=anew)
     assert goes_on == (not missing or may_be_lost)
     assert back.sent == (lost if missing and may_be_lost else [])
+
+
+def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_topic):
+    """The owner's cursor then stands before the ledgers that are left, and entries before them are kept by the compaction."""
+    topic = make_topic()
+    kept = [topic.write() for _ in range(10)]
+    topic.roll()
+    left = [topic.write() for _ in range(5)]
+    first_ledger = topic.chain.newest_ledger
+    topic.trim()
+    chain = CompactedChain(topic.chain)
+    chain.compacted(kept[-1], kept[-2], first_ledger)
+    cursor = CursorCopy(chain, EARLIEST)
+    cursor.ack_up_to(kept[3])
+    state = OwnerState(Position(first_ledger, -1), left[-1])
+    assert not follow(cursor, chain, state)
+    assert cursor.mark_delete == kept[3]
+
+    async def answer(*_):
+        return state
+
+    async def nothing():
+        return []
+
+    async def run():
+        questions = SimpleNamespace(state=answer, acked=nothing, batches=nothing)
+        view = SimpleNamespace(chain=chain)
+        owner = OwnerCursor("s", view, cursor, questions, lambda _: None, lambda _: None)
+        await owner.take_over(Relayed())
+        back = Back(sent_away=True)
+        assert await owner.goes_on(back, time.monotonic(), state, first_ledger - 1, [back], None)
+
+    asyncio.run(run())
+    assert cursor.first_unacked() == chain.after(kept[3])
+    assert follow(cursor, chain, OwnerState(left[1], left[-1])), "what was acked there is acked"
+    assert cursor.mark_delete == left[1]
