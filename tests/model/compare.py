@@ -77,6 +77,9 @@ class _Relayed:
     perhaps_lost: tuple[()] = ()
     acked: int = 0
 
+    def forget_answers(self) -> None:
+        self.answered_up_to = None
+
     def ack(self, ack: CommandAck) -> None:
         self.acked |= bits(message_id.entry_id for message_id in ack.message_id)
 

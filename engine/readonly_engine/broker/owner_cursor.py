@@ -274,7 +274,7 @@ class OwnerCursor:
         log.info("%s: %d acks that the owner has lost are sent again", self._name, len(back.perhaps_lost))
         cursor.told = state.mark_delete
         for one in consumers:
-            one.answered_up_to = None
+            one.forget_answers()
         for _, ack in back.perhaps_lost:
             relayed.ack(ack)
         return True

@@ -100,7 +100,9 @@ class AckRelay:
 
     def perhaps_lost(self, lost_at: float) -> Iterator[CommandAck]:
         """What the owner had answered shortly before the connection to it broke."""
-        return (ack_of_entries(answered.ack) for answered in self._recent.before(lost_at))
+        return (
+            ack_of_entries(answered.ack) for answered in self._recent.before(lost_at) if isinstance(answered.ack, bytes)
+        )
 
     def _send(self, outgoing: Iterable[Outgoing[AckWay]]) -> None:
         for number, way, ids in outgoing:

@@ -48,6 +48,11 @@ DEAD_PAUSE_S = 2.0
 ASK_AGAIN_S = 20.0
 """Within the 30 s for which clients wait for an answer (operationTimeoutMs)."""
 
+_CUMULATIVE, _ERROR = (
+    CommandAck.Cumulative,
+    BaseCommand.ERROR,
+)  # a look for them each time would take longer than the rest
+
 _FINAL = frozenset(
     {
         ServerError.AuthenticationError,
@@ -116,7 +121,6 @@ class RelayedConsumer:
         lost_at: when its connection broke since `go_on`, by the event loop's clock; None where it did not.
         sent_away: whether the owner has closed it since `go_on`. An owner does so before it unloads the topic, which stores the
             cursor, and before it resets the cursor.
-        answered_up_to: the highest cumulative ack that the owner has answered.
         resumed_at: after which position its SUBSCRIBE has asked to go on, of a non-durable subscription that has come back.
     """
 
@@ -136,10 +140,10 @@ class RelayedConsumer:
         "_owners",
         "_reattaching",
         "_recent",
+        "_settled",
         "_together",
         "_unanswered",
         "_via",
-        "answered_up_to",
         "attachments",
         "encoded_subscribe",
         "lost_at",
@@ -177,7 +181,7 @@ class RelayedConsumer:
         self._last_ack = 0
         self.lost_at: float | None = None
         self.sent_away = False
-        self.answered_up_to: Position | None = None
+        self._settled: CommandAck | None = None
         self.resumed_at: Position | None = None
         self._idle: asyncio.Event | None = None  # where somebody waits for it
         self._together: AckRelay | None = None
@@ -317,13 +321,23 @@ class RelayedConsumer:
         return (ack_of_entries(ack) if isinstance(ack, bytes) else ack for ack in self._unanswered.values())
 
     @property
+    def answered_up_to(self) -> Position | None:
+        """The last cumulative ack that the owner has answered; None for none."""
+        return _upper(self._settled)
+
+    def forget_answers(self) -> None:
+        """The owner has lost acks that it had answered."""
+        self._settled = None
+
+    @property
     def perhaps_lost(self) -> Iterator[tuple[Position | None, CommandAck]]:
         """The acks that the owner answered shortly before the connection to it broke, each with `answered_up_to` before it."""
         if self._recent is not None and self.lost_at is not None:
             for answered in self._recent.before(self.lost_at):
-                ack = ack_of_entries(answered.ack)
+                encoded = answered.ack if isinstance(answered.ack, bytes) else answered.ack.SerializePartialToString()
+                ack = ack_of_entries(encoded)
                 ack.ClearField("request_id")  # the client has its receipt
-                yield answered.settled, ack
+                yield _upper(answered.settled), ack
 
     def go_on(self) -> None:
         """The owner's cursor is the one that was acked before: send what it has not answered, and what comes."""
@@ -509,30 +523,34 @@ class RelayedConsumer:
     def _ids_answered(self, number: int, ids: bytes, response: BaseCommand | None) -> None:
         if response is None or self._unanswered.pop(number, None) is None:
             return
-        if self._recent is not None and response.type != BaseCommand.ERROR:
+        if self._recent is not None and response.type != _ERROR:
             self._recent.answered(ids, asyncio.get_running_loop().time())
         self._answered()
 
     def _ack_answered(self, number: int, ack: CommandAck, response: BaseCommand | None) -> None:
         if response is None or self._unanswered.pop(number, None) is None:
             return
-        if self._recent is not None and not ack.HasField("txnid_most_bits") and response.type != BaseCommand.ERROR:
+        if self._recent is not None and not ack.HasField("txnid_most_bits") and response.type != _ERROR:
             now = asyncio.get_running_loop().time()
-            self._recent.answered(ack.SerializePartialToString(), now, self.answered_up_to)
-            if ack.ack_type == CommandAck.Cumulative:
-                self._cumulatively_answered(ack)
+            if ack.ack_type == _CUMULATIVE:
+                self._recent.answered(ack, now, self._settled)
+                self._settled = ack  # taken apart when somebody asks: few ever do
+            else:
+                self._recent.answered(ack.SerializePartialToString(), now, self._settled)
         if ack.HasField("request_id"):
             body_of(response).request_id = ack.request_id
             self._events.owner_command(response, b"")
         self._answered()
 
-    def _cumulatively_answered(self, ack: CommandAck) -> None:
-        for message_id in ack.message_id:
-            position = Position(message_id.ledger_id, message_id.entry_id - bool(message_id.ack_set))
-            if self.answered_up_to is None or position > self.answered_up_to:
-                self.answered_up_to = position
-
     def _answered(self) -> None:
         if not self._unanswered and self._idle is not None:
             self._idle.set()
             self._idle = None
+
+
+def _upper(ack: CommandAck | None) -> Position | None:
+    """Up to where a cumulative ack goes, in whole entries. It has one id: of several an owner takes none."""
+    if ack is None or not ack.message_id:
+        return None
+    upper = ack.message_id[0]
+    return Position(upper.ledger_id, upper.entry_id - bool(upper.ack_set))

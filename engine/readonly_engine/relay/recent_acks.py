@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from readonly_engine.wire.position import Position
+    from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 WINDOW_S: Final = 5.0
 """So long before its end an owner may have answered acks that it had not stored.
@@ -17,6 +17,9 @@ A stock owner stores a cursor once a second while acks come (managedLedgerDefaul
 at the end of a burst is stored up to 60 s later (managedLedgerCursorPositionFlushSeconds, ManagedCursorImpl.flush). The window
 covers the first. In the second case messages come again, as from the owner itself: a longer window would mistake more resets for
 losses."""
+
+_OBJECT_BYTES: Final = 500
+"""An ack of one entry that is not encoded."""
 
 MOST_BYTES: Final = 1 << 20
 """Of so many bytes of acks it is known when they were answered; older ones count as stored."""
@@ -27,13 +30,13 @@ class Answered(NamedTuple):
 
     Attributes:
         at: when.
-        ack: a CommandAck, encoded, or its fields `message_id` only.
-        settled: up to here cumulative acks had been answered before it; None for none.
+        ack: a CommandAck; or encoded, whole or its fields `message_id` only.
+        settled: the last cumulative ack that had been answered before it; None for none.
     """
 
     at: float
-    ack: bytes
-    settled: Position | None
+    ack: CommandAck | bytes
+    settled: CommandAck | None
 
 
 class RecentAcks:
@@ -52,13 +55,13 @@ class RecentAcks:
         self._acks: deque[Answered] = deque()
         self._bytes = 0
 
-    def answered(self, ack: bytes, now: float, settled: Position | None = None) -> None:
-        """Keep an ack that the owner has just answered."""
+    def answered(self, ack: CommandAck | bytes, now: float, settled: CommandAck | None = None) -> None:
+        """Keep an ack that the owner has just answered: encoded where it has many ids."""
         acks = self._acks
         acks.append(Answered(now, ack, settled))
-        self._bytes += len(ack)
+        self._bytes += _size(ack)
         while acks and (acks[0].at < now - self._window or self._bytes > self._most):
-            self._bytes -= len(acks.popleft().ack)
+            self._bytes -= _size(acks.popleft().ack)
 
     def before(self, end: float) -> Iterator[Answered]:
         """The acks that were answered at most `window_s` before a time, in the order of their answers."""
@@ -68,3 +71,7 @@ class RecentAcks:
         """The owner's cursor was moved: earlier acks mean nothing any more."""
         self._acks.clear()
         self._bytes = 0
+
+
+def _size(ack: CommandAck | bytes) -> int:
+    return len(ack) if isinstance(ack, bytes) else _OBJECT_BYTES

@@ -85,6 +85,9 @@ class Back:
     def ack(self, ack):
         self.sent.append(ack)
 
+    def forget_answers(self):
+        self.answered_up_to = None
+
 
 class Asked:
     """The owner's cursor, and how often it was asked for."""
