@@ -1,4 +1,4 @@
-# The long checks. They are not part of `make test`; oracle, churn and fuzz have a short form there.
+# The long checks. They are not part of `make test`; oracle, churn, fuzz and hostile have a short form there.
 SEED ?=
 ENTRIES ?= 200000
 MINUTES ?= 10
@@ -10,6 +10,10 @@ faults: $(STAMP) ## kill, stall and corrupt servers under readers at the tail, e
 	@$(PY) -m tests.faults $(FAULTS_OPTIONS)
 fuzz: $(STAMP) ## every parser against damaged input, MINUTES=10 each
 	@$(PY) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_OPTIONS)
+
+.PHONY: hostile
+hostile: $(STAMP) ## raw-socket clients that keep to no rule, at an owner and at a pool: docs/testing.md (HOSTILE_OPTIONS=--write)
+	@$(PY) -m tests.hostile $(HOSTILE_OPTIONS)
 
 .PHONY: compat
 compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/compatibility.md (COMPAT_OPTIONS=--write)

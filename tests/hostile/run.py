@@ -1,0 +1,100 @@
+"""Runs an attack at one server, with an innocent client beside it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandProducer, CommandSubscribe
+
+from tests.integration.raw_client import RawClient
+
+if TYPE_CHECKING:
+    from tests.hostile.attacks import Attack
+
+PAUSE_S: Final = 0.02
+SETTLED_S: Final = 0.5
+SLOWER_S: Final = 1.0
+"""An innocent client of the pool may wait so much longer for a PING than one of the owner: machines are busy."""
+
+
+class Outcome(NamedTuple):
+    """What came of an attack at one server.
+
+    Attributes:
+        did: what the server did.
+        slowest: PING of the innocent client, in seconds.
+        losses: how often the innocent client lost its connection, its consumer or its producer.
+    """
+
+    did: str
+    slowest: float
+    losses: int
+
+
+class Innocent:
+    """A client with a consumer and a producer that pings all the time."""
+
+    def __init__(self, url: str, topic: str) -> None:
+        self.slowest = 0.0
+        self.losses = 0
+        self._client = RawClient(url)
+        self._client.subscribe(topic, "innocent", sub_type=CommandSubscribe.Exclusive)
+        producer = CommandProducer(topic=topic, producer_id=0, request_id=0)
+        self._client.request(BaseCommand(type=BaseCommand.PRODUCER, producer=producer))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(PAUSE_S):
+                self.slowest = max(self.slowest, self._client.ping())
+            self.losses += sum(self._client.seen.count(name) for name in ("CLOSE_CONSUMER", "CLOSE_PRODUCER"))
+        except Exception:  # noqa: BLE001 - whatever it was, the client has lost its connection
+            self.losses += 1
+
+
+def run_attack(attack: Attack, url: str, topics: str) -> Outcome:
+    """Attack a server.
+
+    Args:
+        attack: what to do.
+        url: of a broker that serves the topics, the owner or one of the pool.
+        topics: what the names of the topics begin with.
+    """
+    with Innocent(url, _topic(url, topics)) as innocent:
+        did = attack.run(url, _topic(url, topics))
+        time.sleep(SETTLED_S)  # what it has set off shows in the innocent client's next pings
+    return Outcome(did, innocent.slowest, innocent.losses)
+
+
+def _topic(url: str, topics: str) -> str:
+    """A new topic that a lookup at a broker sends to that broker itself."""
+    with RawClient(url) as client:
+        while True:
+            topic = f"{topics}{uuid.uuid4().hex[:12]}"
+            if client.lookup(topic) == url:
+                return topic
+
+
+def worse(owner: Outcome, pool: Outcome) -> list[str]:
+    """In what the pool is worse than the owner."""
+    faults = []
+    if pool.losses > owner.losses:
+        faults.append(f"an innocent client lost {pool.losses} things, at the owner {owner.losses}")
+    if pool.slowest > owner.slowest + SLOWER_S:
+        faults.append(f"an innocent client's PING took {pool.slowest:.2f} s, at the owner {owner.slowest:.2f} s")
+    if owner.did.endswith("is served") and pool.did != owner.did:
+        faults.append(f"the owner: {owner.did}; the pool: {pool.did}")
+    return faults
