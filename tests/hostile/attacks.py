@@ -290,7 +290,7 @@ ATTACKS: Final = (
     Attack("ack-flood", "400,000 acks of foreign ids", _ack_flood, short=False),
     Attack("subscribe-flood", "2,000 SUBSCRIBEs at once", _subscribe_flood, short=False),
     Attack("ping-flood", "PING without end, and reads no answer", _ping_flood, short=False),
-    Attack("half-open", "2,000 connections without CONNECT", _half_open(2000)),
+    Attack("half-open", "2,000 connections without CONNECT", _half_open(2000), short=False),
     Attack("half-open-many", "10,000 connections without CONNECT", _half_open(10_000), short=False),
     Attack("slow-loris", "a CONNECT of four bytes a second", _slow_loris, short=False),
 )  # fmt: skip
