@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit, move_on
@@ -85,6 +86,9 @@ PROBE_S = 5.0
 
 PROBE_LOOK_S = 0.05
 
+SLICE_S = 0.005
+"""So long the commands of one client are taken in one turn of the event loop; the others of one read wait for the next turn."""
+
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
@@ -137,6 +141,8 @@ class ClientConnection(asyncio.Protocol):
         self._watchers: dict[int, TopicWatcher] = {}
         self._publishing: Publishing | None = None
         self._reading_held_by: set[object] = set()
+        self._later: deque[bytes] = deque()  # frames of a client whose slice is over
+        self._pong_owed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -259,26 +265,68 @@ class ClientConnection(asyncio.Protocol):
         if self._publishing is not None and self._publishing.owed:
             self._publishing.heard()
         # Most of what quiet clients ever send, and there may be ten thousand of them.
-        if data == _PING and self.connected and not self._splitter.buffered_bytes and self._transport is not None:
+        if data == _PING and self.connected and self._quiet and self._transport is not None:
             self._write(_PONG, self._transport)
             return
         try:
-            for frame in self._splitter.receive_data(data):
-                if self.connected and (ack := decode_plain_ack(frame)) is not None:
-                    consumer = self._consumers.get(ack.consumer_id)
-                    if consumer is None or consumer.ack_plainly(ack):
-                        continue
-                command, _ = decode_command(frame)
-                if command.type not in _UNCHECKED:
-                    check_command(command)
-                self._handle(command, frame)
-                if self._closed:
-                    return
+            frames = self._splitter.receive_data(data)
+            if self._later:
+                self._later += frames  # TLS hands out what it has decrypted, though reading is paused
+            elif len(frames) == 1:
+                self._take(frames[0])
+            elif frames:
+                self._take_slice(deque(frames))
         except WireError as error:
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self.close()
         if not self.connected:
             self._give_way(self.broker.half_open.holds(self, self._splitter.buffered_bytes))
+
+    @property
+    def _quiet(self) -> bool:
+        """Whether nothing of the client waits, neither what it has sent nor what it has to read."""
+        return self.writable and not self._splitter.buffered_bytes and not self._later
+
+    def _take(self, frame: bytes) -> None:
+        """Do what a frame asks for.
+
+        Raises:
+            WireError: it is damaged, or no client may send it.
+        """
+        if self.connected and (ack := decode_plain_ack(frame)) is not None:
+            consumer = self._consumers.get(ack.consumer_id)
+            if consumer is None or consumer.ack_plainly(ack):
+                return
+        command, _ = decode_command(frame)
+        if command.type not in _UNCHECKED:
+            check_command(command)
+        self._handle(command, frame)
+
+    def _take_slice(self, frames: deque[bytes]) -> None:
+        """Take frames for SLICE_S, and the others in the next turn of the event loop: other clients have theirs in between.
+
+        Raises:
+            WireError: as `_take`.
+        """
+        until = time.monotonic() + SLICE_S
+        while frames and not self._closed:
+            self._take(frames.popleft())
+            if time.monotonic() >= until:
+                break
+        if frames and not self._closed:
+            self._later = frames
+            self.hold_reading(self, hold=True)
+            asyncio.get_running_loop().call_soon(self._take_later)
+
+    def _take_later(self) -> None:
+        frames, self._later = self._later, deque()
+        try:
+            self._take_slice(frames)
+        except WireError as error:
+            log.warning("client %s: %s; closing the connection", self.peer, error)
+            self.close()
+        if not self._later:
+            self.hold_reading(self, hold=False)
 
     def let_in(self, identity: Identity, max_message_size: int) -> None:
         """The owner has accepted the client's credentials: it may send what the owner itself would take.
@@ -313,6 +361,8 @@ class ClientConnection(asyncio.Protocol):
         if self._narrow and self._transport is not None:
             self._narrow = False
             self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        if self._pong_owed:
+            self._pong()
         for consumer in self.consumers:
             consumer.writable_changed(writable=True)
 
@@ -332,6 +382,7 @@ class ClientConnection(asyncio.Protocol):
         self.broker.keep_alive.discard(self)
         self.broker.half_open.left(self)
         self._login.gone()
+        self._later.clear()
         for task in list(self._tasks):
             task.cancel()
         for consumer in self.consumers:
@@ -446,7 +497,7 @@ class ClientConnection(asyncio.Protocol):
                     raise MalformedFrameError(f"FLOW of {command.flow.message_permits} permits")
                 consumer.flow(command)
         elif kind == BaseCommand.PING:
-            self.send(_PONG)
+            self._pong()
         elif kind == BaseCommand.PONG:
             pass
         elif kind in {BaseCommand.AUTH_RESPONSE, BaseCommand.CONNECT}:
@@ -656,6 +707,12 @@ class ClientConnection(asyncio.Protocol):
     def reading_held(self) -> bool:
         """Whether nothing is read from the client."""
         return bool(self._reading_held_by)
+
+    def _pong(self) -> None:
+        """Answer a PING; a client that does not read gets one answer for all, once it reads."""
+        self._pong_owed = not self.writable
+        if self.writable:
+            self.send(_PONG)
 
     def ping(self) -> None:
         """Ask the client for a sign of life."""

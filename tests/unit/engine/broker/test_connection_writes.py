@@ -17,7 +17,7 @@ from readonly_engine.relay.identity import NOBODY
 from readonly_engine.tls import TlsFiles
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing, CommandPong
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandFlow, CommandPing, CommandPong
 
 from devstack.pulsar.security import Credentials
 
@@ -329,3 +329,81 @@ def test_an_expelled_client_hears_why_only_if_it_has_read_all_before(play):
     play(reading)
     play(frozen)
     play(nearly)
+
+
+def flow(number):
+    return encode_command(BaseCommand(type=BaseCommand.FLOW, flow=CommandFlow(consumer_id=number, message_permits=1)))
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_in_between(play, monkeypatch):
+    monkeypatch.setattr(connection_module, "SLICE_S", 0.0)
+
+    async def scene(connection, reader, writer):
+        connection.connected = True
+        turns, taken = 0, []
+
+        async def others():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        def handle(command, _frame):
+            taken.append((command.flow.consumer_id, turns))
+
+        monkeypatch.setattr(connection, "_handle", handle)
+        task = asyncio.create_task(others())
+        writer.write(b"".join(map(flow, range(1000))))
+        await until(lambda: len(taken) == 1000)
+        writer.write(flow(1000) + flow(1001))
+        await until(lambda: len(taken) == 1002)
+        task.cancel()
+        assert [number for number, _ in taken] == list(range(1002))
+        assert len({turn for _, turn in taken}) > 900
+        assert not connection.reading_held
+
+    play(scene)
+
+
+def test_commands_that_came_before_a_damaged_one_are_taken_before_the_connection_ends(play, monkeypatch):
+    monkeypatch.setattr(connection_module, "SLICE_S", 0.0)
+
+    async def scene(connection, reader, writer):
+        connection.connected = True
+        damaged = (8).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"\xff\xff\xff\xff"
+        pings = 20
+        writer.write(PING * pings + damaged + PING * pings)
+        assert await reader.read(-1) == PONG * pings
+
+    play(scene)
+
+
+def test_a_client_that_reads_nothing_is_owed_one_pong_for_all_its_pings(play):
+    async def scene(connection, reader, writer):
+        connection.connected = True
+        while connection.writable:
+            connection.send(frame(0))
+            await asyncio.sleep(0)
+        before = connection.buffered
+        marker = []
+        handle = connection._handle
+        connection._handle = lambda command, taken: (
+            marker.append(1) if command.type == BaseCommand.FLOW else handle(command, taken)
+        )
+        writer.write(PING * 100_000 + flow(0))
+        await until(lambda: marker)
+        assert connection.buffered <= before
+        writer.write(PING)
+        tail = b""
+        while not tail.endswith(PONG):
+            tail = (tail + await reader.read(1 << 20))[-len(PONG) :]
+        assert connection.writable
+        writer.write(PING)
+        assert await reader.readexactly(len(PONG)) == PONG
+
+    play(scene)
