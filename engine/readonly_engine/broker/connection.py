@@ -325,6 +325,9 @@ class ClientConnection(asyncio.Protocol):
         except WireError as error:
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self.close()
+        except BaseException:
+            self.abort()  # as the event loop does where data_received fails
+            raise
         if not self._later:
             self.hold_reading(self, hold=False)
 
