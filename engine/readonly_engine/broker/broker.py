@@ -11,8 +11,9 @@ from readonly_engine.broker import descriptors
 from readonly_engine.broker.arrivals import Arrivals
 from readonly_engine.broker.balance import Balancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, load_bindings
+from readonly_engine.broker.bounds import WRITE_BUFFER_BYTES
 from readonly_engine.broker.claims import Act
-from readonly_engine.broker.connection import WRITE_BUFFER_BYTES, ClientConnection
+from readonly_engine.broker.connection import ClientConnection
 from readonly_engine.broker.drain import drain
 from readonly_engine.broker.exclusives import Exclusives
 from readonly_engine.broker.half_open import MAX_HALF_OPEN, HalfOpen

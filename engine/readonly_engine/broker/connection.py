@@ -6,10 +6,18 @@ import asyncio
 import logging
 import sys
 import time
-from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit, move_on
+from readonly_engine.broker.bounds import (
+    ARRIVING_AT_ONCE,
+    AT_ONCE_BYTES,
+    CLOSED_S,
+    NARROW_BUFFER_BYTES,
+    PRODUCERS_AT_ONCE,
+    SUBSCRIBES_AT_ONCE,
+    WRITE_BUFFER_BYTES,
+)
 from readonly_engine.broker.client_login import ClientLogin
 from readonly_engine.broker.keep_alive import SLOTS, TICK_S
 from readonly_engine.broker.listeners import DEFAULT
@@ -19,6 +27,7 @@ from readonly_engine.broker.publishing import Publishing
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.sending import discard_on_close, send_one, unsent_bytes
+from readonly_engine.broker.slices import Slices
 from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -46,7 +55,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 from readonly_engine.wire.well_formed import check_command
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from readonly_engine.broker.broker import Broker
     from readonly_engine.broker.consumer import Consumer
@@ -56,38 +65,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WRITE_BUFFER_BYTES = 1 << 20
-"""Above this a client gets no more messages until it has read some."""
-
-AT_ONCE_BYTES = 256 << 10
-"""More than this is not held back until the event loop's turn is over."""
-
-NARROW_BUFFER_BYTES = 64 << 10
-"""The same while so many clients are slow that their buffers together would be too much."""
-
-SUBSCRIBES_AT_ONCE = 100
-"""Consumers of one client that may be on their way in at once; the others of a crowd wait as the frames that they came in."""
-
-PRODUCERS_AT_ONCE = 10_000
-"""Producers of one client that an owner has not answered for; more are refused, and their client tries again."""
-
-CLOSED_S = 30.0
-"""So long after this side has closed a producer its client's messages are ignored, as at an owner (ServerCnx.closeProducer)."""
-
-ARRIVING_AT_ONCE = 6000
-"""While fewer are on their way in for all clients together, a client may have more: they go to an owner in waves (Waves), and the
-next wave must be at hand. Each takes some KB meanwhile."""
-
 CLOSE_S = 2.0
 """So long a connection that is closed may take to send what waits, as towards owners."""
 
 PROBE_S = 5.0
 """So long a client may take to answer when another wants its subscription (connectionLivenessCheckTimeoutMillis)."""
-
-PROBE_LOOK_S = 0.05
-
-SLICE_S = 0.005
-"""So long the commands of one client are taken in one turn of the event loop; the others of one read wait for the next turn."""
 
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
@@ -141,7 +123,7 @@ class ClientConnection(asyncio.Protocol):
         self._watchers: dict[int, TopicWatcher] = {}
         self._publishing: Publishing | None = None
         self._reading_held_by: set[object] = set()
-        self._later: deque[bytes] = deque()  # frames of a client whose slice is over
+        self._slices = Slices(self._take, self._take_later)
         self._pong_owed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -269,67 +251,44 @@ class ClientConnection(asyncio.Protocol):
             self._write(_PONG, self._transport)
             return
         try:
-            frames = self._splitter.receive_data(data)
-            if self._later:
-                self._later += frames  # TLS hands out what it has decrypted, though reading is paused
-            elif len(frames) == 1:
-                self._take(frames[0])
-            elif frames:
-                self._take_slice(deque(frames))
+            self._slices.receive(self._splitter.receive_data(data))
         except WireError as error:
             log.warning("client %s: %s; closing the connection", self.peer, error)
+            self._slices.clear()
             self.close()
+        if self._slices.waiting:
+            self.hold_reading(self._slices, hold=True)
         if not self.connected:
             self._give_way(self.broker.half_open.holds(self, self._splitter.buffered_bytes))
 
     @property
     def _quiet(self) -> bool:
         """Whether nothing of the client waits, neither what it has sent nor what it has to read."""
-        return self.writable and not self._splitter.buffered_bytes and not self._later
+        return self.writable and not self._splitter.buffered_bytes and not self._slices.waiting
 
-    def _take(self, frame: bytes) -> None:
-        """Do what a frame asks for.
-
-        Raises:
-            WireError: it is damaged, or no client may send it.
-        """
+    def _take(self, frame: bytes) -> bool:
+        """Do what a frame asks for; returns whether more may be taken. Raises WireError for what no client may send."""
         if self.connected and (ack := decode_plain_ack(frame)) is not None:
             consumer = self._consumers.get(ack.consumer_id)
             if consumer is None or consumer.ack_plainly(ack):
-                return
+                return True
         command, _ = decode_command(frame)
         if command.type not in _UNCHECKED:
             check_command(command)
         self._handle(command, frame)
+        return not self._closed
 
-    def _take_slice(self, frames: deque[bytes]) -> None:
-        """Take frames for SLICE_S, and the others in the next turn of the event loop: other clients have theirs in between.
-
-        Raises:
-            WireError: as `_take`.
-        """
-        until = time.monotonic() + SLICE_S
-        while frames and not self._closed:
-            self._take(frames.popleft())
-            if time.monotonic() >= until:
-                break
-        if frames and not self._closed:
-            self._later = frames
-            self.hold_reading(self, hold=True)
-            asyncio.get_running_loop().call_soon(self._take_later)
-
-    def _take_later(self) -> None:
-        frames, self._later = self._later, deque()
+    def _take_later(self, take: Callable[[], None]) -> None:
         try:
-            self._take_slice(frames)
-        except WireError as error:
+            take()
+        except BaseException as error:
+            self._slices.clear()
+            if not isinstance(error, WireError):
+                self.abort()  # as the event loop does where data_received fails
+                raise
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self.close()
-        except BaseException:
-            self.abort()  # as the event loop does where data_received fails
-            raise
-        if not self._later:
-            self.hold_reading(self, hold=False)
+        self.hold_reading(self._slices, hold=self._slices.waiting)
 
     def let_in(self, identity: Identity, max_message_size: int) -> None:
         """The owner has accepted the client's credentials: it may send what the owner itself would take.
@@ -385,7 +344,7 @@ class ClientConnection(asyncio.Protocol):
         self.broker.keep_alive.discard(self)
         self.broker.half_open.left(self)
         self._login.gone()
-        self._later.clear()
+        self._slices.clear()
         for task in list(self._tasks):
             task.cancel()
         for consumer in self.consumers:
@@ -449,9 +408,7 @@ class ClientConnection(asyncio.Protocol):
     def _probed(self) -> None:
         self._probe = None
         if not self._heard and not self._reading_held_by:
-            log.info(
-                "client %s does not answer, and others ask for its subscription; closing the connection", self.peer
-            )
+            log.info("client %s does not answer, and others want its subscription; closing it", self.peer)
             self.abort()
 
     async def alive(self) -> bool:
@@ -460,7 +417,7 @@ class ClientConnection(asyncio.Protocol):
         while True:
             if self._probe is None or self._heard:
                 return not self._closed
-            await asyncio.sleep(PROBE_LOOK_S)
+            await asyncio.sleep(PROBE_S / 100)
 
     def check_alive(self) -> None:
         """Called every 30 s: a client that has said nothing since is pinged, and dropped when it then says nothing either.

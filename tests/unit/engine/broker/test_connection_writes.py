@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import uvloop
 from readonly_engine.broker import connection as connection_module
+from readonly_engine.broker import slices
 from readonly_engine.broker.connection import ClientConnection
 from readonly_engine.broker.half_open import HalfOpen
 from readonly_engine.broker.sending import send_many
@@ -341,7 +342,7 @@ async def until(condition):
 
 
 def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_in_between(play, monkeypatch):
-    monkeypatch.setattr(connection_module, "SLICE_S", 0.0)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
 
     async def scene(connection, reader, writer):
         connection.connected = True
@@ -371,7 +372,7 @@ def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_i
 
 
 def test_commands_that_came_before_a_damaged_one_are_taken_before_the_connection_ends(play, monkeypatch):
-    monkeypatch.setattr(connection_module, "SLICE_S", 0.0)
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
 
     async def scene(connection, reader, writer):
         connection.connected = True

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker import connection as connection_module
-from readonly_engine.broker.connection import SUBSCRIBES_AT_ONCE, ClientConnection
+from readonly_engine.broker.bounds import SUBSCRIBES_AT_ONCE
+from readonly_engine.broker.connection import ClientConnection
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter
