@@ -280,7 +280,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_later(self, take: Callable[[], None]) -> None:
         try:
-            take()
+            if not self._closed:  # what a client that was closed meanwhile had sent counts no more
+                take()
         except BaseException as error:
             self._slices.clear()
             if not isinstance(error, WireError):
@@ -681,10 +682,7 @@ class ClientConnection(asyncio.Protocol):
     def hold_reading(self, holder: object, *, hold: bool) -> None:
         """Read nothing from the client while anything holds it."""
         held = bool(self._reading_held_by)
-        if hold:
-            self._reading_held_by.add(holder)
-        else:
-            self._reading_held_by.discard(holder)
+        (self._reading_held_by.add if hold else self._reading_held_by.discard)(holder)
         if self._transport is None or self._closed or held == bool(self._reading_held_by):
             return
         if held:

@@ -408,3 +408,21 @@ def test_a_client_that_reads_nothing_is_owed_one_pong_for_all_its_pings(play):
         assert await reader.readexactly(len(PONG)) == PONG
 
     play(scene)
+
+
+def test_nothing_more_is_taken_of_a_client_that_was_closed_while_its_commands_wait(play, monkeypatch):
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+
+    async def scene(connection, _reader, writer):
+        connection.connected = True
+        taken = []
+        monkeypatch.setattr(connection, "_handle", lambda command, _: taken.append(command.flow.consumer_id))
+        writer.write(b"".join(map(flow, range(1000))))
+        await until(lambda: taken)
+        connection.expel(b"")
+        before = len(taken)
+        await until(lambda: not connection.broker.connections)
+        assert before < 1000
+        assert len(taken) == before
+
+    play(scene)
