@@ -58,7 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     outcomes, failed = [], False
-    with _alone():
+    name = "soak" if args.soak else "chaos"
+    with _alone(name):
         for seed in seeds:
             folder = cache_root() / "chaos" / f"{'soak-' if args.soak else ''}{seed}"
             shutil.rmtree(folder, ignore_errors=True)
@@ -67,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
             limits = Limits(two_at_once_s=args.two_at_once)
             home = os.open("/proc/self/ns/net", os.O_RDONLY)
             try:
-                outcome = Run(plan, folder, limits, rate=args.rate, flat=args.soak).run(keep=args.keep)
+                outcome = Run(plan, folder, limits, rate=args.rate, flat=args.soak, name=name).run(keep=args.keep)
             except (ChaosError, DevstackError) as error:
                 say(f"chaos: seed {seed}: {error}; histories and logs: {folder}")
                 failed = True
@@ -100,15 +101,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """One run at a time on this machine: namespaces and servers have fixed names."""
-    path = cache_root() / "chaos.lock"
+def _alone(name: str) -> Iterator[None]:
+    """One run of a name at a time on this machine: namespaces and servers are called after it."""
+    path = cache_root() / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DevstackError("another run of make chaos or make soak is under way", "wait until it ends") from None
+            raise DevstackError(f"another run of make {name} is under way", "wait until it ends") from None
         yield
 
 

@@ -102,15 +102,25 @@ class Run:
         limits: what is allowed.
         rate: messages a second of each producer.
         flat: whether memory, files, tasks and latency must be flat.
+        name: of the stack and of its namespaces.
     """
 
-    def __init__(self, plan: Plan, folder: Path, limits: Limits, *, rate: float = RATE, flat: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        limits: Limits,
+        *,
+        rate: float = RATE,
+        flat: bool = False,
+        name: str = "chaos",
+    ) -> None:
         self._plan = plan
         self._folder = folder
         self._limits = limits
         self._flat = flat
-        self._network = Network(NODES)
-        self._stack = ChaosStack(self._network, folder, _OPTIONS)
+        self._network = Network(NODES, f"pr{name}")
+        self._stack = ChaosStack(self._network, folder, _OPTIONS, name)
         urls = self._stack.pool_urls
         self._clients = {node: ClientProcess(node, self._network, urls, folder, rate) for node in CLIENT}
         self._history = History(folder / "harness.jsonl", keep=False)

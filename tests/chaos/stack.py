@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from devstack.errors import DevstackError
@@ -75,11 +76,12 @@ class ChaosStack(PulsarCluster):
         network: where nodes are.
         folder: where the read-only brokers' logs go.
         options: of the read-only brokers.
+        name: of the stack; two of them may run beside each other.
     """
 
-    def __init__(self, network: Network, folder: Path, options: Sequence[str]) -> None:
+    def __init__(self, network: Network, folder: Path, options: Sequence[str], name: str) -> None:
         sites = {name: network.site(name) for name in (ZOOKEEPER, *STORING, *OWNING)}
-        super().__init__(SPEC, sites=sites)
+        super().__init__(replace(SPEC, name=name), sites=sites)
         self._network = network
         self._folder = folder
         self._options = options
