@@ -4,13 +4,14 @@
 
 The output of the first group is shown as it comes, that of the others when the first has ended; one line of totals comes last.
 
-Three groups on two cores make servers slow, and now and then a stock client's own timeout is over before a broker answers. So
+Four groups on two cores make servers slow, and now and then a stock client's own timeout is over before a broker answers. So
 a few tests that fail on real servers get a second try, alone, when everything else has ended; the last lines name them. What
 fails then has failed. Tests without servers get none.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -53,12 +54,49 @@ OTHER_STACKS: Final = tuple(
 )
 """The integration tests that do without the stack that most of them share."""
 
-GROUPS: Final = (
-    ("tests/integration", *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS))),
-    OTHER_STACKS,
-    ("tests/unit", LOCAL_KUBERNETES, "tests/e2e"),
+SECOND_STACK: Final = tuple(
+    f"tests/integration/test_{name}.py"
+    for name in (
+        "churn_short",
+        "closed_topics",
+        "compat_short",
+        "fleet",
+        "foreign_acks",
+        "hostile_clients",
+        "hostile_short",
+        "leases",
+        "moved_consumers",
+        "oracle_short",
+        "owner_dies",
+        "owner_leases",
+        "owner_moves",
+        "pool_identity",
+        "producers",
+    )
 )
-"""What runs one after the other, in each of the processes. No two of them use the same servers: who ends first stops them."""
+"""The integration tests that run on a second stack of the kind that most of them share: each of the two takes half as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tests that run one after the other in a process of their own.
+
+    Attributes:
+        paths: files, folders and options for pytest.
+        stack: which of the shared stacks they use, as tests/integration/conftest.py names them.
+    """
+
+    paths: tuple[str, ...]
+    stack: str = "first"
+
+
+GROUPS: Final = (
+    Group(("tests/integration", *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS, *SECOND_STACK)))),
+    Group(SECOND_STACK, "second"),
+    Group(OTHER_STACKS),
+    Group(("tests/unit", LOCAL_KUBERNETES, "tests/e2e")),
+)
+"""No two of them use the same servers, because a group stops its servers at its end."""
 
 COUNTED: Final = ("failures", "errors", "skipped")
 
@@ -117,10 +155,15 @@ def main(options: list[str]) -> int:
         reports = [Path(folder, f"{index}.xml") for index in range(len(GROUPS))]
         processes: list[subprocess.Popen[bytes]] = []
         for index, (group, output, report) in enumerate(zip(GROUPS, outputs, reports, strict=True)):
-            command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group]
+            command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *options, *group.paths]
             with output.open("wb") as file:
                 processes.append(
-                    subprocess.Popen(command, stdout=file if index else None, stderr=file if index else None)
+                    subprocess.Popen(
+                        command,
+                        stdout=file if index else None,
+                        stderr=file if index else None,
+                        env=os.environ | {"TEST_STACK": group.stack},
+                    )
                 )
         codes = [process.wait() for process in processes]
         for output in outputs:

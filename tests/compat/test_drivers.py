@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
 
 # Below the ports that Linux takes for outgoing connections (from 32768 on).
-SPEC = PulsarSpec(name="drivers", base_port=25650, bookies=1, brokers=1, transactions=True, quick=True)
+SPEC = PulsarSpec(name="drivers", base_port=25750, bookies=1, brokers=1, transactions=True, quick=True)
 RECORD = {
     "type": "record",
     "name": "Order",

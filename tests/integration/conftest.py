@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from devstack.pulsar.security import Credentials
     from devstack.pulsar.status import Endpoints
 
-BASE_PORT: Final = 26650
-"""Apart from the default stack, so that a developer's own one is never touched."""
+SHARED_STACKS: Final = {"first": ("integration", 26650), "second": ("integration-2", 25650)}
+"""Name and base port of the stacks that most tests share; apart from the default stack, which is a developer's own."""
+
+SHARED_STACK: Final = os.environ.get("TEST_STACK", "first")
+"""Which of them these tests use: two groups of tests may run beside each other."""
 
 LEDGER_ENTRIES: Final = 100
 """A topic's ledger is full after so many entries: a few hundred messages make a topic of several ledgers."""
@@ -47,10 +50,11 @@ def _kept() -> bool:
 @pytest.fixture(scope="session")
 def pulsar_stack() -> Iterator[PulsarCluster]:
     """The stack of this suite, up and healthy; one that does not come up fails the tests that need it."""
+    name, base_port = SHARED_STACKS[SHARED_STACK]
     stack = PulsarCluster(
         PulsarSpec(
-            name="integration",
-            base_port=BASE_PORT,
+            name=name,
+            base_port=base_port,
             quick=True,
             settings=(
                 Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),

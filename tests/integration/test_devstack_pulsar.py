@@ -188,7 +188,7 @@ def test_a_port_in_use_is_one_clear_error(pulsar_stack: PulsarCluster, tmp_path:
 
 
 def test_data_of_another_shape_is_refused(pulsar_stack: PulsarCluster) -> None:
-    other = PulsarCluster(PulsarSpec(name="integration", base_port=18650), pulsar_stack.state.root)
+    other = PulsarCluster(PulsarSpec(name=pulsar_stack.spec.name, base_port=18650), pulsar_stack.state.root)
     with pytest.raises(DevstackError, match=r"--base-port 18650: the stack in .* was made with"):
         other.up()
 

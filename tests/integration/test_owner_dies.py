@@ -49,7 +49,7 @@ def stack() -> Iterator[PulsarCluster]:
     stack = PulsarCluster(
         PulsarSpec(
             name="owner-death",
-            base_port=28650,
+            base_port=28750,
             bookies=1,
             brokers=2,
             quick=True,

@@ -26,7 +26,8 @@ def fixtures_of(path):
 
 
 def test_what_is_listed_is_there():
-    assert {ROOT / path for path in suites.OTHER_STACKS} <= set(FILES)
+    assert {ROOT / path for path in (*suites.OTHER_STACKS, *suites.SECOND_STACK)} <= set(FILES)
+    assert not set(suites.OTHER_STACKS) & set(suites.SECOND_STACK)
     assert ROOT / suites.LOCAL_KUBERNETES in FILES
 
 
