@@ -1,7 +1,8 @@
 """Watches the writable cluster's own health and mends it: else later faults would test nothing.
 
 A stock 4.0.8 bookie does not always register again after ZooKeeper was killed: it runs on, and no broker uses it. Brokers may end
-themselves, or hang. A read-only broker that ends by itself is a defect.
+themselves, or hang. A read-only broker that ends by itself is a defect. Two resource locks of one stock bookie may also fight for
+its registration: each deletes the node and makes its own, 60 times a second and for ever, and nothing can be written.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Health:
         self._injector = injector
         self._unwell: dict[str, float] = {}
         self._repairs: set[asyncio.Task[None]] = set()
+        self._registrations: dict[str, int] = {}
         self.mended: list[str] = []
 
     async def watch(self) -> None:
@@ -97,8 +99,13 @@ class Health:
                 unwell.setdefault(ZOOKEEPER, "it does not answer")
             return unwell
         for name, bookie in zip(STORING, self._stack.endpoints.bookies, strict=True):
-            if name not in busy and bookie not in registered:
+            if name in busy:
+                continue
+            if bookie not in registered:
                 unwell.setdefault(name, "it is not registered, or read-only")
+            elif self._registrations.get(bookie, registered[bookie]) != registered[bookie]:
+                unwell.setdefault(name, "it registers again and again")
+        self._registrations = registered
         for name, url in zip(OWNING, self._stack.endpoints.admin_urls, strict=True):
             if name not in busy and name not in unwell:
                 try:
@@ -107,12 +114,15 @@ class Health:
                     unwell[name] = f"it is not ready: {error}"[:200]
         return unwell
 
-    def _registered(self) -> set[str] | None:
-        """The bookies that can be written to; None when ZooKeeper does not answer."""
+    def _registered(self) -> dict[str, int] | None:
+        """The transaction that registered each bookie that can be written to; None when ZooKeeper does not answer."""
         client = KazooClient(hosts=self._stack.endpoints.metadata_store.removeprefix("zk:"), timeout=_ASK_S)
         try:
             client.start(_ASK_S)
-            return set(client.get_children("/ledgers/available"))
+            stats = {
+                name: client.exists(f"/ledgers/available/{name}") for name in client.get_children("/ledgers/available")
+            }
+            return {name: stat.czxid for name, stat in stats.items() if stat is not None}
         except (KazooException, KazooTimeoutError):
             return None
         finally:
