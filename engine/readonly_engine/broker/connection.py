@@ -5,25 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import time
 from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit, move_on
 from readonly_engine.broker.bounds import (
     ARRIVING_AT_ONCE,
     AT_ONCE_BYTES,
-    CLOSED_S,
     NARROW_BUFFER_BYTES,
-    PRODUCERS_AT_ONCE,
     SUBSCRIBES_AT_ONCE,
     WRITE_BUFFER_BYTES,
 )
 from readonly_engine.broker.client_login import ClientLogin
+from readonly_engine.broker.client_producers import ClientProducers, end_unready
 from readonly_engine.broker.keep_alive import SLOTS, TICK_S
 from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.lookup import answer_lookup
-from readonly_engine.broker.producer import RelayedProducer
-from readonly_engine.broker.publishing import Publishing
 from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.sending import discard_on_close, send_one, unsent_bytes
@@ -59,6 +55,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.broker import Broker
     from readonly_engine.broker.consumer import Consumer
+    from readonly_engine.broker.producer import RelayedProducer
+    from readonly_engine.broker.publishing import Publishing
     from readonly_engine.broker.seat import Follower
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.identity import Identity
@@ -117,11 +115,9 @@ class ClientConnection(asyncio.Protocol):
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
-        self._producers: dict[int, RelayedProducer] = {}
-        self._creating_producers: set[RelayedProducer] = set()
-        self._closed_producers: dict[int, float] = {}  # when this side closed them, the longest ago first
         self._watchers: dict[int, TopicWatcher] = {}
-        self._publishing: Publishing | None = None
+        self._producers: ClientProducers | None = None
+        self._publishing: Publishing | None = None  # of _producers
         self._reading_held_by: set[object] = set()
         self._slices = Slices(self._take, self._take_later)
         self._pong_owed = False
@@ -135,7 +131,7 @@ class ClientConnection(asyncio.Protocol):
     @property
     def producers(self) -> list[RelayedProducer]:
         """The producers on this connection."""
-        return list(self._producers.values())
+        return [] if self._producers is None else self._producers.all
 
     @property
     def buffered(self) -> int:
@@ -353,12 +349,8 @@ class ClientConnection(asyncio.Protocol):
             self.broker.spawn(consumer.close())
         for watcher in self._watchers.values():
             watcher.close()
-        for producer in self.producers:
-            producer.client_gone()
-        self._producers.clear()
-        self._creating_producers.clear()
-        if self._publishing is not None:
-            self._publishing.close()
+        if self._producers is not None:
+            self._producers.client_gone()
 
     def close(self) -> None:
         """End the connection, after the client has read what waits for it; a client that does not read is not waited for."""
@@ -478,7 +470,7 @@ class ClientConnection(asyncio.Protocol):
         elif kind == BaseCommand.PRODUCER:
             self._produce(command)
         elif kind == BaseCommand.CLOSE_PRODUCER:
-            self.spawn(self._close_producer(command))
+            self._close_producer(command)
         elif kind == BaseCommand.WATCH_TOPIC_LIST:
             self._watch(command)
         elif kind == BaseCommand.WATCH_TOPIC_LIST_CLOSE:
@@ -605,64 +597,24 @@ class ClientConnection(asyncio.Protocol):
     # Producers
 
     def _produce(self, command: BaseCommand) -> None:
-        producer_id, request_id = command.producer.producer_id, command.producer.request_id
-        present = self._producers.get(producer_id)
-        if present is not None:
-            present.asked_again(request_id)
-            return
-        if len(self._creating_producers) >= PRODUCERS_AT_ONCE:
-            why = f"{PRODUCERS_AT_ONCE} producers of this connection are being created already; try again"
-            self.refuse(request_id, ServerError.ServiceNotReady, why)
-            return
-        if self._publishing is None:
-            self._publishing = Publishing(self)
-        producer = self._producers[producer_id] = RelayedProducer(self, self._publishing, command)
-        self._creating_producers.add(producer)
-        self.spawn(producer.start())
+        if self._producers is None:
+            self._producers = ClientProducers(self)
+            self._publishing = self._producers.publishing
+        self._producers.create(command)
 
     def _publish(self, command: BaseCommand, frame: bytes) -> None:
-        producer_id = command.send.producer_id
-        producer = self._producers.get(producer_id)
-        if producer is not None and producer.ready:
-            producer.publish(frame)
-        elif time.monotonic() - self._closed_producers.get(producer_id, -CLOSED_S) >= CLOSED_S:
-            # As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
-            log.warning(
-                "producer %d of client %s is not ready to publish; closing the connection", producer_id, self.peer
-            )
-            self.close()
-
-    async def _close_producer(self, command: BaseCommand) -> None:
-        request_id = command.close_producer.request_id
-        producer = self._producers.get(command.close_producer.producer_id)
-        if producer is not None:
-            self.drop_producer(producer)
-        answer = None if producer is None else await producer.close(command)
-        if answer is None:
-            self.succeed(request_id)
+        if self._producers is None:
+            end_unready(self, command.send.producer_id)
         else:
-            self.respond(answer, request_id)
+            self._producers.publish(command.send.producer_id, frame)
 
-    def drop_producer(self, producer: RelayedProducer, *, closed_here: bool = False) -> None:
-        """Forget a producer.
+    def _close_producer(self, command: BaseCommand) -> None:
+        if self._producers is None:
+            self.succeed(command.close_producer.request_id)
+        else:
+            self.spawn(self._producers.close(command))
 
-        Args:
-            producer: the producer.
-            closed_here: whether the client is only being told that it is closed: messages of it may be on their way.
-        """
-        self.producer_created(producer)
-        if self._producers.get(producer.producer_id) is producer:
-            del self._producers[producer.producer_id]
-        if closed_here:
-            closed, now = self._closed_producers, time.monotonic()
-            while closed and now - next(iter(closed.values())) >= CLOSED_S:
-                del closed[next(iter(closed))]
-            closed.pop(producer.producer_id, None)
-            closed[producer.producer_id] = now
-
-    def producer_created(self, producer: RelayedProducer) -> None:
-        """The owner has answered for a producer, or nobody waits for its answer any more."""
-        self._creating_producers.discard(producer)
+    # Reading
 
     @property
     def reading_held(self) -> bool:

@@ -28,8 +28,8 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from readonly_engine.broker.client_producers import ClientProducers
     from readonly_engine.broker.connection import ClientConnection
-    from readonly_engine.broker.publishing import Publishing
     from readonly_engine.relay.connection import OwnerConnection
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class RelayedProducer:
 
     Args:
         connection: the client's connection.
-        publishing: its connections to owners.
+        producers: all of this client, and its connections to owners.
         command: its PRODUCER. The id in it is the producer's at the owner, too.
 
     Attributes:
@@ -53,11 +53,12 @@ class RelayedProducer:
         unanswered: messages that the owner has neither confirmed nor refused.
     """
 
-    def __init__(self, connection: ClientConnection, publishing: Publishing, command: BaseCommand) -> None:
+    def __init__(self, connection: ClientConnection, producers: ClientProducers, command: BaseCommand) -> None:
         self.producer_id = command.producer.producer_id
         self.unanswered = 0
         self._client = connection
-        self._publishing = publishing
+        self._producers = producers
+        self._publishing = producers.publishing
         self._command = command
         self._owner: OwnerConnection | None = None
         self._request = 0
@@ -105,7 +106,7 @@ class RelayedProducer:
             self._owner_may_have_changed()
             self._fail(response.error.error, response.error.message)
             return
-        self._client.producer_created(self)
+        self._producers.created(self)
         response.producer_success.request_id = self._command.producer.request_id
         if response.producer_success.producer_ready:
             self._success = response.producer_success
@@ -241,10 +242,10 @@ class RelayedProducer:
             )
             return
         self._ended = True
-        self._client.drop_producer(self, closed_here=True)
+        self._producers.drop(self, closed_here=True)
         self._client.send(close_producer(self.producer_id))
 
     def _fail(self, code: ServerError, message: str) -> None:
         self._ended = True
-        self._client.drop_producer(self)
+        self._producers.drop(self)
         self._client.refuse(self._command.producer.request_id, code, message)

@@ -1,0 +1,116 @@
+"""The producers of one client, by its ids of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.bounds import CLOSED_S, PRODUCERS_AT_ONCE
+from readonly_engine.broker.producer import RelayedProducer
+from readonly_engine.broker.publishing import Publishing
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.connection import ClientConnection
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand
+
+log = logging.getLogger(__name__)
+
+
+def end_unready(client: ClientConnection, producer_id: int) -> None:
+    """End the connection of a client that publishes without a producer that is ready.
+
+    As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
+    """
+    log.warning("producer %d of client %s is not ready to publish; closing the connection", producer_id, client.peer)
+    client.close()
+
+
+class ClientProducers:
+    """Creates, finds and closes the producers of one client; made for its first one.
+
+    Args:
+        client: the client's connection.
+
+    Attributes:
+        publishing: the client's connections to owners.
+    """
+
+    __slots__ = ("_client", "_closed_at", "_creating", "_producers", "publishing")
+
+    def __init__(self, client: ClientConnection) -> None:
+        self.publishing = Publishing(client)
+        self._client = client
+        self._producers: dict[int, RelayedProducer] = {}
+        self._creating: set[RelayedProducer] = set()
+        self._closed_at: dict[int, float] = {}  # when this side closed them, the longest ago first
+
+    @property
+    def all(self) -> list[RelayedProducer]:
+        """All of them."""
+        return list(self._producers.values())
+
+    def create(self, command: BaseCommand) -> None:
+        """Answer PRODUCER."""
+        producer_id, request_id = command.producer.producer_id, command.producer.request_id
+        present = self._producers.get(producer_id)
+        if present is not None:
+            present.asked_again(request_id)
+            return
+        if len(self._creating) >= PRODUCERS_AT_ONCE:
+            why = f"{PRODUCERS_AT_ONCE} producers of this connection are being created already; try again"
+            self._client.refuse(request_id, ServerError.ServiceNotReady, why)
+            return
+        producer = self._producers[producer_id] = RelayedProducer(self._client, self, command)
+        self._creating.add(producer)
+        self._client.spawn(producer.start())
+
+    def publish(self, producer_id: int, frame: bytes) -> None:
+        """Relay a SEND; a client that may not publish yet loses its connection."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.ready:
+            producer.publish(frame)
+        elif time.monotonic() - self._closed_at.get(producer_id, -CLOSED_S) >= CLOSED_S:
+            end_unready(self._client, producer_id)
+
+    async def close(self, command: BaseCommand) -> None:
+        """Answer CLOSE_PRODUCER."""
+        request_id = command.close_producer.request_id
+        producer = self._producers.get(command.close_producer.producer_id)
+        if producer is not None:
+            self.drop(producer)
+        answer = None if producer is None else await producer.close(command)
+        if answer is None:
+            self._client.succeed(request_id)
+        else:
+            self._client.respond(answer, request_id)
+
+    def drop(self, producer: RelayedProducer, *, closed_here: bool = False) -> None:
+        """Forget a producer.
+
+        Args:
+            producer: the producer.
+            closed_here: whether the client is only being told that it is closed: messages of it may be on their way.
+        """
+        self.created(producer)
+        if self._producers.get(producer.producer_id) is producer:
+            del self._producers[producer.producer_id]
+        if closed_here:
+            closed, now = self._closed_at, time.monotonic()
+            while closed and now - next(iter(closed.values())) >= CLOSED_S:
+                del closed[next(iter(closed))]
+            closed.pop(producer.producer_id, None)
+            closed[producer.producer_id] = now
+
+    def created(self, producer: RelayedProducer) -> None:
+        """The owner has answered for a producer, or nobody waits for its answer any more."""
+        self._creating.discard(producer)
+
+    def client_gone(self) -> None:
+        """The client's connection is closed: its producers end with it."""
+        for producer in self.all:
+            producer.client_gone()
+        self._producers.clear()
+        self._creating.clear()
+        self.publishing.close()
