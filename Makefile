@@ -12,7 +12,7 @@ KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; pr
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 20
 
-include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk
+include devstack/pulsar.mk devstack/kube.mk tests/checks.mk bench/bench.mk docs.mk
 
 # Set-up: both together make a fresh Debian or Ubuntu ready.
 .PHONY: system setup venv lock
@@ -68,7 +68,7 @@ types: $(STAMP) ## mypy, strict
 .PHONY: crds
 crds: $(STAMP) ## make the custom resource definitions again from the operator's typed specs, here and in the chart
 	@$(PY) -m readonly_operator.crds crds charts/pulsar-readonly/crds
-	@$(PY) -m readonly_operator.reference docs/api.md
+	@$(PY) -m readonly_operator.reference docs/reference/api.md
 .PHONY: chart
 chart: crds ## copy what the chart embeds: definitions, dashboard and alerts
 	@cp monitoring/grafana-dashboard.json monitoring/rules.yaml charts/pulsar-readonly/files/

@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=SECONDS, help="how long each time (default %(default)s)")
     made.add_argument("--short", action="store_true", help="a small part of the shapes, to see that it works")
     made.add_argument("--only", default="", metavar="TEXT", help="only shapes whose names contain this")
-    made.add_argument("--write", action="store_true", help="put tables and plots into docs/performance.md")
+    made.add_argument("--write", action="store_true", help="put tables and plots into docs/explanation/performance.md")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="where JSON and plots go instead")
     made.add_argument(
         "--base-port", type=int, default=BASE_PORT, metavar="PORT", help="of its Pulsar (default %(default)s)"

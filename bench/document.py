@@ -1,4 +1,4 @@
-"""Puts what benches found into docs/performance.md, between marks, with JSON and plot beside it."""
+"""Puts what benches found into docs/explanation/performance.md, between marks, with JSON and plot beside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def insert(document: str, name: str, made: str) -> str:
     before, found, rest = document.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found or not found_end:
-        raise ValueError(f"docs/performance.md has no lines {begin} and {end}")
+        raise ValueError(f"docs/explanation/performance.md has no lines {begin} and {end}")
     return f"{before}{begin}\n{made}\n{end}{after}"
 
 

@@ -254,7 +254,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--connections", type=int, default=CONNECTIONS, help="clients (default %(default)s)")
     parser.add_argument("--minutes", type=float, default=3.0, help="of quiet that are measured (default %(default)s)")
     parser.add_argument("--settle", type=float, default=SETTLE_S, help="seconds before that (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/performance.md")
     parser.add_argument(
         "--base-port", type=int, default=BASE_PORT, help="first port of the stack (default %(default)s)"
     )

@@ -7,6 +7,6 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 LOAD_SOURCE: Final = Path(__file__).parent / "load"
-DOCUMENT: Final = ROOT / "docs" / "performance.md"
-RESULTS: Final = ROOT / "docs" / "performance"
+DOCUMENT: Final = ROOT / "docs" / "explanation" / "performance.md"
+RESULTS: Final = ROOT / "docs" / "explanation" / "performance"
 """JSON and plot of each bench; the document shows both."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 SOURCE: Final = ROOT / "bench" / "java" / "StorageBench.java"
-DOCUMENT: Final = ROOT / "docs" / "performance.md"
+DOCUMENT: Final = ROOT / "docs" / "explanation" / "performance.md"
 BEGIN: Final = "<!-- storage: made by make bench-storage -->"
 END: Final = "<!-- end of storage -->"
 BASE_PORT: Final = 24650

@@ -16,7 +16,7 @@ hostile: $(STAMP) ## raw-socket clients that keep to no rule, at an owner and at
 	@$(PY) -m tests.hostile $(HOSTILE_OPTIONS)
 
 .PHONY: compat
-compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/compatibility.md (COMPAT_OPTIONS=--write)
+compat: $(STAMP) ## stock clients of three languages at the owner and through a pool: docs/reference/compatibility.md (COMPAT_OPTIONS=--write)
 	@$(PY) -m tests.compat $(COMPAT_OPTIONS)
 .PHONY: compat-drivers
 compat-drivers: $(STAMP) ## the programs that make compat drives these clients by, each operation on a stock cluster
@@ -33,7 +33,7 @@ model: $(STAMP) ## every interleaving of claims, leases, acks and take-over in s
 	@$(PY) -m tests.model $(MODEL_OPTIONS)
 
 .PHONY: scale
-scale: $(STAMP) ## 200 pools and 2,000 bindings on an API server of their own: docs/scale.md (SCALE_OPTIONS=--write)
+scale: $(STAMP) ## 200 pools and 2,000 bindings on an API server of their own: docs/explanation/scale.md (SCALE_OPTIONS=--write)
 	@$(PY) -m tests.scale $(SCALE_OPTIONS)
 
 .PHONY: test-spark

@@ -222,7 +222,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--from", dest="files", type=Path, nargs="+", metavar="FILE",
         help="measure nothing: make one table of what several runs wrote with --json",
     )  # fmt: skip
-    parser.add_argument("--write", action="store_true", help="put the table into docs/spark-performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)

@@ -14,7 +14,7 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 if TYPE_CHECKING:
     from devstack.errors import DevstackError
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "spark-performance.md"
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "explanation" / "spark-performance.md"
 
 BOOKIE_MEMORY: Final = "-Xms256m -Xmx2g -XX:MaxDirectMemorySize=2g"
 """The most that Pulsar's own scripts let a bookie have; a quarter of it is its cache for reading ahead."""
@@ -62,7 +62,7 @@ def inserted(document: str, name: str, made: str) -> str:
 
 
 def write(name: str, made: str) -> None:
-    """Put a table into docs/spark-performance.md."""
+    """Put a table into docs/explanation/spark-performance.md."""
     DOCUMENT.write_text(inserted(DOCUMENT.read_text(encoding="utf-8"), name, made), encoding="utf-8")
 
 

@@ -146,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--side", choices=("", *SIDES), default="", help="beside this only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all pairs there")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/spark-performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)

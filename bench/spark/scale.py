@@ -248,7 +248,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=MESSAGES, help="that workers read (default %(default)s)")
     parser.add_argument("--topics", type=int, default=TOPICS, help="that are planned (default %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/spark-performance.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into docs/explanation/spark-performance.md"
+    )
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)

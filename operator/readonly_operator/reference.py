@@ -1,4 +1,4 @@
-"""The API reference, docs/api.md, made from the custom resource definitions: `python -m readonly_operator.reference`."""
+"""Generate docs/reference/api.md from the custom resource definitions: `python -m readonly_operator.reference FILE`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 1 when it cannot be written.
     """
     parser = argparse.ArgumentParser(prog="python -m readonly_operator.reference", description=__doc__)
-    parser.add_argument("file", type=Path, help="it is written there, for example docs/api.md")
+    parser.add_argument("file", type=Path, help="it is written there, for example docs/reference/api.md")
     path = parser.parse_args(argv).file
     try:
         path.write_text(page(), encoding="utf-8")

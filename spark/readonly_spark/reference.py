@@ -1,4 +1,4 @@
-"""The tables of docs/spark.md, from the code: `python -m readonly_spark.reference docs/spark.md` writes them anew."""
+"""Generate the tables of docs/reference/spark.md from the code: `python -m readonly_spark.reference FILE`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.compat.run import Named, Run
 from tests.compat.scenarios.catalogue import SCENARIOS
 from tests.compat.stack import SPEC, make_place
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"
 _WORKERS = 10
 
 
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--workers", type=int, default=_WORKERS, help=f"so many scenarios at a time (default {_WORKERS})"
     )
-    parser.add_argument("--write", action="store_true", help="put the table into docs/compatibility.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/compatibility.md")
     parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
     parser.add_argument("--logs", type=Path, help="a folder for logs (default: one that goes at the end)")
     parser.add_argument("--resume", action="store_true", help="go on with the run that has left its notes in --logs")

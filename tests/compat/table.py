@@ -1,4 +1,4 @@
-"""The matrix as a table of docs/compatibility.md."""
+"""The matrix as a table of docs/reference/compatibility.md."""
 
 from __future__ import annotations
 

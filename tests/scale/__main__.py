@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--together", action="store_true", help="all topics are in one namespace of Pulsar: the worst case"
     )
-    parser.add_argument("--write", action="store_true", help="write docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="write docs/explanation/scale.md")
     args = parser.parse_args(argv)
     if args.bindings % args.pools or args.pools < args.namespaces:
         parser.error("--bindings must be a multiple of --pools, and --pools at least --namespaces")
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
     text = report.text(load, phases, peak)
     sys.stdout.write(text)
     if args.write:
-        (ROOT / "docs" / "scale.md").write_text(text)
+        (ROOT / "docs" / "explanation" / "scale.md").write_text(text)
     return 0
 
 

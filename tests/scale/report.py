@@ -1,4 +1,4 @@
-"""docs/scale.md, from what was measured."""
+"""docs/explanation/scale.md, from what was measured."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Counted: typing.Any = types.SimpleNamespace
 FOLDER = ROOT / "monitoring"
 CHART_FILES = ROOT / "charts" / "pulsar-readonly" / "files"
 OF_SCRAPES = {"namespace", "pool", "pod", "le"}
-"""Labels that Prometheus adds, as docs/monitoring.md says, and those of histograms."""
+"""Labels that Prometheus adds, as docs/how-to/monitoring.md says, and those of histograms."""
 SAMPLES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
 
 
@@ -162,7 +162,7 @@ def test_the_operators_own_pod_monitor(template):
 
 
 def test_every_alert_is_in_the_documentation():
-    text = (ROOT / "docs" / "monitoring.md").read_text()
+    text = (ROOT / "docs" / "how-to" / "monitoring.md").read_text()
     for rule in rules():
         assert rule["alert"] in text or rule["alert"].replace("PulsarReadonly", "...") in text, rule["alert"]
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}

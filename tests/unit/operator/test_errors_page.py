@@ -1,4 +1,4 @@
-"""docs/errors.md shows what the API server refuses: the table is made of tests/e2e/rejected.yaml.
+"""docs/reference/errors.md shows what the API server refuses: the table is made of tests/e2e/rejected.yaml.
 
 After a change there: UPDATE_DOCS=1 pytest tests/unit/operator/test_errors_page.py
 """
@@ -11,7 +11,7 @@ import pathlib
 import yaml
 
 ROOT = pathlib.Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "errors.md"
+PAGE = ROOT / "docs" / "reference" / "errors.md"
 BEGIN = "tests/unit/operator/test_errors_page.py -->\n"
 END = "<!-- end -->"
 

@@ -6,11 +6,11 @@ from readonly_spark.columns import COLUMNS
 from readonly_spark.options import OPTIONS
 from readonly_spark.reference import rewritten
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "spark.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "spark.md"
 
 
 def test_the_document_has_every_option_and_column_as_the_code_has_them():
-    """`python -m readonly_spark.reference docs/spark.md` makes the tables again."""
+    """`python -m readonly_spark.reference docs/reference/spark.md` makes the tables again."""
     text = DOCUMENT.read_text(encoding="utf-8")
     assert rewritten(text) == text
     for name in (*(option.name for option in OPTIONS), *(column.name for column in COLUMNS)):

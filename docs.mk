@@ -1,0 +1,21 @@
+# The documentation's site, by MkDocs in a virtual environment of its own; included by the Makefile, which sets PYTHON.
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.stamp-$(shell { cat requirements/docs.txt; pwd; } | sha256sum | cut -c1-16)
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs
+
+$(DOCS_STAMP):
+	@$(DOCS_VENV)/bin/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(DOCS_VENV)
+	@echo "installing the locked packages of the documentation into $(DOCS_VENV)"
+	@$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@rm -f $(DOCS_VENV)/.stamp-* && touch $@
+
+.PHONY: docs docs-serve docs-version
+docs: $(DOCS_STAMP) ## build the documentation into build/site; a broken link or a page outside the navigation fails the build
+	@$(MKDOCS) build --clean --quiet
+	@echo "the site is in build/site: open build/site/index.html"
+docs-serve: $(DOCS_STAMP) ## serve the documentation on 127.0.0.1:8000 and rebuild it on every change
+	@$(MKDOCS) serve --dev-addr 127.0.0.1:8000
+docs-version: $(DOCS_STAMP) ## commit the site to the branch gh-pages as version VERSION= and as latest, by mike; pushes nothing
+	@test -n "$(VERSION)" || { echo "give the version: make docs-version VERSION=0.1" >&2; exit 1; }
+	@PATH="$(DOCS_VENV)/bin:$$PATH" mike deploy --update-aliases $(VERSION) latest
+	@PATH="$(DOCS_VENV)/bin:$$PATH" mike set-default latest
