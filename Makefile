@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
-NATIVE := $(sort $(wildcard engine/readonly_engine/*/*.[ch] spark/readonly_spark/*.[ch]))
+NATIVE := $(sort $(wildcard engine/readonly_engine/*/*.[ch] spark/readonly_spark/*/*.[ch]))
 # Made again when what it depends on changes, and when the folder was moved.
 STAMP := $(VENV)/.stamp-$(shell { cat requirements/dev.txt pyproject.toml $(NATIVE); pwd; } | sha256sum | cut -c1-16)
 KUBE_BIN = $(shell $(PY) -c 'from devstack.kube.layout import default_layout; print(default_layout().bin)')

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
-from readonly_spark.columns import BY_NAME
+from readonly_spark.rows.columns import BY_NAME
 from readonly_spark.source import PulsarReadOnly
 
 if TYPE_CHECKING:

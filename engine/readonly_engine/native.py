@@ -16,7 +16,7 @@ MODULES: Final = (
     "readonly_engine.wire._entries",
     "readonly_engine.wire._acks",
     "readonly_engine.broker._send",
-    "readonly_spark._decode",
+    "readonly_spark.rows._decode",
 )
 """All of them."""
 

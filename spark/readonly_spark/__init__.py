@@ -1,7 +1,14 @@
-"""Pulsar's topics in Apache Spark, read straight from storage: the data source `pulsar-readonly`.
+"""The Apache Spark data source `pulsar-readonly`: Pulsar topics read from bookies and tiered storage, without a broker.
 
-Pure parts (options, offsets, planning, decoding) know neither Spark nor sockets; `catalog` asks the cluster for the driver,
-`entry_source` the bookies for a task; `source` is what Spark calls. Of the engine only `topic` and what is below it is used.
+source    the classes that Spark calls
+options   the source's options
+plan      on the driver: from options and offsets to tasks
+read      in a task: entries from bookies and tiered storage
+rows      entries to Arrow record batches, in Python and in C
+values    message values by their schema
+export    the command `pulsar-readonly export`
+
+`task` is what a plan hands to a task. Of the engine only `topic` and the layers below it are used.
 """
 
 from __future__ import annotations

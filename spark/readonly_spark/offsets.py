@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_spark.positions import PositionError, parse_message_id
+from readonly_spark.message_ids import PositionError, parse_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from readonly_engine.metadata.url import hosts_in
 from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
 from readonly_engine.tls import TlsFiles
 
-from readonly_spark.positions import PositionError, parse_message_id
+from readonly_spark.message_ids import PositionError, parse_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from readonly_spark.columns import COLUMNS
 from readonly_spark.options import OPTIONS
+from readonly_spark.rows.columns import COLUMNS
 
 
 def options_table() -> str:

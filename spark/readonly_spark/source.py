@@ -19,17 +19,17 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 
-from readonly_spark.admission import Limits
-from readonly_spark.blocking import LoopThread
-from readonly_spark.catalog import Catalog
-from readonly_spark.columns import BY_NAME, COLUMNS, NAMES
 from readonly_spark.errors import SourceError
+from readonly_spark.loop_thread import LoopThread
 from readonly_spark.offsets import Offsets
 from readonly_spark.options import EARLIEST, LATEST, RAW, OptionError, parse_options
-from readonly_spark.planner import Planner
-from readonly_spark.task_reader import read_work
-from readonly_spark.type_names import TypeNameError, arrow_type, spark_name
-from readonly_spark.value_schema import value_type
+from readonly_spark.plan.admission import Limits
+from readonly_spark.plan.catalog import Catalog
+from readonly_spark.plan.planner import Planner
+from readonly_spark.read.task_reader import read_work
+from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES
+from readonly_spark.values.schema import value_type
+from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
 
     from readonly_spark.options import Options
+    from readonly_spark.plan.topic_state import TopicState
     from readonly_spark.task import Work
-    from readonly_spark.topic_state import TopicState
 
     T = TypeVar("T")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.ledgers import LedgerMetadata
 
     from readonly_spark.options import Options
-    from readonly_spark.value_schema import ValueSchema
+    from readonly_spark.values.schema import ValueSchema
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,19 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from readonly_spark.blocking import LoopThread
-from readonly_spark.catalog import Catalog
-from readonly_spark.columns import BY_NAME, NAMES
+from readonly_spark.loop_thread import LoopThread
 from readonly_spark.options import EARLIEST, parse_options
-from readonly_spark.planner import Planner
-from readonly_spark.task_reader import read_work
+from readonly_spark.plan.catalog import Catalog
+from readonly_spark.plan.planner import Planner
+from readonly_spark.read.task_reader import read_work
+from readonly_spark.rows.columns import BY_NAME, NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pulsar as pulsar_lib
+    from readonly_spark.plan.topic_state import TopicState
     from readonly_spark.task import Work
-    from readonly_spark.topic_state import TopicState
 
     from devstack.pulsar.cluster import PulsarCluster
 

@@ -13,9 +13,9 @@ from kazoo.client import KazooClient
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
 from readonly_engine.wire.schemas import decode_schema_locator
 from readonly_spark.errors import SourceError
-from readonly_spark.task_reader import read_work
-from readonly_spark.type_names import spark_name
-from readonly_spark.value_schema import value_type
+from readonly_spark.read.task_reader import read_work
+from readonly_spark.values.schema import value_type
+from readonly_spark.values.type_names import spark_name
 
 from tests.integration.spark_driver import DEADLINE_S, Driver, publish
 from tests.integration.spark_session import batch

@@ -115,24 +115,91 @@ def test_the_engine_does_not_import_the_operator():
         assert not any(name.partition(".")[0] == "readonly_operator" for name in imports_of(path)), path
 
 
-SPARKS_PURE = [
-    "admission.py",
-    "avro_types.py",
-    "chunked.py",
-    "columns.py",
-    "decode.py",
-    "fetch.py",
+SPARK_BELOW = {
+    "values": set(),
+    "rows": {"values"},
+    "read": {"rows", "values", "task", "errors", "loop_thread"},
+    "plan": {"values", "task", "options", "errors"},
+    "export": {"plan", "rows", "source", "options", "errors", "loop_thread", "message_ids"},
+}
+"""The packages of the data source, and what each may import of it."""
+
+SPARK_PURE = [
+    *sorted(path.relative_to(SPARK).as_posix() for room in ("rows", "values") for path in (SPARK / room).glob("*.py")),
+    "message_ids.py",
     "offsets.py",
     "options.py",
-    "pace.py",
-    "positions.py",
-    "protobuf_values.py",
-    "splits.py",
+    "plan/admission.py",
+    "plan/splits.py",
+    "plan/topic_state.py",
+    "read/fetch.py",
+    "read/rate_limit.py",
     "task.py",
-    "topic_state.py",
-    "type_names.py",
-    "value_schema.py",
 ]
+
+
+def imports_inside(package):
+    """For each module of a package the modules of it that it imports, also for type checking only."""
+    modules = {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sources(package)
+    }
+    return {
+        name: {module for module in imports_of(path) if module in modules and module != name}
+        for name, path in modules.items()
+    }
+
+
+def circle_in(arrows):
+    """A circle of a graph as the list of its nodes; empty where there is none."""
+    done = set()
+
+    def visit(node, path):
+        if node in path:
+            return path[path.index(node) :]
+        if node in done:
+            return []
+        for following in sorted(arrows[node]):
+            if found := visit(following, [*path, node]):
+                return found
+        done.add(node)
+        return []
+
+    return next((found for node in sorted(arrows) if (found := visit(node, []))), [])
+
+
+def test_a_circle_is_found():
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert circle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_the_data_source_has_no_import_circle():
+    arrows = imports_inside(SPARK)
+    assert len(arrows) > 40
+    assert circle_in(arrows) == []
+
+
+def test_every_package_of_the_data_source_has_its_place():
+    assert {path.name for path in SPARK.iterdir() if (path / "__init__.py").exists()} == set(SPARK_BELOW)
+
+
+@pytest.mark.parametrize("package", SPARK_BELOW)
+def test_a_package_of_the_data_source_imports_what_is_below_it_only(package):
+    files = sources(SPARK / package)
+    assert files
+    for path in files:
+        for name in imports_of(path):
+            first, _, rest = name.partition(".")
+            if first == "readonly_spark" and rest:
+                part = rest.partition(".")[0]
+                assert part in SPARK_BELOW[package] | {package}, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("module", ["errors", "loop_thread", "message_ids", "offsets", "options"])
+def test_what_the_packages_of_the_data_source_share_imports_none_of_them(module):
+    for name in imports_of(SPARK / f"{module}.py"):
+        first, _, rest = name.partition(".")
+        assert first != "readonly_spark" or rest.partition(".")[0] not in SPARK_BELOW, name
 
 
 def test_the_data_source_uses_the_storage_floor_and_nothing_above_it():
@@ -147,7 +214,7 @@ def test_the_data_source_uses_the_storage_floor_and_nothing_above_it():
                 assert rest.partition(".")[0] in allowed, f"{path.relative_to(ROOT)} imports {name}"
 
 
-@pytest.mark.parametrize("name", SPARKS_PURE)
+@pytest.mark.parametrize("name", SPARK_PURE)
 def test_the_data_source_plans_and_decodes_without_spark_and_sockets(name):
     forbidden = {"pyspark", "socket", "asyncio", "time", "logging", "os", "threading", "ssl", "random", "selectors"}
     assert {module.partition(".")[0] for module in imports_of(SPARK / name)} & forbidden == set()

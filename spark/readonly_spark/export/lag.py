@@ -9,19 +9,19 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.position import EARLIEST
 
-from readonly_spark.blocking import LoopThread
-from readonly_spark.catalog import Catalog
 from readonly_spark.errors import SourceError
 from readonly_spark.export.totals import Lag
+from readonly_spark.loop_thread import LoopThread
+from readonly_spark.message_ids import parse_message_id
 from readonly_spark.options import parse_options
-from readonly_spark.positions import parse_message_id
+from readonly_spark.plan.catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
-    from readonly_spark.topic_state import TopicState
+    from readonly_spark.plan.topic_state import TopicState
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from readonly_spark.columns import COLUMNS
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.settings import AVAILABLE_NOW, DELTA, DERIVED
 from readonly_spark.export.totals import OBSERVED
+from readonly_spark.rows.columns import COLUMNS
 from readonly_spark.source import FORMAT, PulsarReadOnly
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from readonly_spark.columns import COLUMNS, NAMES
 from readonly_spark.export.errors import ExportError
 from readonly_spark.options import OptionError, parse_options
+from readonly_spark.rows.columns import COLUMNS, NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import LZ4, TXN_COMMIT, EncryptionKeys, KeyValue
-from readonly_spark.chunked import ChunkedMessages
-from readonly_spark.columns import BY_NAME, COLUMNS, NAMES, MessageColumns
-from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
-from readonly_spark.native_rows import ROWS, NativeRows
-from readonly_spark.rows import ListRows, binary_array
+from readonly_spark.rows.builder import ListRows, binary_array
+from readonly_spark.rows.chunks import ChunkedMessages
+from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES, MessageColumns
+from readonly_spark.rows.decode import DamagedEntryError, Decoder, decode_entries
+from readonly_spark.rows.native import ROWS, NativeRows
 
 from tests.unit.spark.stored import LEDGER, batch, batch_body, entry, metadata
 

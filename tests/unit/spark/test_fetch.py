@@ -12,7 +12,7 @@ from readonly_engine.bookkeeper.replicas import SPECULATE_S, ReplicaChoice
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, ETOOMANYREQUESTS
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.ledgers import LedgerMetadata
-from readonly_spark.fetch import BUSY_DEADLINE_S, PART_BYTES, STRETCH_BYTES, Fetch
+from readonly_spark.read.fetch import BUSY_DEADLINE_S, PART_BYTES, STRETCH_BYTES, Fetch
 
 LEDGER = 5
 ENTRY_BYTES = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from readonly_engine.bookkeeper.session_v2 import IDLE_BUFFER_BYTES, KEPT_BUFFER_BYTES
-from readonly_spark.frame_buffers import MOST_KEPT, FrameBuffers
+from readonly_spark.read.frame_buffers import MOST_KEPT, FrameBuffers
 
 
 def test_a_buffer_with_a_view_is_not_given_out():

@@ -22,11 +22,11 @@ from readonly_engine.wire.message_pb2 import (
     MessageMetadata,
     SingleMessageMetadata,
 )
-from readonly_spark.chunked import ChunkedMessages
-from readonly_spark.columns import NAMES, MessageColumns
-from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
-from readonly_spark.native_rows import ROWS, NativeRows
-from readonly_spark.rows import ListRows, Taken, Wanted
+from readonly_spark.rows.builder import ListRows, Taken, Wanted
+from readonly_spark.rows.chunks import ChunkedMessages
+from readonly_spark.rows.columns import NAMES, MessageColumns
+from readonly_spark.rows.decode import DamagedEntryError, Decoder, decode_entries
+from readonly_spark.rows.native import ROWS, NativeRows
 
 from tests.unit.spark.stored import LEDGER, batch, batch_body, metadata, payload
 from tests.unit.spark.test_decode import schema_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.topic.position import Position
+from readonly_spark.message_ids import PositionError, parse_message_id
 from readonly_spark.offsets import OffsetError, Offsets
-from readonly_spark.positions import PositionError, parse_message_id
 
 positions = st.builds(Position, st.integers(-1, 2**62), st.integers(-1, 2**40))
 topics = st.dictionaries(st.text(min_size=1, max_size=20), positions, max_size=6)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from readonly_engine.topic.position import EARLIEST, Position
-from readonly_spark.admission import Limits, admit, share_out
-from readonly_spark.splits import split
-from readonly_spark.topic_state import LedgerState, TopicState
+from readonly_spark.plan.admission import Limits, admit, share_out
+from readonly_spark.plan.splits import split
+from readonly_spark.plan.topic_state import LedgerState, TopicState
 
 
 @st.composite

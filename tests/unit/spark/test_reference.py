@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from readonly_spark.columns import COLUMNS
 from readonly_spark.options import OPTIONS
 from readonly_spark.reference import rewritten
+from readonly_spark.rows.columns import COLUMNS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "spark.md"
 

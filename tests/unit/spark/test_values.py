@@ -11,9 +11,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
-from readonly_spark.protobuf_values import message_class
-from readonly_spark.type_names import TypeNameError, arrow_type, spark_name
-from readonly_spark.value_schema import (
+from readonly_spark.values.protobuf import message_class
+from readonly_spark.values.schema import (
     Definition,
     SchemaError,
     ValueDecoder,
@@ -21,6 +20,7 @@ from readonly_spark.value_schema import (
     parse_definition,
     value_type,
 )
+from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
 
 ORDER = {
     "type": "record",

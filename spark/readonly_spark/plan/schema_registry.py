@@ -11,7 +11,7 @@ from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.schemas import decode_schema, decode_schema_locator
 
 from readonly_spark.errors import SourceError
-from readonly_spark.value_schema import Definition
+from readonly_spark.values.schema import Definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

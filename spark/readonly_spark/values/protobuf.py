@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from readonly_spark.type_names import TypeNameError
+from readonly_spark.values.type_names import TypeNameError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

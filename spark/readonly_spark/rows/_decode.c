@@ -626,7 +626,7 @@ static PyType_Slot rows_slots[] = {
 };
 
 static PyType_Spec rows_spec = {
-    .name = "readonly_spark._decode.Rows",
+    .name = "readonly_spark.rows._decode.Rows",
     .basicsize = sizeof(Rows),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = rows_slots,
@@ -658,7 +658,7 @@ static struct PyModuleDef_Slot slots[] = {
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "readonly_spark._decode",
+    .m_name = "readonly_spark.rows._decode",
     .m_doc = "From entries to columns, in C.",
     .m_methods = functions,
     .m_slots = slots,

@@ -10,7 +10,7 @@ from readonly_engine.topic.position import Position
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from readonly_spark.topic_state import Run, TopicState
+    from readonly_spark.plan.topic_state import Run, TopicState
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readonly_spark.type_names import PROPERTIES, TIMESTAMP
+from readonly_spark.values.type_names import PROPERTIES, TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

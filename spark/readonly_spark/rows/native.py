@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from readonly_engine import native
 
-from readonly_spark.rows import ListRows, Rows, Taken, Wanted, indexes_array, joined_ids, no_properties
-from readonly_spark.type_names import PROPERTIES, TIMESTAMP
+from readonly_spark.rows.builder import ListRows, Rows, Taken, Wanted, indexes_array, joined_ids, no_properties
+from readonly_spark.values.type_names import PROPERTIES, TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_NATIVE: Final = native.load("readonly_spark._decode")
+_NATIVE: Final = native.load("readonly_spark.rows._decode")
 
 
 class NativeRows:

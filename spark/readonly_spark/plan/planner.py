@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.topic.position import EARLIEST as FIRST
 from readonly_engine.topic.position import Position
 
-from readonly_spark.admission import Limits, admit
 from readonly_spark.errors import DataLossError, SourceError
 from readonly_spark.options import EARLIEST, LATEST
-from readonly_spark.splits import split
+from readonly_spark.plan.admission import Limits, admit
+from readonly_spark.plan.splits import split
 from readonly_spark.task import Compacted, TaskLedger, TaskPiece, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from readonly_spark.catalog import Catalog
     from readonly_spark.options import Options
-    from readonly_spark.splits import Piece
-    from readonly_spark.topic_state import LedgerState, TopicState
+    from readonly_spark.plan.catalog import Catalog
+    from readonly_spark.plan.splits import Piece
+    from readonly_spark.plan.topic_state import LedgerState, TopicState
 
 log = logging.getLogger(__name__)
 

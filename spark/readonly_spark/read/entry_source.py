@@ -14,8 +14,8 @@ from readonly_engine.tls import ClientTls
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 
-from readonly_spark.blocking import LoopThread
-from readonly_spark.bookie_client import BookieClient
+from readonly_spark.loop_thread import LoopThread
+from readonly_spark.read.bookie_client import BookieClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

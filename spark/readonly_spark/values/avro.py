@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from readonly_spark.type_names import TIMESTAMP, TypeNameError
+from readonly_spark.values.type_names import TIMESTAMP, TypeNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

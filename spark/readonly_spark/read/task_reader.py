@@ -12,12 +12,12 @@ from readonly_engine.wire.compacted import decode_compacted
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.errors import WireError
 
-from readonly_spark.chunked import ChunkedMessages
-from readonly_spark.columns import MessageColumns
-from readonly_spark.decode import DamagedEntryError, Decoder, decode_entries
-from readonly_spark.entry_source import EntrySource
 from readonly_spark.errors import DataLossError, SourceError
-from readonly_spark.value_schema import SchemaError, ValueDecoder
+from readonly_spark.read.entry_source import EntrySource
+from readonly_spark.rows.chunks import ChunkedMessages
+from readonly_spark.rows.columns import MessageColumns
+from readonly_spark.rows.decode import DamagedEntryError, Decoder, decode_entries
+from readonly_spark.values.schema import SchemaError, ValueDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

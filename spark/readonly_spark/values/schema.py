@@ -21,9 +21,9 @@ from google.protobuf.message import DecodeError
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.schemas import decode_schema_version
 
-from readonly_spark.avro_types import FieldType, field_type, for_reading
-from readonly_spark.protobuf_values import message_class, message_type, to_python
-from readonly_spark.type_names import TIMESTAMP, TypeNameError
+from readonly_spark.values.avro import FieldType, field_type, for_reading
+from readonly_spark.values.protobuf import message_class, message_type, to_python
+from readonly_spark.values.type_names import TIMESTAMP, TypeNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

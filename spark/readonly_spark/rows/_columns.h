@@ -95,7 +95,7 @@ static PyType_Slot block_slots[] = {
 };
 
 static PyType_Spec block_spec = {
-    .name = "readonly_spark._decode.Block",
+    .name = "readonly_spark.rows._decode.Block",
     .basicsize = sizeof(Block),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = block_slots,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from readonly_spark.topic_state import LedgerState, Run
+    from readonly_spark.plan.topic_state import LedgerState, Run
 
 
 @dataclass(frozen=True, slots=True)

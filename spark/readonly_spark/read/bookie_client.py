@@ -28,9 +28,9 @@ from readonly_engine.wire.entry import decode_entry
 from readonly_engine.wire.errors import DigestMismatchError, WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter
 
-from readonly_spark.fetch import PART_BYTES, Fetch
-from readonly_spark.frame_buffers import OF_PROCESS
-from readonly_spark.pace import Pace
+from readonly_spark.read.fetch import PART_BYTES, Fetch
+from readonly_spark.read.frame_buffers import OF_PROCESS
+from readonly_spark.read.rate_limit import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
 
-    from readonly_spark.fetch import Request
+    from readonly_spark.read.fetch import Request
 
 log = logging.getLogger(__name__)
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from readonly_spark.native_rows import ROWS
-from readonly_spark.rows import Facts, Wanted, times_array
-from readonly_spark.type_names import PROPERTIES, TIMESTAMP
+from readonly_spark.rows.builder import Facts, Wanted, times_array
+from readonly_spark.rows.native import ROWS
+from readonly_spark.values.type_names import PROPERTIES, TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from readonly_engine.wire.batch import StoredEntry
 
-    from readonly_spark.rows import Rows, Taken
+    from readonly_spark.rows.builder import Rows, Taken
 
 ENCRYPTION: Final = pa.struct(
     [

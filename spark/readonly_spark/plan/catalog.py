@@ -29,11 +29,11 @@ from readonly_engine.wire.message import decode_stored
 
 from readonly_spark.errors import SourceError
 from readonly_spark.options import AUTO, NULL, RAW
-from readonly_spark.schema_registry import read_schemas
+from readonly_spark.plan.schema_registry import read_schemas
+from readonly_spark.plan.topic_state import LedgerState, TopicState
+from readonly_spark.plan.transactions import Transactions
 from readonly_spark.task import TaskLedger
-from readonly_spark.topic_state import LedgerState, TopicState
-from readonly_spark.transactions import Transactions
-from readonly_spark.value_schema import ValueSchema, parse_definition
+from readonly_spark.values.schema import ValueSchema, parse_definition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.managed_ledger_pb2 import LedgerInfo
 
     from readonly_spark.options import Options
-    from readonly_spark.schema_registry import TopicSchemas
+    from readonly_spark.plan.schema_registry import TopicSchemas
 
 log = logging.getLogger(__name__)
 

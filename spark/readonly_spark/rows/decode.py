@@ -13,13 +13,13 @@ from readonly_engine.wire.batch import Message, decode_stored_entry, single_mess
 from readonly_engine.wire.compression import decompress
 from readonly_engine.wire.errors import MalformedFrameError, WireError
 
-from readonly_spark.columns import facts_of
+from readonly_spark.rows.columns import facts_of
 
 if TYPE_CHECKING:
     from readonly_engine.wire.entry import Entry
 
-    from readonly_spark.chunked import ChunkedMessages
-    from readonly_spark.rows import Rows
+    from readonly_spark.rows.builder import Rows
+    from readonly_spark.rows.chunks import ChunkedMessages
 
 _MOST_INT64: Final = (1 << 63) - 1
 _REQUIRED: Final = ("producer_name", "sequence_id", "publish_time")
