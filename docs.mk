@@ -1,4 +1,4 @@
-# The documentation's site, by MkDocs in a virtual environment of its own; included by the Makefile, which sets PYTHON.
+# The documentation's site, by MkDocs in a virtual environment of its own; included by the Makefile, which sets PYTHON and PY.
 DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.stamp-$(shell { cat requirements/docs.txt; pwd; } | sha256sum | cut -c1-16)
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs
@@ -9,7 +9,9 @@ $(DOCS_STAMP):
 	@$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	@rm -f $(DOCS_VENV)/.stamp-* && touch $@
 
-.PHONY: docs docs-serve docs-version
+.PHONY: docs docs-pages docs-serve docs-version
+docs-pages: $(STAMP) ## generate the reference pages and pictures of docs/ again from the code
+	@$(PY) -m docsite
 docs: $(DOCS_STAMP) ## build the documentation into build/site; a broken link or a page outside the navigation fails the build
 	@$(MKDOCS) build --clean --quiet
 	@echo "the site is in build/site: open build/site/index.html"

@@ -7,8 +7,8 @@ import sys
 
 from readonly_engine import __version__
 
-# Named, not imported: each part needs only its own dependencies.
-_PARTS = {
+# Names, not imports: each part needs only its own dependencies.
+PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
     "topic": ("readonly_engine.tool.command", "look at topics, straight from storage"),
     "export": ("readonly_spark.export.command", "export topics to Parquet, Delta or Iceberg by Apache Spark"),
@@ -18,7 +18,7 @@ _PARTS = {
 
 def usage() -> str:
     """What `--help` prints."""
-    parts = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in _PARTS.items())
+    parts = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in PARTS.items())
     return (
         "usage: pulsar-readonly COMMAND [options]\n\nRead-only broker fleets for Apache Pulsar.\n\n"
         f"commands:\n{parts}\n\n`pulsar-readonly COMMAND --help` lists its options; --version prints the version."
@@ -34,9 +34,9 @@ def main(argv: list[str] | None = None) -> int:
     if arguments[0] == "--version":
         print(f"pulsar-readonly {__version__}")
         return 0
-    part = _PARTS.get(arguments[0])
+    part = PARTS.get(arguments[0])
     if part is None:
-        print(f"pulsar-readonly: no command {arguments[0]!r}; there are {', '.join(_PARTS)}", file=sys.stderr)
+        print(f"pulsar-readonly: no command {arguments[0]!r}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     return int(importlib.import_module(part[0]).main(arguments[1:]))
 

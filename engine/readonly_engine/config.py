@@ -63,46 +63,47 @@ class EngineConfig:
 
     Attributes:
         metadata_store: ZooKeeper of the writable cluster, `zk:HOST:PORT[,HOST:PORT...][/chroot]`.
-        writer_url: binary protocol of the writable cluster, `pulsar://HOST:PORT[,HOST:PORT...]` or `pulsar+ssl://...`.
+        writer_url: service URL of the writable cluster, `pulsar://HOST:PORT[,HOST:PORT...]` or `pulsar+ssl://...`.
         admin_url: admin API of the writable cluster, `http://HOST:PORT[,HOST:PORT...]` or `https://...`.
-        writer_tls_trust_certificates: authorities of the writable cluster's brokers, PEM; None for those that the system trusts.
-        writer_tls_certificate: what this broker shows to them, PEM.
-        writer_tls_key: its key, PEM.
-        writer_tls_verify_hostname: whether a broker's certificate must name its host.
-        admin_token_file: a file with the token for the admin API, read again when it changes.
-        bookie_tls_trust_certificates: authorities of the bookies, PEM; giving one of these four turns TLS to bookies on.
-        bookie_tls_certificate: what this broker shows to them, PEM.
-        bookie_tls_key: its key, PEM.
-        bookie_tls_verify_hostname: whether a bookie's certificate must name its host.
-        listen: where clients connect.
-        http: where health, metrics and statistics are served.
-        advertised_url: where clients are sent to reach this broker, `pulsar://HOST:PORT`.
-        tls_listen: where clients connect with TLS; None for nowhere.
-        tls_certificate: what clients are shown, PEM, read again when it changes.
-        tls_key: its key, PEM.
-        tls_trust_certificates: authorities of the clients' certificates, PEM; with them, a client must show one.
-        advertised_tls_url: where clients are sent to reach this broker with TLS, `pulsar+ssl://HOST:PORT`.
-        advertised_listeners: where clients of named listeners are sent to reach this broker.
-        bind_addresses: where clients of named listeners connect, beside `listen` and `tls_listen`.
-        peer_tls_trust_certificates: authorities of the pool's own brokers, PEM; they bring consumers to each other with TLS then.
-        topics: topics or regular expressions that are bound whatever the bindings file says.
-        bindings: a file of bindings that is read again when it changes.
-        lookup_unbound: what lookups of topics that are not bound are answered: one of Unbound.
-        pool: brokers with the same pool name share the consumers of their topics out among them.
-        locality: where this broker is, `/RACK` or `/ZONE/RACK` as bookies are placed: near ones are read; empty for any.
-        locality_file: a file that says so, read again when it changes; it wins over locality.
+        writer_tls_trust_certificates: PEM authorities of the writable cluster's brokers; without it, those of the system.
+        writer_tls_certificate: PEM certificate that this broker shows to them.
+        writer_tls_key: PEM key of that certificate.
+        writer_tls_verify_hostname: whether the certificate of a writable broker must name its host.
+        admin_token_file: file with the token for the admin API, read again when it changes.
+        bookie_tls_trust_certificates: PEM authorities of the bookies; any of the four `bookie-tls` keys turns on TLS to bookies.
+        bookie_tls_certificate: PEM certificate that this broker shows to bookies.
+        bookie_tls_key: PEM key of that certificate.
+        bookie_tls_verify_hostname: whether the certificate of a bookie must name its host.
+        listen: address for clients without TLS.
+        http: address for health, metrics and statistics.
+        advertised_url: URL of this broker in lookup answers, `pulsar://HOST:PORT`; without it, made from `listen`.
+        tls_listen: address for clients with TLS; without it, none.
+        tls_certificate: PEM certificate that clients get, read again when it changes.
+        tls_key: PEM key of that certificate.
+        tls_trust_certificates: PEM authorities of client certificates; with it, each client must show one.
+        advertised_tls_url: URL of this broker in lookup answers to clients with TLS; without it, made from `tls-listen`.
+        advertised_listeners: URLs of this broker for clients of named listeners (PIP-61).
+        bind_addresses: further addresses for clients of named listeners (PIP-95), besides `listen` and `tls-listen`.
+        peer_tls_trust_certificates: PEM authorities of the pool's own brokers; with it, they connect to each other with TLS only.
+        topics: bound topics, names or regular expressions; they are bound in addition to the bindings file.
+        bindings: file of bindings, read again when it changes.
+        lookup_unbound: answer to lookups of unbound topics: the owner, a relay through this pool, or an error.
+        pool: name of the pool; brokers of one pool share its consumers.
+        pool_uid: identity that keeps pools of the same name in one metadata store apart; empty for none.
+        locality: place of this broker, `/RACK` or `/ZONE/RACK` as for bookies; near bookies are read first; empty for any.
+        locality_file: file with the place, read again when it changes; it wins over `locality`.
         cache_size: bytes of entries kept in memory.
-        tiered_storage: how offloaded ledgers are read.
-        dispatch_rate_per_subscription: how much each subscription may deliver in a second.
-        dispatch_rate_per_broker: how much all of them together may.
-        max_connections: client connections, 0 for any number.
-        max_connections_per_ip: client connections from one address, 0 for any number.
-        max_consumers_per_topic: consumers of a topic or partition on this broker, 0 for any number.
-        max_consumers_per_subscription: consumers of a subscription on this broker, 0 for any number.
-        max_buffered_bytes: bytes that wait for slow clients to read them, of all clients together.
-        workers: processes that serve together, each a broker of the pool with ports of its own; 1 for this one alone.
-        log_level: one of LOG_LEVELS.
-        log_format: one of LOG_FORMATS.
+        tiered_storage: how offloaded ledgers are read (below).
+        dispatch_rate_per_subscription: limit of each subscription, per second.
+        dispatch_rate_per_broker: limit of all subscriptions of this broker together, per second.
+        max_connections: limit of client connections, 0 for none.
+        max_connections_per_ip: limit of client connections from one address, 0 for none.
+        max_consumers_per_topic: limit of consumers of a topic or partition on this broker, 0 for none.
+        max_consumers_per_subscription: limit of consumers of a subscription on this broker, 0 for none.
+        max_buffered_bytes: bytes that wait for slow clients, of all clients together.
+        workers: broker processes on this machine, each with ports of its own.
+        log_level: lowest level of log lines.
+        log_format: form of log lines.
     """
 
     metadata_store: str

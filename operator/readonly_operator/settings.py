@@ -26,17 +26,17 @@ class Settings:
     """Settings of one operator process.
 
     Attributes:
-        namespaces: namespaces that it serves; empty for all of them.
-        engine_image: image of brokers whose pool names none.
+        namespaces: namespaces to serve, separated by commas or blanks; empty for all.
+        engine_image: image of brokers whose pool names none; without it, that of the operator's version.
         cluster_domain: DNS domain of the Kubernetes cluster.
-        lease: NAMESPACE/NAME of a Lease that is held while the operator acts; empty for none.
-        lease_seconds: after how long without a renewal another process takes over.
-        resync_seconds: how often everything is listed and looked at again, though no event said so.
-        source_check_seconds: how often a writable cluster that answers is checked again.
-        refresh_seconds: how often brokers are asked what their bindings come to, though nothing changed.
+        lease: NAMESPACE/NAME of the Lease that the operator holds while it acts; empty for none.
+        lease_seconds: seconds without a renewal after which another process takes over.
+        resync_seconds: interval of full lists and reconciles, in case an event was missed.
+        source_check_seconds: interval of checks of a writable cluster that answers.
+        refresh_seconds: interval at which brokers are asked for the topics and lag of their bindings.
         workers: pools that are reconciled at the same time.
         request_timeout_seconds: deadline of one request to the API server.
-        broker_timeout_seconds: deadline of one question to a broker.
+        broker_timeout_seconds: deadline of one request to a broker.
     """
 
     namespaces: tuple[str, ...] = ()

@@ -30,16 +30,16 @@ class TieredConfig:
     """How offloaded ledgers are read. A field's name with dashes is its key in the file.
 
     Attributes:
-        read_priority: which copy is read first while both are there; the other one is read where that fails.
+        read_priority: copy that is read first while both exist; the other copy is read after an error.
         endpoint: the store's address as seen from here, instead of the one that the brokers use.
-        region: instead of the brokers'.
-        bucket: instead of the brokers'.
+        region: the store's region, instead of the brokers'.
+        bucket: the store's bucket, instead of the brokers'.
         credentials_file: for S3 an ini file as of the AWS tools (section `default`), for Azure one with azure_storage_account and
             azure_storage_access_key there, for Google a service account's JSON; read again when it changes.
-        filesystem_root: where the file system of the filesystem driver is mounted here, instead of the brokers' path.
-        read_size: bytes asked for at once, at least 64 KiB.
-        cache_size: bytes kept of what was read.
-        request_timeout: seconds for one request and its repetitions.
+        filesystem_root: mount point of the filesystem driver's file system, instead of the brokers' path.
+        read_size: bytes of one request, at least 64 KiB.
+        cache_size: bytes of objects kept in memory.
+        request_timeout: seconds for one request, with its retries.
     """
 
     read_priority: str = TIERED_STORAGE_FIRST

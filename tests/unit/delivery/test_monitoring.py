@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import types
-import typing
 
 import pytest
 import yaml
-from prometheus_client.metrics import MetricWrapperBase
-from readonly_engine.broker.bindings import Bindings
-from readonly_engine.broker.broker import Broker
-from readonly_engine.http.metrics import BrokerCollector
-from readonly_engine.topic.cache import EntryCache
-from readonly_operator import metrics as operator_metrics
-from readonly_operator.store import Store
 
 from devstack.kube import programs
+from docsite.metrics import labels, of_broker, of_operator
 from tests.unit.delivery.conftest import ROOT, run
 
-Counted: typing.Any = types.SimpleNamespace
 FOLDER = ROOT / "monitoring"
 CHART_FILES = ROOT / "charts" / "pulsar-readonly" / "files"
 OF_SCRAPES = {"namespace", "pool", "pod", "le"}
@@ -50,21 +41,9 @@ EXPRESSIONS = [pytest.param(text, id=f"{name}-{index}") for index, (name, text) 
 
 @pytest.fixture(scope="module")
 def metrics() -> dict[str, set[str]]:
-    """The labels of every sample that brokers and operator serve, by its name; the broker serves nothing."""
-    topics = Counted(counters={}, all=[], passing=Counted(passing=[]), settle=lambda: None)
-    fleet, claiming, limits = Counted(members={}), Counted(held=(), resting=False), Counted(refused=0)
-    owners: typing.Any = None
-    broker = Broker(owners, topics, fleet, claiming, limits, Bindings(), None)
-    of_operator = [one for one in vars(operator_metrics).values() if isinstance(one, MetricWrapperBase)]
-    found = {
-        f"{metric.describe()[0].name}{end}": set(metric._labelnames)
-        for metric in of_operator
-        for end in SAMPLES[metric.describe()[0].type]
-    }
-    of_broker, of_store = BrokerCollector(broker, EntryCache(1000)), operator_metrics.Objects(Store())
-    for family in (*of_broker.collect(), *of_store.collect()):
-        found |= {f"{family.name}{end}": set(family._labelnames) for end in SAMPLES[family.type]}
-    return found
+    """The labels of every sample that brokers and operator serve, by its name."""
+    families = (*of_broker(), *of_operator())
+    return {f"{one.name}{end}": set(labels(one)) for one in families for end in SAMPLES[one.type]}
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,32 @@
+"""`python -m docsite`: write the generated reference pages and pictures below docs/."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from docsite import cli, conditions, configuration, metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "reference/cli.md": cli.page,
+    "reference/conditions.md": conditions.page,
+    "reference/configuration.md": configuration.page,
+    "reference/metrics.md": metrics.page,
+}
+"""Each generated file below docs/, and what makes it."""
+
+
+def main() -> int:
+    """Write every generated file; returns the exit status."""
+    for name, made in PAGES.items():
+        (DOCS / name).write_text(made(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Generate docs/reference/metrics.md from the collectors of brokers and operator: type, labels and unit of each metric."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client.metrics import MetricWrapperBase
+from readonly_engine.broker.bindings import Bindings
+from readonly_engine.broker.broker import Broker
+from readonly_engine.broker.reasons import Reason
+from readonly_engine.http.metrics import MOST_LABELS, BrokerCollector
+from readonly_engine.topic.cache import EntryCache
+from readonly_operator import metrics as operator_metrics
+from readonly_operator.store import Store
+
+from docsite.markdown import NOTE, code, sentence, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.metrics_core import Metric
+
+UNITS: Final = {
+    "resting": "0 or 1",
+    "bindings": "0 or 1",
+    "leader": "0 or 1",
+    "seconds": "seconds",
+    "bytes": "bytes",
+    "messages": "messages",
+    "entries": "entries",
+    "cache": "entries",
+    "acks": "acks",
+    "read": "reads",
+    "consumers": "consumers",
+    "moved": "consumers",
+    "connections": "connections",
+    "refused": "connections and consumers",
+    "clients": "clients",
+    "producers": "producers",
+    "claims": "subscriptions",
+    "passed": "subscriptions",
+    "members": "brokers",
+    "brokers": "brokers",
+    "queue": "pools",
+    "failures": "reconciles",
+    "applied": "objects",
+    "objects": "objects",
+    "events": "events",
+}
+"""The unit of a metric whose name has this word; the first word that is there counts."""
+
+HEAD = f"""# Metrics
+
+{NOTE}
+
+`/metrics` answers in Prometheus's text format. In Kubernetes, Prometheus adds the labels `namespace`, `pool` and `pod` to the metrics
+of brokers ([Monitor brokers](../how-to/monitoring.md)). With `--workers`, each sample has the label `worker` too.
+"""
+BROKER = f"""## Brokers
+`topic` and `subscription` are names. Readers get a new name each time, so all readers of a topic count as subscription `reader`.
+With more than {MOST_LABELS:,} subscriptions the label `subscription` is empty; with more than {MOST_LABELS * 10:,}, `topic` is too.
+`reason` is one of {", ".join(code(reason) for reason in Reason)}.
+"""
+OPERATOR = """## Operator
+No metric has a label with the name of a pool or a binding. `kind` is a kind of Kubernetes object, `result` one of `created`,
+`patched` and `deleted`, `type` one of `Normal` and `Warning`. `condition` and `status` are those of [conditions](conditions.md).
+"""
+
+
+def of_broker() -> list[Metric]:
+    """Return the metrics of a broker that serves nothing."""
+    parts: Any = types.SimpleNamespace
+    topics = parts(counters={}, all=[], passing=parts(passing=[]), settle=lambda: None)
+    claiming = parts(held=(), resting=False)
+    owners: Any = None
+    broker = Broker(owners, topics, parts(members={}), claiming, parts(refused=0), Bindings(), None)
+    return list(BrokerCollector(broker, EntryCache(1000)).collect())
+
+
+def of_operator() -> list[Metric]:
+    """Return the metrics of an operator that knows no objects."""
+    single = [one for one in vars(operator_metrics).values() if isinstance(one, MetricWrapperBase)]
+    found = []
+    for metric in single:
+        described: Any = next(iter(metric.describe()))
+        described._labelnames = metric._labelnames  # noqa: SLF001 - prometheus_client has no other way
+        found.append(described)
+    return [*found, *operator_metrics.Objects(Store()).collect()]
+
+
+def labels(metric: Any) -> tuple[str, ...]:
+    """Return the names of a metric's labels."""
+    return tuple(metric._labelnames)  # noqa: SLF001 - prometheus_client has no other way
+
+
+def page() -> str:
+    """Return the whole page, Markdown."""
+    head = ["metric", "type", "labels", "unit", "meaning"]
+    parts = [HEAD, BROKER, table(head, _rows(of_broker())), f"\n{OPERATOR}", table(head, _rows(of_operator()))]
+    return "\n".join(parts) + "\n"
+
+
+def _rows(metrics: Iterable[Metric]) -> list[list[str]]:
+    return sorted(
+        [
+            code(f"{metric.name}_total" if metric.type == "counter" else metric.name),
+            metric.type,
+            ", ".join(map(code, labels(metric))),
+            unit(metric.name),
+            sentence(metric.documentation),
+        ]
+        for metric in metrics
+    )
+
+
+def unit(name: str) -> str:
+    """Return the unit of a metric.
+
+    Raises:
+        ValueError: no word of its name says it.
+    """
+    words = name.split("_")
+    for word, found in UNITS.items():
+        if word in words:
+            return found
+    raise ValueError(f"{name}: add a word of this name to UNITS")

@@ -1,0 +1,128 @@
+"""Meaning of each condition's reasons and of each event's: docs/reference/conditions.md is made of it.
+
+tests/unit/docs/test_conditions.py compares it with the reasons that the code gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One reason of a condition.
+
+    Attributes:
+        condition: type of the condition.
+        status: True, False or Unknown.
+        reason: one CamelCase word.
+        text: the situation, and the remedy where somebody must act.
+    """
+
+    condition: str
+    status: str
+    reason: str
+    text: str
+
+
+CONDITIONS: Final = {
+    "Ready": "The object works as its spec says.",
+    "Progressing": "The operator waits for something that comes by itself.",
+    "LookupConfigured": "Every broker of the pool holds the bindings, by its own answer.",
+    "SourceReachable": "The three URLs of `spec.source` answer, as seen from the operator's pod.",
+    "ExplicitLac": "Every active writable broker sends explicit LACs, often enough.",
+    "ClusterRegistered": "The pool is a cluster in the writable cluster's metadata. Only with `spec.lookup.clusterName`.",
+    "Paused": "An annotation keeps the operator from changing the object.",
+    "Stalled": "Somebody must act; waiting does not help. The condition is absent otherwise, so kstatus says Failed only then.",
+}
+"""Meaning of each condition when its status is True."""
+
+OF_POOLS: Final = (
+    Meaning(
+        "Ready",
+        "True",
+        "BrokersReady",
+        "`spec.replicas` brokers are ready. The message counts those that keep the former pod template.",
+    ),
+    Meaning("Ready", "True", "ScaledToZero", "`spec.replicas` is 0, and no broker runs."),
+    Meaning("Ready", "False", "BrokersNotReady", "Too few brokers are ready. The message has the reason of each pod."),
+    Meaning("Ready", "False", "RollingOut", "Enough brokers are ready; some are being replaced or removed."),
+    Meaning(
+        "Ready", "False", "NameConflict", "An object with a name of this pool belongs to somebody else. Rename one."
+    ),
+    Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
+    Meaning("Ready", "False", "Refused", "The API server refuses an object of the pool. The message has its words."),
+    Meaning("Ready", "Unknown", "Paused", "The pool was paused before its first status."),
+    Meaning("Progressing", "False", "Settled", "Nothing is awaited. The message names what will not come by itself."),
+    Meaning("LookupConfigured", "True", "Held", "Every broker holds the newest revision of the bindings."),
+    Meaning("LookupConfigured", "False", "BrokersBehind", "A broker still holds an older revision."),
+    Meaning(
+        "LookupConfigured", "False", "BrokerRefuses", "A broker cannot use the bindings. The message has its words."
+    ),
+    Meaning("LookupConfigured", "Unknown", "BrokersSilent", "A broker does not answer, or does not exist yet."),
+    Meaning("LookupConfigured", "Unknown", "NoBrokers", "`spec.replicas` is 0."),
+    Meaning("SourceReachable", "True", "Answers", "Admin API, service URL and metadata store answer."),
+    Meaning("SourceReachable", "False", "Unreachable", "The message has the reason for each URL of the spec."),
+    Meaning("SourceReachable", "Unknown", "NotChecked", "The first check has not ended."),
+    Meaning(
+        "ExplicitLac", "True", "On", "All active writable brokers send explicit LACs, at the interval in the message."
+    ),
+    Meaning("ExplicitLac", "False", "Off", "The setting is 0 on some brokers. The message says where to set it."),
+    Meaning("ExplicitLac", "False", "TooSlow", "An interval is longer than `spec.explicitLac.interval`."),
+    Meaning(
+        "ExplicitLac", "False", "NotSeen", "Brokers say that it is on, but no explicit LAC arrived. Read their logs."
+    ),
+    Meaning("ExplicitLac", "Unknown", "BrokersSilent", "The configuration of some brokers cannot be read."),
+    Meaning(
+        "ExplicitLac", "Unknown", "SourceUnreachable", "The admin API does not answer; nothing is changed meanwhile."
+    ),
+    Meaning("ExplicitLac", "Unknown", "NotChecked", "The first check has not ended."),
+    Meaning("ExplicitLac", "False", "Forbidden", "The operator lacks a right. The message names the Role to grant."),
+    Meaning("ExplicitLac", "False", "NotAllowed", "The StatefulSet lacks the annotation that allows this namespace."),
+    Meaning("ExplicitLac", "False", "TargetNotFound", "The ConfigMap or StatefulSet of the target does not exist."),
+    Meaning("ExplicitLac", "False", "NotRead", "The pods do not read the ConfigMap as environment. Use Verify."),
+    Meaning("ExplicitLac", "False", "NotOneSetting", "The key does not hold one number of milliseconds. Use Verify."),
+    Meaning("ExplicitLac", "False", "NotTheSource", "No pod of the StatefulSet is an active broker of `spec.source`."),
+    Meaning("ExplicitLac", "False", "Rolling", "Writable brokers restart one by one."),
+    Meaning("ExplicitLac", "False", "RollStopped", "A restarted broker does not come back. No other one is restarted."),
+    Meaning("ExplicitLac", "False", "NotTaken", "A broker restarted, and still runs with another value."),
+    Meaning(
+        "ExplicitLac",
+        "False",
+        "Reverted",
+        "Another writer changed the key back. Set it where that writer takes it from.",
+    ),
+    Meaning("ExplicitLac", "False", "Conflict", "An older pool manages the same brokers in another way."),
+    Meaning("ExplicitLac", "False", "Refused", "The API server refuses the change. The message has its words."),
+    Meaning("ExplicitLac", "False", "Restoring", "The pool is being deleted; the setting from before is put back."),
+    Meaning("ClusterRegistered", "True", "Registered", "The entry exists, with the pool's Service as its URL."),
+    Meaning(
+        "ClusterRegistered", "False", "NameTaken", "Another cluster has this name. Make the pool anew with another."
+    ),
+    Meaning("ClusterRegistered", "False", "NotRegistered", "The admin API refuses; it asks for a super-user."),
+    Meaning("ClusterRegistered", "False", "Removing", "The pool is being deleted, and the entry with it."),
+    Meaning("ClusterRegistered", "False", "Forbidden", "The operator may not set the finalizer. Grant it the right."),
+    Meaning("ClusterRegistered", "Unknown", "NotChecked", "The writable cluster has not been asked yet."),
+)
+OF_BINDINGS: Final = (
+    Meaning("Ready", "True", "Held", "Every broker of the pool holds the binding with these topics and options."),
+    Meaning("Ready", "False", "PoolNotFound", "No pool of this namespace has the name in `spec.poolRef`."),
+    Meaning("Ready", "False", "PoolFailed", "The pool waits for somebody. The message has the pool's reason."),
+    Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
+    Meaning("Ready", "False", "Conflict", "An older binding gives one of the topics to another pool."),
+    Meaning("Progressing", "False", "Settled", "Nothing is awaited."),
+)
+OF_BOTH: Final = (
+    Meaning("Paused", "True", "Paused", "The annotation `pulsar-readonly.io/paused` is set."),
+    Meaning("Paused", "False", "NotPaused", "The operator works on the object."),
+)
+EVENTS: Final = {
+    "Created": "Objects of the pool were created.",
+    "Updated": "Objects of the pool were changed to what the spec says.",
+    "Removed": "Objects of the pool were deleted.",
+    "Scaled": "The number of brokers changed.",
+    "Resumed": "The object is no longer paused.",
+    "PodsNotAnnotated": "The operator may not annotate pods, so brokers take changed bindings up late.",
+}
+"""Reasons of events that are no reasons of conditions."""

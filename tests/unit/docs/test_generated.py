@@ -1,0 +1,74 @@
+"""Generated pages are what the code gives: `make docs-pages` writes them again."""
+
+from __future__ import annotations
+
+import pytest
+
+from docsite import cli, conditions, configuration, docstrings, metrics
+from docsite.__main__ import DOCS, PAGES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_what_the_code_gives(name):
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), f"docs/{name} is behind: make docs-pages"
+
+
+def test_the_page_of_the_command_line_has_every_option():
+    page = cli.page()
+    assert page.count("\n## pulsar-readonly ") == 4
+    for option in (
+        "--metadata-store zk:HOST:PORT",
+        "--workers N",
+        "-o, --output text\\|json\\|raw",
+        "--adopt",
+        "--lease",
+    ):
+        assert f"`{option}" in page
+
+
+def test_the_page_of_the_configuration_has_defaults_and_units():
+    page = configuration.page()
+    for row in (
+        "| `metadata-store` | `zk:HOST:PORT` | required |",
+        "| `listen` | `HOST:PORT` | `0.0.0.0:6650` |",
+        "| `cache-size` | `SIZE` | `256MiB` |",
+        "| `writer-tls-verify-hostname` | `true\\|false` | `true` |",
+        "| `lookup-unbound` | `redirect\\|proxy\\|reject` | `redirect` |",
+        "| `read-size` | `1MiB` |",
+        "| `PULSAR_READONLY_LEASE_SECONDS` | `15` |",
+    ):
+        assert row in page
+
+
+def test_a_setting_without_a_description_is_an_error(monkeypatch):
+    monkeypatch.setattr(configuration, "attributes", lambda _: {"listen": "x"})
+    with pytest.raises(ValueError, match="EngineConfig: no description of metadata_store"):
+        configuration.page()
+
+
+def test_descriptions_of_several_lines_are_whole():
+    class Documented:
+        """Something.
+
+        Attributes:
+            first: one line
+                and another.
+            second: a word.
+        """
+
+    assert docstrings.attributes(Documented) == {"first": "one line and another.", "second": "a word."}
+
+
+def test_the_page_of_metrics_has_type_labels_and_unit():
+    page = metrics.page()
+    assert "| `pulsar_readonly_bytes_dispatched_total` | counter | `topic`, `subscription` | bytes |" in page
+    assert "| `pulsar_readonly_operator_reconcile_seconds` | histogram |  | seconds |" in page
+    with pytest.raises(ValueError, match="pulsar_readonly_unheard_of: add a word"):
+        metrics.unit("pulsar_readonly_unheard_of")
+
+
+def test_the_page_of_conditions_says_which_make_events():
+    page = conditions.page()
+    assert "| `Ready` | False | `InvalidSpec` | Warning |" in page
+    assert "| `Ready` | True | `BrokersReady` | Normal |" in page
+    assert "| `Progressing` | False | `Settled` |  |" in page
