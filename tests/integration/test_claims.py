@@ -7,7 +7,7 @@ import os
 import signal
 import uuid
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from readonly_engine.broker.claiming import Claiming
@@ -15,7 +15,7 @@ from readonly_engine.broker.claims import Act, ClaimKey
 from readonly_engine.broker.fleet import Fleet
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import hosts_in
-from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.metadata.zookeeper import EARLIER_POLL_S, ZooKeeperStore
 from readonly_engine.relay.errors import OwnerUnavailableError
 
 if TYPE_CHECKING:
@@ -38,18 +38,26 @@ class Member:
 
 
 @asynccontextmanager
-async def member(pulsar: Endpoints, pool: str, url: str) -> AsyncIterator[Member]:
-    store = ZooKeeperStore(hosts_in(pulsar.metadata_store))
-    await store.start()
-    made = Member(store, pool, url)
-    made.claiming.start(lambda action: made.told.append(action.act))
-    await made.fleet.join()
+async def store(pulsar: Endpoints) -> AsyncIterator[ZooKeeperStore]:
+    made = ZooKeeperStore(hosts_in(pulsar.metadata_store))
+    await made.start()
     try:
         yield made
     finally:
-        made.claiming.close()
-        made.fleet.close()
-        await store.close()
+        await made.close()
+
+
+@asynccontextmanager
+async def member(pulsar: Endpoints, pool: str, url: str) -> AsyncIterator[Member]:
+    async with store(pulsar) as opened:
+        made = Member(opened, pool, url)
+        made.claiming.start(lambda action: made.told.append(action.act))
+        await made.fleet.join()
+        try:
+            yield made
+        finally:
+            made.claiming.close()
+            made.fleet.close()
 
 
 async def until(check: Callable[[], bool], seconds: float = 30) -> None:
@@ -96,10 +104,50 @@ def test_a_broker_that_has_left_the_pool_is_waited_for_and_its_end_frees_the_cla
 
 
 def test_a_broker_that_starts_again_takes_over_what_its_last_life_had(pulsar: Endpoints, pool: str) -> None:
+    """As soon as the session of that life has ended, and not before: it might still deliver."""
+
     async def scenario() -> None:
-        async with member(pulsar, pool, "pulsar://a:6650") as before, member(pulsar, pool, "pulsar://a:6650") as after:
-            await before.claiming.hold(KEY)
-            assert (await after.claiming.hold(KEY)).url == ""
+        async with member(pulsar, pool, "pulsar://a:6650") as after:
+            async with member(pulsar, pool, "pulsar://a:6650") as before:
+                await before.claiming.hold(KEY)
+                asked = asyncio.create_task(after.claiming.hold(KEY))
+                done, _ = await asyncio.wait([asked], timeout=3 * EARLIER_POLL_S)
+                assert not done
+            assert (await asked).url == ""
+
+    asyncio.run(scenario())
+
+
+def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
+    pulsar: Endpoints, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old session ends, and another broker makes its claim, between a look at the old claim and what follows from it."""
+    path = f"/pulsar-readonly/pools/{pool}/claims/one"
+
+    async def scenario() -> None:
+        async with store(pulsar) as again, store(pulsar) as other:
+            async with store(pulsar) as before:
+                assert (await before.claim(path, b"a")).session
+                looked, go_on = asyncio.Event(), asyncio.Event()
+                call = again._call
+
+                async def look(function: Callable[..., Any], *args: object) -> Any:
+                    answer = await call(function, *args)
+                    if function == again._client.get_async and not looked.is_set():
+                        looked.set()
+                        await go_on.wait()
+                    return answer
+
+                monkeypatch.setattr(again, "_call", look)
+                claiming = asyncio.create_task(again.claim(path, b"a"))
+                await looked.wait()
+            taken = await other.claim(path, b"b")
+            assert taken.session
+            go_on.set()
+            assert await claiming == (0, b"b")
+            found = await other.get(path)
+            assert found is not None
+            assert found.value == b"b"
 
     asyncio.run(scenario())
 

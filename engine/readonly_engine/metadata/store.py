@@ -123,6 +123,9 @@ class MetadataStore(Protocol):
     async def claim(self, path: str, value: bytes) -> Claimed:
         """Make an ephemeral node, which ends with this session, unless somebody else has it.
 
+        One with the same value belongs to an earlier session of the same broker; the end of that session is waited for, so long
+        as sessions last.
+
         Raises:
             ValueError: the node is not below OWN_ROOT.
             MetadataUnavailableError: the store did not answer in time.

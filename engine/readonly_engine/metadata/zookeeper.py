@@ -31,6 +31,11 @@ CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 10.0
 REGISTER_RETRY_S = 1.0
 
+EARLIER_SESSION_S = 1.5 * SESSION_TIMEOUT_S
+"""So long a claim of an earlier session of this broker is waited for: that session ends by itself, unless another process has it."""
+
+EARLIER_POLL_S = 0.5
+
 
 class ZooKeeperStore:
     """A MetadataStore on ZooKeeper.
@@ -173,8 +178,13 @@ class ZooKeeperStore:
             await self._create(path)
 
     async def claim(self, path: str, value: bytes) -> Claimed:
-        """Make an ephemeral node unless somebody else has it."""
+        """Make an ephemeral node unless somebody else has it.
+
+        A node of an earlier session is never deleted: the first version of each node is 0, so a condition on the version does
+        not keep it from being another broker's by then. It ends with its session.
+        """
         check_own(path)
+        deadline = self._running_loop().time() + EARLIER_SESSION_S
         while True:
             try:
                 _, stat = await self._call(self._client.create_async, path, value, None, True, False, True, True)
@@ -185,10 +195,9 @@ class ZooKeeperStore:
                     continue  # gone meanwhile
                 if stat.ephemeralOwner == self._session_id:
                     return Claimed(stat.ephemeralOwner)
-                if found != value:
+                if found != value or self._running_loop().time() >= deadline:
                     return Claimed(NO_SESSION, bytes(found or b""))
-                # Of an earlier session of this broker, which has not run out yet.
-                await self._delete(path, stat.version)
+                await asyncio.sleep(EARLIER_POLL_S)
             else:
                 return Claimed(stat.ephemeralOwner)
 
