@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 from readonly_engine.relay.owner_lease import OWNER_LEASE_S
-from readonly_engine.wire.commands import decode_command, encode_command
-from readonly_engine.wire.framing import LENGTH_BYTES, FrameSplitter
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-from devstack.pool import BrokerProcess
-from tests.integration.fleet import TESTS, Feed, wait_for
+from tests.integration.apart import Apart
+from tests.integration.fleet import Feed, wait_for
 from tests.integration.raw_client import RawClient, RefusedError
-from tests.integration.silent_proxy import SilentProxy
 from tests.integration.watcher import Address, Watcher, closing
 
 if TYPE_CHECKING:
@@ -34,46 +29,6 @@ FEED_S = 0.25
 
 LATE_S = 1.0
 """What was sent before the lease ended may come so much later, on a busy machine."""
-
-
-class Rewriting:
-    """Has lookups answered with other URLs: those of proxies."""
-
-    def __init__(self, urls: dict[str, str]) -> None:
-        self._urls = urls
-        self._splitter = FrameSplitter()
-
-    def __call__(self, data: bytes) -> bytes:
-        return b"".join(self._rewritten(frame) for frame in self._splitter.receive_data(data))
-
-    def _rewritten(self, frame: bytes) -> bytes:
-        command, end = decode_command(frame)
-        if command.type != BaseCommand.LOOKUP_RESPONSE:
-            return len(frame).to_bytes(LENGTH_BYTES, "big") + frame
-        answer = command.lookup_topic_response
-        answer.broker_service_url = self._urls.get(answer.broker_service_url, answer.broker_service_url)
-        return encode_command(command, frame[end:])
-
-
-class Apart:
-    """A read-only broker that reaches each owner through a relay."""
-
-    def __init__(self, pulsar: Endpoints, folder: Path, pool: str) -> None:
-        self._urls: dict[str, str] = {}
-        self.relays = {
-            url: SilentProxy(f"{urlsplit(url).hostname}:{urlsplit(url).port}", lambda: Rewriting(self._urls))
-            for url in pulsar.brokers
-        }
-        self._urls.update({url: f"pulsar://127.0.0.1:{relay.port}" for url, relay in self.relays.items()})
-        writers = ",".join(f"127.0.0.1:{relay.port}" for relay in self.relays.values())
-        through = replace(pulsar, writer_url=f"pulsar://{writers}")
-        self.broker = BrokerProcess(through, folder / "broker.log", ["--pool", pool, "--topics", TESTS])
-        self.broker.wait_ready()
-
-    def close(self) -> None:
-        self.broker.kill()
-        for relay in self.relays.values():
-            relay.close()
 
 
 @pytest.fixture

@@ -80,8 +80,7 @@ async def admit(
         sent = lease_time()
         answer = await attach(consumer)
         if not pass_through:
-            state = await broker.topics.state(topic, subscribe.subscription, consumer.relayed)
-            subscription = await broker.topics.join(topic, consumer, state, partial(_check_claim, broker, hold))
+            subscription = await broker.topics.join(topic, consumer, partial(_check_claim, broker, hold))
             consumer.joined(subscription, sent)
         elif bound and not via:
             broker.topics.passing.enter(consumer)

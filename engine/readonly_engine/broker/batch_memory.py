@@ -18,7 +18,7 @@ from readonly_engine.relay.errors import OwnerUnavailableError, RelayError
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.topic_name import TopicName
@@ -99,7 +99,12 @@ class BatchMemory:
         self._sweeping: asyncio.Task[None] | None = None
 
     def keep(
-        self, topic: TopicName, subscription: str, batches: Iterable[tuple[Position, int]], last: RelayedConsumer
+        self,
+        topic: TopicName,
+        subscription: str,
+        batches: Iterable[tuple[Position, int]],
+        last: RelayedConsumer,
+        ours: Callable[[], bool] = lambda: True,
     ) -> asyncio.Task[None]:
         """The last consumer leaves.
 
@@ -108,11 +113,12 @@ class BatchMemory:
             subscription: the subscription.
             batches: positions, and the bits of the messages that are not acked.
             last: the consumer at the owner. It must stay there until the task is done, which takes KEEP_TIMEOUT_S at most.
+            ours: whether no other broker can have served the subscription meanwhile, whose batches would be written over.
 
         Returns:
             Does it; ends without an error.
         """
-        return asyncio.create_task(self._keep(topic, subscription, list(batches), last))
+        return asyncio.create_task(self._keep(topic, subscription, list(batches), last, ours))
 
     async def recall(self, topic: TopicName, subscription: str) -> list[tuple[Position, int]]:
         """What the subscription's consumers left, if it still counts. A consumer of it must be at the owner by now."""
@@ -137,7 +143,12 @@ class BatchMemory:
             self._sweeping.cancel()
 
     async def _keep(
-        self, topic: TopicName, subscription: str, batches: list[tuple[Position, int]], last: RelayedConsumer
+        self,
+        topic: TopicName,
+        subscription: str,
+        batches: list[tuple[Position, int]],
+        last: RelayedConsumer,
+        ours: Callable[[], bool],
     ) -> None:
         attachments = last.attachments
         try:
@@ -147,6 +158,8 @@ class BatchMemory:
                 await last.state()
                 if last.attachments != attachments:
                     raise OwnerUnavailableError("the consumer was closed at the owner")
+                if not ours():
+                    raise OwnerUnavailableError("another broker may have served the subscription meanwhile")
                 left = LeftBatches(version, time.time(), batches)
                 await self._store.put(self._path(topic, subscription), encode_left(left))
             self._sweep_now_and_then(left.at)

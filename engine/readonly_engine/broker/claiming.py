@@ -92,6 +92,10 @@ class Claiming:
         """Whether the claim has been this broker's ever since the consumer got it: what was read meanwhile counts."""
         return self._claims.valid(hold.key, hold.epoch)
 
+    def serves(self, key: ClaimKey) -> bool:
+        """Whether no other broker can have a subscription now."""
+        return self._claims.serves(key, lease_time())
+
     def check(self, now: float) -> float:
         """Suspend what is claimed if the session's lease has ended.
 
@@ -130,7 +134,9 @@ class Claiming:
                 self._do(self._claims.left(key, number))
 
     def leave(self, hold: Hold) -> None:
-        """The consumer has gone."""
+        """The consumer has gone, and the owner has taken what it has acked: another broker may ask what is acked."""
+        if self._closed:
+            return
         self._do(self._claims.left(hold.key, hold.number))
 
     async def settled(self) -> None:

@@ -123,6 +123,11 @@ class Claims:
         claim = self._claims.get(key)
         return claim is not None and claim.state == _State.MINE and claim.epoch == epoch
 
+    def serves(self, key: ClaimKey, now: float) -> bool:
+        """Whether no other broker can have a subscription now."""
+        claim = self._claims.get(key)
+        return claim is not None and claim.state == _State.MINE and now < self.until
+
     def want(self, key: ClaimKey, number: int, now: float) -> list[Action]:
         """A consumer has come; GRANT, REDIRECT or RETRY follows, now or later.
 

@@ -12,6 +12,7 @@ from readonly_engine.broker.consumer_stats import Served, complete
 from readonly_engine.broker.dispatch.make import MULTIPLE, make_receiver
 from readonly_engine.broker.moves import close_consumer
 from readonly_engine.broker.passage import Passage
+from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.rates import Rates
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError
@@ -46,6 +47,9 @@ log = logging.getLogger(__name__)
 PASSAGE_BYTES = 1 << 20
 """What passes through to one consumer at once."""
 
+SETTLE_S = 5.0
+"""So long the owner may take to close a consumer, and to take its last acks before that; then others may be served."""
+
 CUMULATIVE_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Failover})
 
 
@@ -72,6 +76,8 @@ class Consumer:
 
     __slots__ = (
         "_active",
+        "_closing",
+        "_departing",
         "_handing_over",
         "_newest_ledger",
         "_rates",
@@ -134,6 +140,8 @@ class Consumer:
         self.vouched = True
         self.brought_at: float | None = None
         self._handing_over: asyncio.Task[None] | None = None
+        self._departing: Subscription | None = None
+        self._closing: asyncio.Task[BaseCommand | None] | None = None
         self.relayed = RelayedConsumer(
             connection.broker.owners, connection.identity, subscribe, self, mute=not pass_through, via=relay_url
         )
@@ -156,7 +164,8 @@ class Consumer:
             OwnerUnavailableError: meanwhile it was sent away, or closed by the owner, who may have another cursor now.
         """
         if self.left or not self.in_step:
-            self._handing_over = self.connection.broker.topics.leave(subscription, self)
+            self._depart(subscription)
+            self._let_go_if_closed()
             raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
         self.subscription = subscription
         if subscription.durable:
@@ -238,7 +247,7 @@ class Consumer:
         complete(answer, self.connection.peer, receiver.permits, served)
 
     def leave(self) -> None:
-        """Be counted nowhere any more, and get nothing; the twin at the owner is closed by the caller."""
+        """Be counted nowhere any more, and get nothing; the twin at the owner is closed by the caller, who calls `close`."""
         if self.left:
             return
         self.left = True
@@ -249,19 +258,28 @@ class Consumer:
             broker.exclusives.left(self)
         if self.subscription is not None:
             broker.owner_leases.left(self)
-            self._handing_over = broker.topics.leave(self.subscription, self)
+            self._depart(self.subscription)
             self.subscription = None
-        if self.hold is not None:
-            if self.brought_at is not None:
-                broker.arrivals.left(self.hold.key, self.brought_at, time.monotonic())
-            leave = partial(broker.claiming.leave, self.hold)
-            if self._handing_over is None:
-                leave()
-            else:
-                self._handing_over.add_done_callback(lambda _: leave())
+        if self.hold is not None and self.brought_at is not None:
+            broker.arrivals.left(self.hold.key, self.brought_at, time.monotonic())
+        self._let_go_if_closed()
+
+    def _depart(self, subscription: Subscription) -> None:
+        """Leave the subscription; others wait until the owner has taken what was acked here."""
+        self._departing = subscription
+        ours = partial(self._serves, subscription, self.hold)
+        self._handing_over = self.connection.broker.topics.leave(subscription, self, ours)
+
+    def _serves(self, subscription: Subscription, hold: Hold | None) -> bool:
+        """Whether no other broker can have served the subscription since the copy of its cursor was made, or read anew."""
+        if hold is None:
+            return True
+        return self.connection.broker.claiming.serves(hold.key) and not subscription.paused & Pause.STALE
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Close the twin at the owner, once the next consumer of the subscription can find what this one leaves.
+
+        It goes on where nobody waits for it any longer.
 
         Args:
             command: the client's CLOSE_CONSUMER, if it closes it.
@@ -269,9 +287,36 @@ class Consumer:
         Returns:
             The owner's answer; None where the consumer was not there.
         """
+        if self._closing is None:
+            self._closing = self.connection.broker.spawn(self._close(command))
+        return await asyncio.shield(self._closing)
+
+    async def _close(self, command: BaseCommand | None) -> BaseCommand | None:
         if self._handing_over is not None:
             await asyncio.wait([self._handing_over])
-        return await self.relayed.close(command)
+        late = asyncio.get_running_loop().call_later(SETTLE_S, self._let_go)
+        try:
+            # The owner takes acks before it answers a CLOSE_CONSUMER that was sent after them.
+            return await self.relayed.close(command)
+        finally:
+            late.cancel()
+            self._let_go()
+
+    def _let_go_if_closed(self) -> None:
+        if self._closing is not None and self._closing.done():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The owner has taken what was acked, or is not waited for any longer: another broker may be asked for messages."""
+        if not self.left:
+            return
+        broker = self.connection.broker
+        subscription, self._departing = self._departing, None
+        if subscription is not None:
+            broker.topics.departures.ended((subscription.topic, subscription.name), self)
+        hold, self.hold = self.hold, None
+        if hold is not None:
+            broker.claiming.leave(hold)
 
     async def withdraw(self) -> None:
         """Leave, here and at the owner; the client does not know yet."""

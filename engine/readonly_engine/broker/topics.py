@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.counters import Counters
 from readonly_engine.broker.cursor_watch import CursorWatch
+from readonly_engine.broker.departures import Departures
 from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.owner_cursor import CursorAtOwner
@@ -65,6 +66,21 @@ MAX_REMEMBERED = 100_000
 """Subscriptions of which something is remembered; those of readers have a new name each time."""
 
 
+class Beginning:
+    """What those share who join one subscription.
+
+    Attributes:
+        lock: held while the subscription is made, so that it is made once.
+        dropped: how often it has ended meanwhile, because its last consumer had left.
+    """
+
+    __slots__ = ("__weakref__", "dropped", "lock")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.dropped = 0
+
+
 class ServedTopic:
     """A topic and its subscriptions here."""
 
@@ -75,11 +91,19 @@ class ServedTopic:
         self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._beginnings: WeakValueDictionary[str, Beginning] = WeakValueDictionary()
 
-    def lock(self, subscription: str) -> asyncio.Lock:
-        """Held while a subscription is made, so that it is made once; it goes with the last who holds or awaits it."""
-        return self._locks.setdefault(subscription, asyncio.Lock())
+    def beginning(self, subscription: str) -> Beginning:
+        """What those share who join a subscription; it goes with the last of them."""
+        return self._beginnings.setdefault(subscription, Beginning())
+
+    def drop(self, subscription: Subscription) -> None:
+        """Serve a subscription no more whose last consumer has left."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+            beginning = self._beginnings.get(subscription.name)
+            if beginning is not None:
+                beginning.dropped += 1
 
     async def view(self, subscribe: CommandSubscribe, find: Callable[[], Awaitable[Compaction | None]]) -> TopicView:
         """What a subscription reads: the topic, or what compaction has left of it.
@@ -96,6 +120,11 @@ class ServedTopic:
         except BookKeeperError as error:
             raise MetadataError(f"the compaction of {self.log.topic} cannot be read: {error}") from error
         return self._compacted
+
+    def confirm(self, state: OwnerState) -> None:
+        """The owner says how far consumers may read."""
+        self.log.confirm(state.last)
+        self.transactions.told(state.last)
 
     def close(self) -> None:
         """Follow the topic no more."""
@@ -167,6 +196,7 @@ class ServedTopics:
         batches: BatchMemory | None = None,
         guard: LeaseGuard | None = None,
     ) -> None:
+        self.departures = Departures()
         self._lease_guard = guard or LeaseGuard()
         self._cluster = cluster
         self._pool = pool
@@ -189,19 +219,19 @@ class ServedTopics:
         return list(self._topics.items())
 
     async def join(
-        self, topic: TopicName, consumer: Consumer, state: OwnerState, may_serve: Callable[[Subscription], None]
+        self, topic: TopicName, consumer: Consumer, may_serve: Callable[[Subscription], None]
     ) -> Subscription:
         """Add a consumer, which is at the owner already, to its subscription.
 
         Args:
             topic: the topic.
             consumer: the consumer.
-            state: where the owner says that the subscription stands.
             may_serve: called right before the consumer can get anything; raises where it must not.
 
         Raises:
             MetadataError: the topic's ledgers are not known.
-            OwnerUnavailableError: what is acked cannot be found out, or may have changed meanwhile.
+            RelayError: the owner does not say where the subscription stands; or what is acked cannot be found out, or may have
+                changed meanwhile.
         """
         served = self._topics.get(topic)
         if served is None:
@@ -212,20 +242,28 @@ class ServedTopics:
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
         served.joining += 1
         try:
-            await served.log.opened()
-            served.log.confirm(state.last)
-            served.transactions.told(state.last)
-            await self._guard(served)
             subscribe = consumer.subscribe
-            async with served.lock(subscribe.subscription):
-                subscription = served.subscriptions.get(subscribe.subscription)
+            name = subscribe.subscription
+            key, beginning = (topic, name), served.beginning(name)
+            unsettled, dropped = self.departures.pending(key), beginning.dropped
+            state = await self.state(topic, name, consumer.relayed)
+            await served.log.opened()
+            served.confirm(state)
+            await self._guard(served)
+            async with beginning.lock:
+                subscription = served.subscriptions.get(name)
                 if subscription is None:
+                    if unsettled or dropped != beginning.dropped:
+                        # The owner was asked before it had taken what consumers have acked that are gone by now.
+                        await self.departures.settled(key)
+                        state = await self.state(topic, name, consumer.relayed)
+                        served.confirm(state)
                     subscription = await self._begin(topic, served, consumer, state)
                     with ExitStack() as not_begun:
                         not_begun.callback(subscription.close)
                         may_serve(subscription)
                         not_begun.pop_all()
-                    served.subscriptions[subscribe.subscription] = subscription
+                    served.subscriptions[name] = subscription
                 else:
                     may_serve(subscription)
                 subscription.add(consumer)
@@ -308,26 +346,33 @@ class ServedTopics:
         served = self._topics.get(topic)
         return None if served is None else served.subscriptions.get(name)
 
-    def leave(self, subscription: Subscription, consumer: Consumer) -> asyncio.Task[None] | None:
-        """Take a consumer out of its subscription.
+    def leave(
+        self, subscription: Subscription, consumer: Consumer, ours: Callable[[], bool]
+    ) -> asyncio.Task[None] | None:
+        """Take a consumer out of its subscription; `departures.ended` must follow.
+
+        Args:
+            subscription: the subscription.
+            consumer: the consumer.
+            ours: whether no other broker can have served the subscription: what is known of it here counts then.
 
         Returns:
             What must be done before the consumer is closed at the owner, and before another broker may have the subscription.
         """
+        self.departures.began((subscription.topic, subscription.name), consumer)
         subscription.remove(consumer)
         if subscription.consumers:
             return None
         handing_over = None
         there = consumer.in_step and consumer.relayed.attached
-        if self._batches is not None and subscription.durable and there and subscription.batches:
+        if self._batches is not None and subscription.durable and there and ours() and subscription.batches:
             handing_over = self._batches.keep(
-                subscription.topic, subscription.name, subscription.batches, consumer.relayed
+                subscription.topic, subscription.name, subscription.batches, consumer.relayed, ours
             )
         served = self._topics.get(subscription.topic)
         if served is None:
             return handing_over
-        if served.subscriptions.get(subscription.name) is subscription:
-            del served.subscriptions[subscription.name]
+        served.drop(subscription)
         subscription.close()
         self._close_if_unused(subscription.topic, served)
         return handing_over

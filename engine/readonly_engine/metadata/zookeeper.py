@@ -32,7 +32,7 @@ REQUEST_TIMEOUT_S = 10.0
 REGISTER_RETRY_S = 1.0
 
 EARLIER_SESSION_S = 1.5 * SESSION_TIMEOUT_S
-"""So long a claim of an earlier session of this broker is waited for: that session ends by itself, unless another process has it."""
+"""So long a claim of an earlier session of this broker is waited for: it ends with that session."""
 
 EARLIER_POLL_S = 0.5
 

@@ -124,3 +124,17 @@ def test_a_consumer_does_not_wait_long_for_a_store_that_is_away(monkeypatch: pyt
             assert await memory.recall(parse_topic_name("orders"), "s") == []
 
     asyncio.run(run())
+
+
+def test_nothing_is_written_once_another_broker_may_have_the_subscription() -> None:
+    async def run() -> None:
+        owner = Owner()
+        topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
+        for ours in (True, False):
+            store = Store({})
+            memory = BatchMemory(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+            await memory.keep(topic, "s", batches, cast("RelayedConsumer", owner), lambda ours=ours: ours)
+            assert bool(store.nodes) == ours
+            memory.close()
+
+    asyncio.run(run())

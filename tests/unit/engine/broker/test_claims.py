@@ -134,6 +134,26 @@ def test_the_first_broker_serves_and_the_second_is_told_who(pool):
     assert (a.serves, b.serves) == (True, False)
 
 
+def test_a_subscription_is_this_brokers_alone_until_its_lease_ends_or_another_has_it(pool):
+    a, b = pool
+    a.want()
+    assert not a.claims.serves(KEY, 0.0), "it is not known yet"
+    a.settle()
+    b.want()
+    b.settle()
+    assert (a.claims.serves(KEY, 0.0), b.claims.serves(KEY, 0.0)) == (True, False)
+    assert not a.claims.serves(KEY, a.claims.until)
+    a.store.expire(a)
+    b.want()
+    b.settle()
+    a.ended()
+    assert not a.claims.serves(KEY, 0.0)
+    a.answered(1.0)
+    a.settle()
+    assert [action.act for action in a.told] == [Act.REVOKE]
+    assert not a.claims.serves(KEY, 1.0)
+
+
 def test_all_who_came_meanwhile_share_one_question(pool):
     a, _ = pool
     numbers = [a.want() for _ in range(3)]

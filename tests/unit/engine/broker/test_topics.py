@@ -56,6 +56,20 @@ class Subscription:
         self.closed = True
 
 
+class Relayed:
+    """A consumer at an owner who says where the subscription stands."""
+
+    attached = True
+
+    def __init__(self, subscribe):
+        self.encoded_subscribe = subscribe.SerializePartialToString()
+        self.asked = 0
+
+    async def state(self):
+        self.asked += 1
+        return STATE
+
+
 class Cluster:
     """Has every topic."""
 
@@ -84,12 +98,12 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
     monkeypatch.setattr(topics, "Subscription", Subscription)
     monkeypatch.setattr(Admin, "answer", "true")
     subscribe = CommandSubscribe(subscription="s", durable=True)
-    relayed = SimpleNamespace(encoded_subscribe=subscribe.SerializePartialToString())
+    relayed = Relayed(subscribe)
     consumer = SimpleNamespace(subscribe=subscribe, relayed=relayed, in_step=True)
 
     async def run():
         served = ServedTopics(Cluster(), None, None, Admin(), None)
-        joining = asyncio.create_task(served.join(TOPIC, consumer, STATE, lambda _: None))
+        joining = asyncio.create_task(served.join(TOPIC, consumer, lambda _: None))
         async with asyncio.timeout(10):
             while Subscription.made is None:
                 await asyncio.sleep(0)
@@ -115,17 +129,104 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
     monkeypatch.setattr(topics, "Subscription", Subscription)
     monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
     subscribe = CommandSubscribe(subscription="s", durable=True)
-    relayed = SimpleNamespace(encoded_subscribe=subscribe.SerializePartialToString())
+    relayed = Relayed(subscribe)
     consumer = SimpleNamespace(subscribe=subscribe, relayed=relayed, in_step=True)
 
     async def run():
         served = ServedTopics(Cluster(), None, None, Admin(), None)
         async with asyncio.timeout(10):
-            joined = await served.join(TOPIC, consumer, STATE, lambda _: None)
+            joined = await served.join(TOPIC, consumer, lambda _: None)
         assert not joined.replaying.is_set()
         served.close()
 
     asyncio.run(run())
+
+
+class Consumer:
+    """One that is at the owner."""
+
+    in_step = True
+
+    def __init__(self, subscribe):
+        self.subscribe = subscribe
+        self.relayed = Relayed(subscribe)
+
+
+class Departing:
+    """A subscription whose consumers come and go."""
+
+    durable, topic, name, batches = True, TOPIC, "s", []
+
+    def __init__(self, *_):
+        self.consumers = []
+
+    def add(self, consumer):
+        self.consumers.append(consumer)
+
+    def remove(self, consumer):
+        self.consumers.remove(consumer)
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("taken_before", [False, True])
+def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_who_have_left(monkeypatch, taken_before):
+    """A consumer comes, and asks the owner; before it has joined the only other one leaves, whose last acks are on their way."""
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Departing)
+    subscribe = CommandSubscribe(subscription="s", durable=False)
+    first, second = Consumer(subscribe), Consumer(subscribe)
+    key = (TOPIC, "s")
+
+    async def run():
+        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        before = await served.join(TOPIC, first, lambda _: None)
+        guard, asked, go_on = served._guard, asyncio.Event(), asyncio.Event()
+
+        async def slow(*args):
+            asked.set()
+            await go_on.wait()
+            await guard(*args)
+
+        monkeypatch.setattr(served, "_guard", slow)
+        joining = asyncio.create_task(served.join(TOPIC, second, lambda _: None))
+        await asked.wait()
+        served.leave(before, first, lambda: True)
+        if taken_before:
+            served.departures.ended(key, first)
+        go_on.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert joining.done() == taken_before
+        assert second.relayed.asked == 1 + taken_before
+        served.departures.ended(key, first)
+        assert (await joining) is not before
+        assert second.relayed.asked == 2
+        assert not served.departures.pending(key)
+        served.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch, ours):
+    """Another that has it by now knows more of them, and may have handed them over already."""
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Departing)
+    monkeypatch.setattr(Departing, "batches", [(Position(1, 2), 3)])
+    consumer = Consumer(CommandSubscribe(subscription="s", durable=True))
+    kept = []
+
+    async def run():
+        batches = SimpleNamespace(keep=lambda *asked: kept.append(asked), recall=None, close=lambda: None)
+        served = ServedTopics(Cluster(), None, None, Admin(), None, batches=batches)
+        subscription = await served.join(TOPIC, consumer, lambda _: None)
+        served.leave(subscription, consumer, lambda: ours)
+        served.close()
+
+    asyncio.run(run())
+    assert len(kept) == ours
 
 
 @pytest.mark.parametrize("refused", [False, True])
