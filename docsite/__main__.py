@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docsite import cli, conditions, configuration, metrics
+from docsite import cli, conditions, configuration, metrics, sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,13 +18,31 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/configuration.md": configuration.page,
     "reference/metrics.md": metrics.page,
 }
-"""Each generated file below docs/, and what makes it."""
+"""Each generated page below docs/, and its generator."""
+
+
+def pictures() -> Mapping[str, str]:
+    """Return each picture below docs/ with its content.
+
+    Raises:
+        DiagramError: a diagram cannot be read; names the file.
+    """
+    found = {}
+    for path in sorted(DOCS.glob("pictures/*.mmd")):
+        try:
+            drawn = sequence.draw(sequence.parse(path.read_text(encoding="utf-8")))
+        except sequence.DiagramError as error:
+            raise sequence.DiagramError(f"{path.name}: {error}") from error
+        found[f"pictures/{path.stem}.svg"] = drawn
+    return found
 
 
 def main() -> int:
     """Write every generated file; returns the exit status."""
     for name, made in PAGES.items():
         (DOCS / name).write_text(made(), encoding="utf-8")
+    for name, drawn in pictures().items():
+        (DOCS / name).write_text(drawn, encoding="utf-8")
     return 0
 
 
