@@ -67,8 +67,8 @@ types: $(STAMP) ## mypy, strict
 
 .PHONY: crds
 crds: $(STAMP) ## make the custom resource definitions again from the operator's typed specs, here and in the chart
-	@$(PY) -m readonly_operator.crds crds charts/pulsar-readonly/crds
-	@$(PY) -m readonly_operator.reference docs/reference/api.md
+	@$(PY) -m readonly_operator.api.crds crds charts/pulsar-readonly/crds
+	@$(PY) -m readonly_operator.api.reference docs/reference/api.md
 .PHONY: chart
 chart: crds ## copy what the chart embeds: definitions, dashboard and alerts
 	@cp monitoring/grafana-dashboard.json monitoring/rules.yaml charts/pulsar-readonly/files/

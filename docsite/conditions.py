@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator import events
-from readonly_operator.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS
-from readonly_operator.status import WAITS_FOR_SOMEBODY
+from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS
+from readonly_operator.kube import events
+from readonly_operator.kube.status import WAITS_FOR_SOMEBODY
 
 from docsite.markdown import NOTE, code, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from readonly_operator.reasons import Meaning
+    from readonly_operator.api.reasons import Meaning
 
 HEAD = f"""# Conditions, reasons and events
 

@@ -12,7 +12,7 @@ from readonly_engine.broker.reasons import Reason
 from readonly_engine.http.metrics import MOST_LABELS, BrokerCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
-from readonly_operator.store import Store
+from readonly_operator.kube.store import Store
 
 from docsite.markdown import NOTE, code, sentence, table
 

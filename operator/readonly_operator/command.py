@@ -94,9 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, int] | None) -> int:
     # imported late, so that --help does not wait for the Kubernetes client
-    from readonly_operator.leadership import leading  # noqa: PLC0415
-    from readonly_operator.main import Operation  # noqa: PLC0415
-    from readonly_operator.running import run  # noqa: PLC0415
+    from readonly_operator.runtime.handlers import Operation  # noqa: PLC0415
+    from readonly_operator.runtime.kopf_process import run  # noqa: PLC0415
+    from readonly_operator.runtime.leadership import leading  # noqa: PLC0415
 
     if metrics_address:
         from prometheus_client import start_http_server  # noqa: PLC0415

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from readonly_operator.store import Store
-    from readonly_operator.workqueue import WorkQueue
+    from readonly_operator.kube.store import Store
+    from readonly_operator.runtime.workqueue import WorkQueue
 
 RECONCILES = Histogram(
     "pulsar_readonly_operator_reconcile_seconds",

@@ -9,9 +9,9 @@ import json
 
 import pytest
 from readonly_operator.api.pool import Pool
-from readonly_operator.apply import covers
-from readonly_operator.desired.children import children
-from readonly_operator.desired.lookup import LookupConfig
+from readonly_operator.kube.apply import covers
+from readonly_operator.model.children import children
+from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
 
 SCALED_TO_ZERO = {"Ready": ("True", "ScaledToZero")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.api.schema import Choice, ListOf, Nested, Rule, Text, declare, load
 from readonly_operator.expression import LONGEST, SYNTAX, Expression, ExpressionError
-from readonly_operator.names import PAUSED_KEY, PoolKey
+from readonly_operator.kube.names import PAUSED_KEY, PoolKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
-from readonly_operator.desired.children import children
-from readonly_operator.desired.lookup import LookupConfig
-from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.model.children import children
+from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
 from readonly_spark.export.command import parser, settings_of
 

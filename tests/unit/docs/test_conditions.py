@@ -1,4 +1,4 @@
-"""readonly_operator.reasons has the reasons of conditions and events that the operator's code gives, and no others."""
+"""readonly_operator.api.reasons has the reasons of conditions and events that the operator's code gives, and no others."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ast
 import re
 from pathlib import Path
 
-from readonly_operator import status
-from readonly_operator.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS
-from readonly_operator.reconcile import tell
+from readonly_operator.api import reasons
+from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS
+from readonly_operator.assembly import apply_events
 
-OPERATOR = Path(status.__file__).parent
+OPERATOR = Path(reasons.__file__).parents[1]
 POSITION = {"Condition": 2, "Notice": 1, "_false": 0, "_all": 0}
 """Where these functions and classes take the reason."""
 WORD = re.compile(r"(?:[A-Z][a-z]+)+")
@@ -35,7 +35,7 @@ def given() -> set[str]:
                 names = {target.id for target in node.targets if isinstance(target, ast.Name)}
                 if names & {"reason", "UNCHECKED"}:
                     found |= words(node.value)
-    return found | {reason for reason, _ in tell._WORDS.values()}
+    return found | {reason for reason, _ in apply_events._WORDS.values()}
 
 
 def triples() -> set[tuple[str, str, str]]:
@@ -56,7 +56,7 @@ def test_every_reason_has_its_meaning_and_none_is_made_up():
     known = {row.reason for row in (*OF_POOLS, *OF_BINDINGS, *OF_BOTH)} | set(EVENTS)
     code = given()
     assert len(code) > 40
-    assert code - known == set(), "add them to readonly_operator/reasons.py"
+    assert code - known == set(), "add them to readonly_operator/api/reasons.py"
     assert known - code == set(), "the code does not give these any more"
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import yaml
-from readonly_operator import fetch
-from readonly_operator.desired.digest import digest
-from readonly_operator.kinds import BINDING, CONFIG_MAP, POD, POOL, STATEFUL_SET, WATCHED, Kind
-from readonly_operator.kube import KubeError
-from readonly_operator.names import ANNOTATION_BINDINGS_REVISION, BINDINGS_KEY, OPERATOR
+from readonly_operator.cluster import fetch
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.digest import digest
+from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL, STATEFUL_SET, WATCHED, Kind
+from readonly_operator.kube.names import ANNOTATION_BINDINGS_REVISION, BINDINGS_KEY, OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable

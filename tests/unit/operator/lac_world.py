@@ -6,10 +6,10 @@ import datetime as dt
 from dataclasses import dataclass, field, replace
 
 from readonly_operator.api.pool import Source
-from readonly_operator.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan
-from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Note, Seen, WorkloadSeen
-from readonly_operator.explicit_lac.wishes import Agreement, Place, Wish
-from readonly_operator.names import PoolKey
+from readonly_operator.cluster.explicit_lac.observed import BrokerSeen, ConfigSeen, Note, Seen, WorkloadSeen
+from readonly_operator.cluster.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan
+from readonly_operator.cluster.explicit_lac.requests import Agreement, Place, Wish
+from readonly_operator.kube.names import PoolKey
 
 START = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 PLACE = Place("pulsar", "pulsar-broker", "pulsar-broker", "PULSAR_PREFIX_lac")

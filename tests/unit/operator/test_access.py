@@ -9,11 +9,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
-from readonly_operator import fetch
-from readonly_operator.access import KEPT_SECONDS, Accesses
 from readonly_operator.api.pool import Pool
-from readonly_operator.kube import KubeError
-from readonly_operator.source import active_brokers, check
+from readonly_operator.cluster import fetch
+from readonly_operator.cluster.access import KEPT_SECONDS, Accesses
+from readonly_operator.cluster.source import active_brokers, check
+from readonly_operator.kube.api_server import KubeError
 
 from devstack.pulsar.security import Credentials
 

@@ -6,7 +6,7 @@ import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import ExplicitLac, Pool
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.desired.lookup import Entry, LookupConfig, entries_of
+from readonly_operator.model.lookup import Entry, LookupConfig, entries_of
 
 
 def test_a_pool_with_only_a_source_has_the_defaults(pool_body):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from readonly_operator.apply import Applier, NameConflictError, Result, covers, trimmed
-from readonly_operator.kinds import SERVICE
-from readonly_operator.kube import KubeError
-from readonly_operator.store import Store
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.apply import Applier, NameConflictError, Result, covers, trimmed
+from readonly_operator.kube.kinds import SERVICE
+from readonly_operator.kube.store import Store
 
 
 @pytest.mark.parametrize(

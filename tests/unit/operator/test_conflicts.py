@@ -7,11 +7,11 @@ import copy
 import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
-from readonly_operator.brokers import Brokers
-from readonly_operator.kinds import BINDING, POOL
-from readonly_operator.reconcile.conflicts import contest, same_cluster
-from readonly_operator.reconcile.context import Context
-from readonly_operator.store import Store
+from readonly_operator.assembly.brokers import Brokers
+from readonly_operator.assembly.context import Context
+from readonly_operator.bindings.conflicts import contest, same_cluster
+from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.kube.store import Store
 
 TOPIC = "persistent://public/default/orders"
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"

@@ -6,11 +6,11 @@ import queue
 import threading
 
 import pytest
-from readonly_operator import controller
-from readonly_operator.controller import Controller
-from readonly_operator.kinds import CONFIG_MAP, POD, POOL
-from readonly_operator.kube import KubeError
-from readonly_operator.names import LABEL_POOL
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import CONFIG_MAP, POD, POOL
+from readonly_operator.kube.names import LABEL_POOL
+from readonly_operator.runtime import controller
+from readonly_operator.runtime.controller import Controller
 from readonly_operator.settings import Settings
 
 WAIT_SECONDS = 30.0

@@ -8,10 +8,10 @@ import re
 
 import pytest
 import yaml
-from readonly_operator import crds, reference
+from readonly_operator.api import crds, reference
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
-from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.kube.kinds import BINDING, POOL
 
 CRDS = pathlib.Path(__file__).parents[3] / "crds"
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from readonly_engine.broker.drain import DRAIN_TIMEOUT_S
 from readonly_engine.config import make_config, read_config_file
-from readonly_operator.desired.children import children
-from readonly_operator.desired.lookup import LookupConfig
-from readonly_operator.desired.quantities import canonical
+from readonly_operator.model.children import children
+from readonly_operator.model.lookup import LookupConfig
+from readonly_operator.model.quantities import canonical
 from readonly_operator.settings import Settings
 
 if TYPE_CHECKING:

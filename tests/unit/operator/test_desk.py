@@ -7,17 +7,17 @@ import threading
 import time
 
 import pytest
-from readonly_operator import controller
-from readonly_operator.controller import Controller
-from readonly_operator.desk import FAILED_SECONDS, Desk
-from readonly_operator.explicit_lac.desk import LacDesk
-from readonly_operator.fetch import FetchError
-from readonly_operator.kinds import POOL
-from readonly_operator.names import FINALIZER_WRITER, PoolKey
-from readonly_operator.registration import ClusterDesk
+from readonly_operator.cluster.background import FAILED_SECONDS, Desk
+from readonly_operator.cluster.explicit_lac.controller import LacDesk
+from readonly_operator.cluster.fetch import FetchError
+from readonly_operator.cluster.registration import ClusterDesk
+from readonly_operator.cluster.worker import STUCK_SECONDS
+from readonly_operator.kube.kinds import POOL
+from readonly_operator.kube.names import FINALIZER_WRITER, PoolKey
+from readonly_operator.kube.store import Store
+from readonly_operator.runtime import controller
+from readonly_operator.runtime.controller import Controller
 from readonly_operator.settings import Settings
-from readonly_operator.store import Store
-from readonly_operator.writer import STUCK_SECONDS
 
 A, B = PoolKey("team", "a"), PoolKey("team", "b")
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

@@ -9,7 +9,7 @@ from readonly_engine.config import make_config
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.source import ADMIN_URL, METADATA_STORE_URL, SERVICE_URL
 from readonly_operator.api.values import SIZE
-from readonly_operator.desired.configmaps import config_map
+from readonly_operator.model.configmaps import config_map
 
 LETTERS = st.characters(codec="ascii")
 

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 
 import pytest
-from readonly_operator.events import (
+from readonly_operator.kube.events import (
     BURST,
     NORMAL,
     REPEAT_SECONDS,
@@ -17,8 +17,8 @@ from readonly_operator.events import (
     manifest,
     of_conditions,
 )
-from readonly_operator.kinds import POOL
-from readonly_operator.status import NOT_PAUSED, Condition, Truth, render
+from readonly_operator.kube.kinds import POOL
+from readonly_operator.kube.status import NOT_PAUSED, Condition, Truth, render
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from readonly_engine.broker import expression as brokers
 from readonly_operator import expression
 from readonly_operator.api.binding import Binding
-from readonly_operator.overlap import clash
+from readonly_operator.bindings.overlap import clash
 
 DEADLINE_S = 5.0
 """Python's own engine takes years for such an expression."""

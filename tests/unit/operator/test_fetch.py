@@ -8,9 +8,9 @@ import threading
 import time
 
 import pytest
-from readonly_operator import fetch
 from readonly_operator.api.pool import Source
-from readonly_operator.source import SourceMonitor, check, send_to
+from readonly_operator.cluster import fetch
+from readonly_operator.cluster.source import SourceMonitor, check, send_to
 
 
 @contextlib.contextmanager

@@ -13,11 +13,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from readonly_operator import controller as module
-from readonly_operator import desk, fetch, source
-from readonly_operator.controller import Controller
-from readonly_operator.kinds import BINDING, POOL
-from readonly_operator.kube import KubeError
+from readonly_operator.cluster import background as desk
+from readonly_operator.cluster import fetch, source
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.runtime import controller as module
+from readonly_operator.runtime.controller import Controller
 from readonly_operator.settings import Settings
 
 from tests.unit.operator.interrupted_world import (

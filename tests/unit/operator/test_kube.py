@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from readonly_operator.kinds import BINDING, POD_MONITOR, POOL
-from readonly_operator.kube import ApiServer, KubeError, missing_kinds
+from readonly_operator.kube.api_server import ApiServer, KubeError, missing_kinds
+from readonly_operator.kube.kinds import BINDING, POD_MONITOR, POOL
 
 SERVED = ("readonlybrokerpools", "readonlytopicbindings")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from readonly_operator.explicit_lac.desk import LacDesk
-from readonly_operator.explicit_lac.seen import Note
-from readonly_operator.fetch import ANONYMOUS, FetchError
-from readonly_operator.kinds import CONFIG_MAP, POOL, STATEFUL_SET
-from readonly_operator.kube import KubeError
-from readonly_operator.names import ANNOTATION_EXPLICIT_LAC, FINALIZER_WRITER, PoolKey
-from readonly_operator.store import Store
+from readonly_operator.cluster.explicit_lac.controller import LacDesk
+from readonly_operator.cluster.explicit_lac.observed import Note
+from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import CONFIG_MAP, POOL, STATEFUL_SET
+from readonly_operator.kube.names import ANNOTATION_EXPLICIT_LAC, FINALIZER_WRITER, PoolKey
+from readonly_operator.kube.store import Store
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 STAMP = "2026-01-01T12:00:00Z"
@@ -51,7 +51,7 @@ def test_what_was_just_set_and_put_back_by_a_tool_is_not_set_again_before_the_st
             raise FetchError("no answer in time")
         return []
 
-    monkeypatch.setattr("readonly_operator.explicit_lac.desk.active_brokers", brokers)
+    monkeypatch.setattr("readonly_operator.cluster.explicit_lac.controller.active_brokers", brokers)
     store, kube = Store(), Writer()
     body = pool_body(explicitLac={"management": "Manage", "target": TARGET})
     store.put(POOL, body)

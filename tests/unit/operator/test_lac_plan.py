@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readonly_operator.explicit_lac.plan import Evict, Forget, PutBack, SetValue, plan, turned_down
-from readonly_operator.explicit_lac.seen import Note
-from readonly_operator.kube import Right
+from readonly_operator.cluster.explicit_lac.observed import Note
+from readonly_operator.cluster.explicit_lac.plan import Evict, Forget, PutBack, SetValue, plan, turned_down
+from readonly_operator.kube.api_server import Right
 
 from tests.unit.operator.lac_world import PLACE, START, World, agreement, noted, wish
 

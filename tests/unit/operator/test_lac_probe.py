@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.explicit_lac.trial import Tail
-from readonly_operator.fetch import FetchError
+from readonly_operator.cluster.explicit_lac.probe import Tail
+from readonly_operator.cluster.fetch import FetchError
 
 TOPIC = "persistent://t/n/probe"
 BEFORE = Tail(TOPIC, ledger=7, last_entry=3, lac=3, explicit=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 
 import yaml
-from readonly_operator.explicit_lac.desk import rights
-from readonly_operator.explicit_lac.wishes import Place
-from readonly_operator.kinds import POOL
+from readonly_operator.cluster.explicit_lac.controller import rights
+from readonly_operator.cluster.explicit_lac.requests import Place
+from readonly_operator.kube.kinds import POOL
 
 FILE = pathlib.Path(__file__).parents[3] / "manifests" / "explicit-lac" / "rbac.yaml"
 

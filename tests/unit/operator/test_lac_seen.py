@@ -8,8 +8,8 @@ import datetime as dt
 import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import said
-from readonly_operator.explicit_lac.seen import BrokerSeen, ConfigSeen, Note, WorkloadSeen
-from readonly_operator.explicit_lac.wishes import Place, Wish, agree
+from readonly_operator.cluster.explicit_lac.observed import BrokerSeen, ConfigSeen, Note, WorkloadSeen
+from readonly_operator.cluster.explicit_lac.requests import Place, Wish, agree
 
 KEY = "PULSAR_PREFIX_lac"
 NOON = "2026-01-01T12:00:00Z"

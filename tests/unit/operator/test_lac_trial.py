@@ -9,14 +9,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from readonly_operator.api.pool import Pool
-from readonly_operator.explicit_lac import trial
-from readonly_operator.explicit_lac.probe import ProbeDesk
-from readonly_operator.explicit_lac.trial import MOST_BROKERS, Trial
-from readonly_operator.fetch import ANONYMOUS, FetchError
-from readonly_operator.kinds import POD, POOL
-from readonly_operator.names import LABEL_POOL, PoolKey
-from readonly_operator.source import SourceReport
-from readonly_operator.store import Store
+from readonly_operator.cluster.explicit_lac import probe as trial
+from readonly_operator.cluster.explicit_lac.probe import MOST_BROKERS, Trial
+from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
+from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
+from readonly_operator.cluster.source import SourceReport
+from readonly_operator.kube.kinds import POD, POOL
+from readonly_operator.kube.names import LABEL_POOL, PoolKey
+from readonly_operator.kube.store import Store
 
 TOPIC = "persistent://public/default/probe"
 

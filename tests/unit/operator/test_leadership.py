@@ -6,9 +6,9 @@ import copy
 import threading
 
 import pytest
-from readonly_operator.kube import HTTP_CONFLICT, KubeError
-from readonly_operator.leadership import Leadership
-from readonly_operator.lease import Terms
+from readonly_operator.kube.api_server import HTTP_CONFLICT, KubeError
+from readonly_operator.runtime.leadership import Leadership
+from readonly_operator.runtime.lease import Terms
 
 WAIT_SECONDS = 30.0
 OTHER = {"holderIdentity": "other", "leaseDurationSeconds": 60}

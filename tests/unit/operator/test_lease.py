@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_operator.lease import Election, Terms
+from readonly_operator.runtime.lease import Election, Terms
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 TERMS = Terms("me", 15)

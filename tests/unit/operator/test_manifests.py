@@ -7,7 +7,7 @@ import pathlib
 import pytest
 import yaml
 from readonly_operator.command import parser
-from readonly_operator.kinds import CHILDREN, EVENT, LEASE, WATCHED
+from readonly_operator.kube.kinds import CHILDREN, EVENT, LEASE, WATCHED
 
 MANIFESTS = pathlib.Path(__file__).parents[3] / "manifests"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_operator.api.binding import Binding
+from readonly_operator.bindings.overlap import clash, is_name
+from readonly_operator.bindings.topic_index import Territory
 from readonly_operator.expression import Expression, ExpressionError
-from readonly_operator.names import PoolKey
-from readonly_operator.overlap import clash, is_name
-from readonly_operator.territory import Territory
+from readonly_operator.kube.names import PoolKey
 
 P = "persistent://public/default/"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
-from readonly_operator.kinds import NODE
-from readonly_operator.kube import KubeError
-from readonly_operator.places import KEPT_SECONDS, Places, place
-from readonly_operator.store import Store
+from readonly_operator.assembly.locality import KEPT_SECONDS, Places, place
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import NODE
+from readonly_operator.kube.store import Store
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 

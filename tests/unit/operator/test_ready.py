@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from readonly_operator.brokers import BrokerReport, waiting_reason
-from readonly_operator.desired.lookup import LookupConfig
-from readonly_operator.kinds import POD_MONITOR, STATEFUL_SET
-from readonly_operator.reconcile import readiness
-from readonly_operator.reconcile.lookup import LookupState
-from readonly_operator.store import Store
+from readonly_operator.assembly import readiness
+from readonly_operator.assembly.brokers import BrokerReport, waiting_reason
+from readonly_operator.assembly.lookup_state import LookupState
+from readonly_operator.kube.kinds import POD_MONITOR, STATEFUL_SET
+from readonly_operator.kube.store import Store
+from readonly_operator.model.lookup import LookupConfig
 
 
 def pod(name, ready="True"):

@@ -10,19 +10,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from readonly_operator.apply import Applier
-from readonly_operator.brokers import Brokers
-from readonly_operator.events import Recorder
-from readonly_operator.explicit_lac.desk import Report
-from readonly_operator.kinds import BINDING, CONFIG_MAP, POD, POOL
-from readonly_operator.kube import KubeError
-from readonly_operator.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
-from readonly_operator.places import Places
-from readonly_operator.reconcile.context import Context
-from readonly_operator.reconcile.pool import reconcile
-from readonly_operator.reconcile.told import Told
+from readonly_operator.assembly.brokers import Brokers
+from readonly_operator.assembly.context import Context
+from readonly_operator.assembly.locality import Places
+from readonly_operator.assembly.lookup_history import Told
+from readonly_operator.assembly.reconcile import reconcile
+from readonly_operator.cluster.explicit_lac.controller import Report
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.apply import Applier
+from readonly_operator.kube.events import Recorder
+from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL
+from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
+from readonly_operator.kube.store import Store
 from readonly_operator.settings import Settings
-from readonly_operator.store import Store
 
 DEMO = PoolKey("team", "demo")
 NOTED = {"target": "pulsar/broker/key", "intervalMs": 200}
@@ -220,7 +220,7 @@ class HoldsNothing(BaseHTTPRequestHandler):
 def broker(monkeypatch):
     served = ThreadingHTTPServer(("127.0.0.1", 0), HoldsNothing)
     threading.Thread(target=served.serve_forever, daemon=True).start()
-    monkeypatch.setattr("readonly_operator.brokers.PORT_HTTP", served.server_port)
+    monkeypatch.setattr("readonly_operator.assembly.brokers.PORT_HTTP", served.server_port)
     yield "127.0.0.1"
     served.shutdown()
     served.server_close()

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 import pytest
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.fetch import ANONYMOUS
-from readonly_operator.kinds import POOL
-from readonly_operator.names import FINALIZER_WRITER
-from readonly_operator.reconcile.holding import needs_hold
-from readonly_operator.registration import ClusterDesk, Entry, Step, step
-from readonly_operator.store import Store
+from readonly_operator.assembly.finalizer import needs_hold
+from readonly_operator.cluster.fetch import ANONYMOUS
+from readonly_operator.cluster.registration import ClusterDesk, Entry, Step, step
+from readonly_operator.kube.kinds import POOL
+from readonly_operator.kube.names import FINALIZER_WRITER
+from readonly_operator.kube.store import Store
 
 HOST = "demo.team.svc.cluster.local"
 OURS = {"serviceUrl": f"http://{HOST}:8080", "brokerServiceUrl": f"pulsar://{HOST}:6650"}

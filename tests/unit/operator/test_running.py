@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from readonly_operator.running import NoTraceback, is_gone
+from readonly_operator.runtime.kopf_process import NoTraceback, is_gone
 
 
 class ApiError(Exception):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 
 import pytest
-from readonly_operator.fetch import FetchError, get
-from readonly_operator.standby import standing_by
+from readonly_operator.cluster.fetch import FetchError, get
+from readonly_operator.runtime.standby import standing_by
 
 
 @pytest.fixture

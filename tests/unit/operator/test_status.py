@@ -6,14 +6,14 @@ import datetime as dt
 
 import pytest
 from readonly_operator.api.pool import ExplicitLac
-from readonly_operator.brokers import BrokerReport, Figures, Lag, is_ready, waiting_reason
-from readonly_operator.desired.lookup import LookupConfig
-from readonly_operator.explicit_lac.trial import Tried
-from readonly_operator.reconcile import binding as binding_status
-from readonly_operator.reconcile.lookup import LookupState
-from readonly_operator.reconcile.writable import explicit_lac, said_before, source_reachable
-from readonly_operator.source import SourceReport
-from readonly_operator.status import Condition, Truth, complete, keep, listed, paused, render
+from readonly_operator.assembly import binding_status
+from readonly_operator.assembly.brokers import BrokerReport, Figures, Lag, is_ready, waiting_reason
+from readonly_operator.assembly.lookup_state import LookupState
+from readonly_operator.assembly.source_conditions import explicit_lac, said_before, source_reachable
+from readonly_operator.cluster.explicit_lac.probe import Tried
+from readonly_operator.cluster.source import SourceReport
+from readonly_operator.kube.status import Condition, Truth, complete, keep, listed, paused, render
+from readonly_operator.model.lookup import LookupConfig
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 LATER = dt.datetime(2026, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 import pytest
-from readonly_operator.kinds import BINDING, CONFIG_MAP, POOL
-from readonly_operator.names import LABEL_POOL, PoolKey
-from readonly_operator.store import Store
+from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POOL
+from readonly_operator.kube.names import LABEL_POOL, PoolKey
+from readonly_operator.kube.store import Store
 
 DEMO = PoolKey("team", "demo")
 OTHER = PoolKey("team", "other")

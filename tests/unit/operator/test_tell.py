@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from readonly_operator.apply import Result
-from readonly_operator.desired.children import children
-from readonly_operator.desired.lookup import LookupConfig
-from readonly_operator.events import NORMAL, Notice
-from readonly_operator.kinds import BINDING, POOL
+from readonly_operator.assembly.apply_events import applied
+from readonly_operator.kube.apply import Result
+from readonly_operator.kube.events import NORMAL, Notice
+from readonly_operator.kube.kinds import BINDING, POOL
+from readonly_operator.kube.store import Store
 from readonly_operator.metrics import Objects
-from readonly_operator.reconcile.tell import applied
+from readonly_operator.model.children import children
+from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
-from readonly_operator.store import Store
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from readonly_operator.names import PoolKey
-from readonly_operator.workqueue import WorkQueue
+from readonly_operator.kube.names import PoolKey
+from readonly_operator.runtime.workqueue import WorkQueue
 
 A, B = PoolKey("team", "a"), PoolKey("team", "b")
 

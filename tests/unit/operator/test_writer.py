@@ -6,8 +6,8 @@ import queue
 import time
 
 import pytest
-from readonly_operator import writer
-from readonly_operator.writer import STUCK_SECONDS, WriterWork
+from readonly_operator.cluster import worker as writer
+from readonly_operator.cluster.worker import STUCK_SECONDS, WriterWork
 
 WAIT = 10.0
 

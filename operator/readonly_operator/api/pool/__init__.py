@@ -11,7 +11,7 @@ from readonly_operator.api.pool.explicit_lac import ExplicitLac
 from readonly_operator.api.pool.source import Source
 from readonly_operator.api.pool.spec import PoolSpec
 from readonly_operator.api.schema import declared_values
-from readonly_operator.names import PoolKey
+from readonly_operator.kube.names import PoolKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

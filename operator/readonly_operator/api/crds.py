@@ -1,0 +1,184 @@
+"""The custom resource definitions, made from the typed specs: `python -m readonly_operator.api.crds`, which `make crds` runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from readonly_operator.api import binding_definition
+from readonly_operator.api.binding import BindingSpec
+from readonly_operator.api.pool import PoolSpec, definition
+from readonly_operator.api.schema import Declared, Nested, Rule, Schema, described
+from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_operator.api.status import Column
+
+HEADER = "# Made by `make crds` from operator/readonly_operator/api/; do not edit.\n"
+WIDTH = 130
+
+KEPT = {
+    "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+    "helm.sh/resource-policy": "keep",
+    "kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
+"""Annotations of a definition. A tool that prunes must leave it in place: the API server deletes every pool and binding with it.
+
+Sources: sync options of Argo CD (Prune, Delete), `spec.prune` of a Flux Kustomization, resource policy in the tips of Helm.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a custom resource definition is made of.
+
+    Attributes:
+        kind: of its objects.
+        short: short name for kubectl.
+        description: what an object of it is.
+        spec: its spec.
+        wanted: description of its spec.
+        status: schema of its status.
+        columns: of `kubectl get`.
+        rules: of the whole object.
+        scale: paths of its scale subresource; None for none.
+        selectable: fields for field selectors.
+    """
+
+    kind: Kind
+    short: str
+    description: str
+    spec: Schema
+    wanted: str
+    status: Schema
+    columns: tuple[Column, ...]
+    rules: tuple[Rule, ...] = ()
+    scale: dict[str, str] | None = None
+    selectable: tuple[str, ...] = ()
+
+    def manifest(self) -> Manifest:
+        """The CustomResourceDefinition."""
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": f"{self.kind.plural}.{self.kind.group}",
+                "labels": {"app.kubernetes.io/name": "pulsar-readonly", "app.kubernetes.io/component": "crds"},
+                "annotations": dict(KEPT),
+            },
+            "spec": {
+                "group": self.kind.group,
+                "scope": "Namespaced",
+                "names": {
+                    "kind": self.kind.kind,
+                    "listKind": f"{self.kind.kind}List",
+                    "plural": self.kind.plural,
+                    "singular": self.kind.kind.lower(),
+                    "shortNames": [self.short],
+                    "categories": ["pulsar"],
+                },
+                "versions": [self._version()],
+            },
+        }
+
+    def _version(self) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "name": self.kind.version,
+            "served": True,
+            "storage": True,
+            "subresources": {"status": {}, **({"scale": self.scale} if self.scale else {})},
+        }
+        if self.selectable:
+            made["selectableFields"] = [{"jsonPath": path} for path in self.selectable]
+        made["additionalPrinterColumns"] = [column.openapi() for column in self.columns]
+        made["schema"] = {"openAPIV3Schema": self._schema()}
+        return made
+
+    def _schema(self) -> dict[str, Any]:
+        made: dict[str, Any] = {"description": self.description, "type": "object", "required": ["spec"]}
+        if self.rules:
+            made["x-kubernetes-validations"] = [rule.openapi() for rule in self.rules]
+        made["properties"] = {
+            "apiVersion": {
+                "description": f"The version of this schema, {self.kind.api_version}.",
+                "type": "string",
+            },
+            "kind": {"description": f"{self.kind.kind}.", "type": "string"},
+            "metadata": {"type": "object"},
+            "spec": described(Declared(self.spec, self.wanted)),
+            "status": described(Declared(self.status, "What the operator saw and did last. Never edit it.")),
+        }
+        return made
+
+
+DEFINITIONS = (
+    Definition(
+        POOL,
+        "robp",
+        definition.DESCRIPTION,
+        Nested(PoolSpec),
+        "The fleet that you want.",
+        definition.STATUS,
+        definition.COLUMNS,
+        definition.RULES,
+        scale=definition.SCALE,
+    ),
+    Definition(
+        BINDING,
+        "rotb",
+        binding_definition.DESCRIPTION,
+        Nested(BindingSpec),
+        "Which topics, and which pool serves them.",
+        binding_definition.STATUS,
+        binding_definition.COLUMNS,
+        selectable=binding_definition.SELECTABLE,
+    ),
+)
+
+
+def files() -> dict[str, str]:
+    """The definitions as files: text by name."""
+    return {
+        f"{one.kind.plural}.yaml": HEADER + yaml.dump(one.manifest(), Dumper=_Plain, sort_keys=False, width=WIDTH)
+        for one in DEFINITIONS
+    }
+
+
+class _Plain(yaml.SafeDumper):
+    """Without anchors: what occurs twice is written twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """See yaml.SafeDumper."""
+        del data
+        return True
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the definitions into folders.
+
+    Returns:
+        The exit status: 1 when a folder cannot be written to.
+    """
+    parser = argparse.ArgumentParser(prog="python -m readonly_operator.api.crds", description=__doc__)
+    parser.add_argument("folder", nargs="+", type=Path, help="they are written there, for example crds")
+    folders = parser.parse_args(argv).folder
+    made = files()
+    try:
+        for folder in folders:
+            for name, text in made.items():
+                (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"python -m readonly_operator.api.crds: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""What applying a pool's objects is told as: events for people who ask what happened. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_operator.kube.apply import Result
+from readonly_operator.kube.events import NORMAL, Notice
+from readonly_operator.kube.kinds import STATEFUL_SET, Manifest, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_operator.kube.names import PoolKey
+
+_WORDS = {
+    Result.CREATED: ("Created", "made"),
+    Result.PATCHED: ("Updated", "set as the spec says"),
+    Result.DELETED: ("Removed", "deleted"),
+}
+
+
+def applied(key: PoolKey, done: Iterable[tuple[Manifest, Result]], before: Manifest | None) -> list[Notice]:
+    """Notices of what was done.
+
+    Args:
+        key: of the pool.
+        done: objects, and what applying each came to.
+        before: the StatefulSet as it was.
+    """
+    results = list(done)
+    found = []
+    for result, (reason, words) in _WORDS.items():
+        names = [
+            f"{one['kind']} {one['metadata']['name']}"
+            for one, came in results
+            if came is result and _is_told(key, one, came)
+        ]
+        if names:
+            found.append(Notice(NORMAL, reason, f"{words}: {', '.join(names)}"))
+    return [*found, *_scaled(results, before)]
+
+
+def _is_told(key: PoolKey, manifest: Manifest, result: Result) -> bool:
+    """Bindings that change have events of their own."""
+    return result is not Result.PATCHED or manifest["metadata"]["name"] != key.bindings_map
+
+
+def _scaled(results: list[tuple[Manifest, Result]], before: Manifest | None) -> list[Notice]:
+    was = ((before or {}).get("spec") or {}).get("replicas")
+    for manifest, result in results:
+        if kind_of(manifest) == STATEFUL_SET and result is Result.PATCHED:
+            now = manifest["spec"].get("replicas")
+            if was is not None and now is not None and was != now:
+                return [Notice(NORMAL, "Scaled", f"from {was} to {now} brokers")]
+    return []

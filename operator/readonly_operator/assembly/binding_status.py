@@ -1,0 +1,118 @@
+"""Status of bindings; what a binding does to brokers is part of reconciling its pool."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.assembly.conditions import say as say_status
+from readonly_operator.assembly.conditions import say_paused
+from readonly_operator.kube.kinds import BINDING, Manifest
+from readonly_operator.kube.status import Condition, Truth, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from readonly_operator.api.binding import Binding
+    from readonly_operator.assembly.context import Context
+    from readonly_operator.assembly.lookup_state import LookupState
+    from readonly_operator.kube.names import PoolKey
+
+
+def say(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState) -> None:
+    """Say how many brokers of the pool hold each binding, and what comes of it."""
+    for binding, body in bindings:
+        if binding.paused:
+            say_paused(context, BINDING, body)
+            continue
+        figures = state.figures(binding)
+        holders = state.holders(binding)
+        values = {
+            "brokers": state.brokers,
+            "holdingBrokers": holders,
+            "servingBrokers": state.serving(binding),
+            "lookupRevision": _revision(body, state, holders),
+            "matchedTopics": figures.topics,
+            "matchedPartitions": figures.partitions,
+            "lag": [asdict(lag) for lag in figures.lag] or None,
+        }
+        _write(context, body, _conditions(state, holders, figures.topics), values)
+
+
+def _revision(body: Manifest, state: LookupState, holders: int) -> str:
+    """The config by which brokers took the binding up.
+
+    It stays when other bindings of the pool change: else each change would be one more status to write for every one of them.
+    """
+    before = body.get("status") or {}
+    same = (body["metadata"].get("generation"), state.brokers, holders)
+    if same == (before.get("observedGeneration"), before.get("brokers"), before.get("holdingBrokers")):
+        return before.get("lookupRevision") or state.wanted.revision
+    return state.wanted.revision
+
+
+def say_conflicts(context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
+    """Say of bindings that an older one stands against them."""
+    for binding, body in bindings:
+        _write(context, body, _all("Conflict", conflicts[binding.full_name]), {})
+
+
+def say_pool_not_found(
+    context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]], *, deleting: bool
+) -> None:
+    """Say that there is no such pool; when one is made later, the bindings are looked at again."""
+    others = sorted(
+        pool["metadata"]["name"] for pool in context.store.pools() if pool["metadata"]["namespace"] == key.namespace
+    )
+    others = [name for name in others if name != key.name]
+    if deleting:
+        message = f'ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}" is being deleted'
+    else:
+        message = f'there is no ReadOnlyBrokerPool "{key.name}" in namespace "{key.namespace}"; ' + (
+            f"there is {listed(others)}" if others else "there is none at all"
+        )
+    for _, body in bindings:
+        _write(context, body, _all("PoolNotFound", message), {})
+
+
+def say_pool_broken(context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str) -> None:
+    """Say that the pool cannot be worked on."""
+    for binding, body in bindings:
+        _write(context, body, _all("PoolFailed", f'ReadOnlyBrokerPool "{binding.pool.name}": {reason}: {message}'), {})
+
+
+def say_broken(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None:
+    """Say why bindings cannot be used."""
+    for message, body in broken:
+        _write(context, body, _all("InvalidSpec", message), {})
+
+
+def _conditions(state: LookupState, holding: int, topics: int | None) -> list[Condition]:
+    head = f"{holding} of {state.brokers} brokers hold it"
+    if topics == 0:
+        head += "; the writable cluster has no such topic yet"
+    if state.brokers and holding == state.brokers == len(state.reports):
+        # the pool may be behind with another binding: that is not this one's business
+        return [
+            Condition("Ready", Truth.TRUE, "Held", head),
+            Condition("Progressing", Truth.FALSE, "Settled", head),
+            Condition("LookupConfigured", Truth.TRUE, "Held", head),
+        ]
+    lacking = state.shortfall(head)
+    return [
+        Condition("Ready", Truth.FALSE, lacking.reason, lacking.message),
+        Condition("Progressing", Truth.TRUE if state.brokers else Truth.FALSE, lacking.reason, lacking.message),
+        lacking,
+    ]
+
+
+def _all(reason: str, message: str) -> list[Condition]:
+    return [
+        Condition("Ready", Truth.FALSE, reason, message),
+        Condition("Progressing", Truth.FALSE, reason, message),
+        Condition("LookupConfigured", Truth.FALSE, reason, message),
+    ]
+
+
+def _write(context: Context, body: Manifest, conditions: list[Condition], values: dict[str, Any]) -> None:
+    say_status(context, BINDING, body, conditions, values)

@@ -1,0 +1,55 @@
+"""Saying what there is to say about an object: its status, and an event for what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.kube import events, status
+from readonly_operator.kube.names import PAUSED_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from readonly_operator.assembly.context import Context
+    from readonly_operator.kube.kinds import Kind, Manifest
+    from readonly_operator.kube.status import Condition
+
+BY_ANNOTATION = f'annotation {PAUSED_KEY} is "true": nothing is changed until it is taken away'
+
+
+def say(
+    context: Context, kind: Kind, body: Manifest, conditions: Iterable[Condition], values: Mapping[str, Any]
+) -> bool:
+    """Write the status of an object that is worked on, unless it has it already.
+
+    Returns:
+        Whether it was written.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    before = body.get("status") or {}
+    complete = status.complete(conditions)
+    generation = body["metadata"].get("generation", 0)
+    rendered = status.render(before, generation, complete, values, context.now())
+    return _write(context, kind, body, rendered, complete)
+
+
+def say_paused(context: Context, kind: Kind, body: Manifest, message: str = BY_ANNOTATION) -> None:
+    """Say that nothing is done about an object; the rest of its status stays as it was.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    paused = status.paused(body.get("status") or {}, message)
+    rendered = status.keep(body.get("status") or {}, body["metadata"].get("generation", 0), paused, context.now())
+    _write(context, kind, body, rendered, paused)
+
+
+def _write(
+    context: Context, kind: Kind, body: Manifest, rendered: Mapping[str, Any], conditions: Iterable[Condition]
+) -> bool:
+    if not status.write(context.kube, context.store, kind, body, rendered):
+        return False
+    context.events.record(kind, body, events.of_conditions(body.get("status") or {}, conditions))
+    return True

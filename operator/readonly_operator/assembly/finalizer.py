@@ -1,0 +1,143 @@
+"""The finalizer of pools that have something to put back at the writable cluster; no other pool has one."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_operator.api.pool import Pool
+from readonly_operator.api.pool.explicit_lac import RESTORE
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.cluster import registration
+from readonly_operator.cluster.explicit_lac import conditions as explicit_lac
+from readonly_operator.cluster.explicit_lac.requests import Wish
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import POOL
+from readonly_operator.kube.names import FINALIZER_WRITER, MANAGER_EXPLICIT_LAC
+from readonly_operator.kube.status import Condition, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from readonly_operator.assembly.context import Context
+    from readonly_operator.kube.kinds import Manifest
+
+logger = logging.getLogger(__name__)
+
+FORBIDDEN = 403
+RETRY_SECONDS = 10.0
+"""How soon it is tried again to set a finalizer that was refused."""
+
+
+def hold(context: Context, pool: Pool, body: Manifest) -> dict[str, Condition]:
+    """Give a pool the finalizer when its deletion will have to wait, and take it away when not.
+
+    Returns:
+        By type the conditions that say that the operator may not do that; none when all is well.
+
+    Raises:
+        KubeError: the API server refused for another reason.
+    """
+    wanted = needs_hold(pool)
+    held = FINALIZER_WRITER in (body["metadata"].get("finalizers") or ())
+    if wanted == held:
+        return {}
+    try:
+        _set(context, body, held=wanted)
+    except KubeError as error:
+        if error.status != FORBIDDEN:
+            raise
+        types = [explicit_lac.TYPE] if _restores(pool) or not wanted else []
+        types += [registration.TYPE] if pool.lookup.cluster_name else []
+        return {one.type: one for one in (_forbidden(name, pool.key.namespace) for name in types)}
+    return {}
+
+
+def needs_hold(pool: Pool) -> bool:
+    """Whether there is something to put back when the pool is deleted."""
+    return bool(pool.lookup.cluster_name) or _restores(pool)
+
+
+def registered(context: Context, pool: Pool, unheld: Mapping[str, Condition]) -> list[Condition]:
+    """ClusterRegistered, of a pool that wants it.
+
+    Args:
+        context: the operator's parts.
+        pool: the pool.
+        unheld: what `hold` came to.
+    """
+    if not pool.lookup.cluster_name:
+        return []
+    if registration.TYPE in unheld:
+        return [unheld[registration.TYPE]]
+    waiting = Condition(registration.TYPE, Truth.UNKNOWN, "NotChecked", "the writable cluster has not been asked yet")
+    return [context.clusters.report(pool.key).condition or waiting]
+
+
+def let_go(context: Context, body: Manifest, say: Callable[[Condition], object]) -> None:
+    """Take the finalizer from a pool that is being deleted, when there is nothing left to put back; else say what is awaited.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    if FINALIZER_WRITER not in (body["metadata"].get("finalizers") or ()):
+        return
+    waiting = _waiting(context, body)
+    if waiting is not None:
+        say(waiting)
+        return
+    try:
+        _set(context, body, held=False)
+    except KubeError as error:
+        if error.status == FORBIDDEN:
+            say(_forbidden(explicit_lac.TYPE, body["metadata"]["namespace"]))
+        raise
+
+
+def _waiting(context: Context, body: Manifest) -> Condition | None:
+    try:
+        pool = Pool.load(body)
+    except ApiSpecError:
+        return None
+    if pool.lookup.cluster_name and not (entry := context.clusters.report(pool.key)).released:
+        return entry.condition or Condition(
+            registration.TYPE, Truth.FALSE, "Removing", "the cluster's entry is removed"
+        )
+    if Wish.of(pool, body) is None:
+        return None
+    report = context.lac.report(pool.key)
+    if report.released:
+        return None
+    return report.condition or Condition(
+        explicit_lac.TYPE, Truth.FALSE, "Restoring", "the writable brokers' setting from before is put back"
+    )
+
+
+def _restores(pool: Pool) -> bool:
+    return pool.explicit_lac.manages and pool.explicit_lac.on_deletion == RESTORE
+
+
+def _forbidden(condition: str, namespace: str) -> Condition:
+    return Condition(
+        condition,
+        Truth.FALSE,
+        "Forbidden",
+        "something is to be put back when the pool is deleted (spec.explicitLac.onDeletion: Restore, "
+        "spec.lookup.clusterName), and for that it has a finalizer, which the operator may neither set nor take away: "
+        f"grant its service account verb patch on readonlybrokerpools.pulsar-readonly.io in namespace {namespace}, "
+        "as manifests/explicit-lac does",
+    )
+
+
+def _set(context: Context, body: Manifest, *, held: bool) -> None:
+    metadata = body["metadata"]
+    finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER_WRITER]
+    if held:
+        finalizers.append(FINALIZER_WRITER)
+    # with the version, for the list is written as a whole
+    patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
+    after = context.kube.merge(MANAGER_EXPLICIT_LAC, POOL, metadata["namespace"], metadata["name"], patch)
+    if after is None or ("deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")):
+        context.store.remove(POOL, body)  # the watch may begin only after it is gone
+    else:
+        context.store.put(POOL, after)

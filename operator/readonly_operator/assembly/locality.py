@@ -1,0 +1,111 @@
+"""Where brokers are: labels of their nodes, written on their pods, where a volume shows them to the brokers.
+
+Kubernetes copies zone and region of a node to its pods since 1.35; before that, and for other labels, the node is asked.
+Labels of a node are kept for a while: it hardly moves. Where one is missing, each new pod has its node asked once more: labels
+are often set just before the pods that need them come.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import NODE, POD, Manifest
+from readonly_operator.kube.names import ANNOTATION_LOCALITY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from readonly_operator.kube.api_server import Kube
+    from readonly_operator.kube.store import Store
+
+logger = logging.getLogger(__name__)
+
+KEPT_SECONDS = 600.0
+"""How long labels of a node are remembered, and that it was asked for a pod's sake."""
+
+
+def place(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]) -> str:
+    """The place that labels say, as `/OUTER/INNER`; empty unless all are there.
+
+    Args:
+        labels: which ones, the outermost first.
+        pod: the labels that the pod has.
+        node: the labels that its node has.
+    """
+    values = [pod.get(label) or node.get(label, "") for label in labels]
+    return "".join(f"/{value}" for value in values) if values and all(values) else ""
+
+
+class Places:
+    """Writes places on pods.
+
+    Args:
+        kube: the API server.
+        store: what is known of it; annotated pods are noted there.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, kube: Kube, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._nodes: dict[str, tuple[float, dict[str, str]]] = {}
+        self._asked_for: dict[str, float] = {}
+        self._complained = False
+
+    def note(self, pods: Sequence[Manifest], labels: Sequence[str]) -> list[str]:
+        """Write on each pod that has a node where that is, unless it says so already.
+
+        Returns:
+            Why the API server refused to annotate pods; empty when it did not.
+
+        Raises:
+            KubeError: it failed to; it is to be tried again.
+        """
+        refusals = []
+        for pod in pods:
+            metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName")
+            known = (metadata.get("annotations") or {}).get(ANNOTATION_LOCALITY, "")
+            if not labels or not node:
+                continue
+            own = metadata.get("labels") or {}
+            found = place(labels, own, {}) or place(labels, own, self._labels_of(node, labels, metadata["uid"]))
+            if found and found != known:
+                marks = {ANNOTATION_LOCALITY: found}
+                try:
+                    after = self._kube.annotate(POD, metadata["namespace"], metadata["name"], marks)
+                except KubeError as error:
+                    if not error.refused:
+                        raise
+                    refusals.append(str(error))
+                    continue
+                if after is not None:
+                    self._store.put(POD, after)
+        return refusals
+
+    def _labels_of(self, name: str, wanted: Sequence[str], pod: str) -> dict[str, str]:
+        now = self._clock()
+        with self._lock:
+            self._nodes = {node: known for node, known in self._nodes.items() if now - known[0] < KEPT_SECONDS}
+            self._asked_for = {uid: at for uid, at in self._asked_for.items() if now - at < KEPT_SECONDS}
+            if name in self._nodes:
+                known = self._nodes[name][1]
+                if known.keys() >= set(wanted) or pod in self._asked_for:
+                    return known
+            self._asked_for[pod] = now
+        try:
+            node = self._kube.get(NODE, "", name)
+        except KubeError as error:
+            if not self._complained:
+                self._complained = True
+                logger.warning("where brokers are stays unknown to them: %s", error)
+            node = None
+        labels: dict[str, str] = ((node or {}).get("metadata") or {}).get("labels") or {}
+        with self._lock:
+            self._nodes[name] = now, labels
+        return labels

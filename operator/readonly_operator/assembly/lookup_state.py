@@ -1,0 +1,109 @@
+"""Comparing what brokers hold with what bindings say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from readonly_operator.api.binding_definition import MOST_LAGGING
+from readonly_operator.assembly.brokers import Figures, Lag
+from readonly_operator.kube.status import Condition, Truth, listed
+from readonly_operator.model.lookup import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_operator.api.binding import Binding
+    from readonly_operator.assembly.brokers import BrokerReport
+    from readonly_operator.model.lookup import LookupConfig
+
+TYPE = "LookupConfigured"
+
+
+@dataclass(frozen=True, slots=True)
+class LookupState:
+    """What the brokers of a pool say.
+
+    Attributes:
+        wanted: the config that each is to hold.
+        brokers: how many the pool is to have.
+        reports: what those that exist say.
+    """
+
+    wanted: LookupConfig
+    brokers: int
+    reports: Sequence[BrokerReport]
+
+    def converged(self) -> bool:
+        """Whether every broker holds the wanted config."""
+        return self._holding() == self.brokers and len(self.reports) == self.brokers
+
+    def behind(self) -> list[BrokerReport]:
+        """Brokers that answer and hold something else."""
+        return [report for report in self.reports if report.asked and report.revision != self.wanted.revision]
+
+    def holders(self, binding: Binding) -> int:
+        """How many brokers hold this binding as it is."""
+        return len(self._holders(binding))
+
+    def serving(self, binding: Binding) -> int:
+        """How many brokers hold this binding as it is, and take clients."""
+        return sum(report.serving for report in self._holders(binding))
+
+    def figures(self, binding: Binding) -> Figures:
+        """What the binding comes to, by the word of all brokers that hold it as it is."""
+        said = [report.figures.get(binding.full_name, Figures()) for report in self._holders(binding)]
+        known = [(one.topics, one.partitions or 0) for one in said if one.topics is not None]
+        topics, partitions = max(known, default=(None, None))
+        worst: dict[str, Lag] = {}
+        for lag in (lag for one in said for lag in one.lag):
+            before = worst.get(lag.topic)
+            if before is None or before.entries < lag.entries:
+                worst[lag.topic] = lag
+        found = sorted(worst.values(), key=lambda lag: (-rounded(lag.entries), lag.topic))[:MOST_LAGGING]
+        return Figures(
+            topics, partitions, tuple(Lag(one.topic, one.subscription, rounded(one.entries)) for one in found)
+        )
+
+    def _holders(self, binding: Binding) -> list[BrokerReport]:
+        wanted = Entry.of(binding)
+        return [report for report in self.reports if wanted in report.bindings]
+
+    def condition(self) -> Condition:
+        """LookupConfigured of the pool."""
+        count = len(self.wanted.bindings)
+        bindings = f"{count} binding" + ("" if count == 1 else "s")
+        if self.converged() and self.brokers:
+            return Condition(TYPE, Truth.TRUE, "Held", f"{self.brokers} of {self.brokers} brokers hold {bindings}")
+        return self.shortfall(f"{self._holding()} of {self.brokers} brokers hold {bindings}")
+
+    def shortfall(self, head: str) -> Condition:
+        """LookupConfigured when not every broker holds what it should; the message starts with `head`."""
+        if self.brokers == 0:
+            return Condition(TYPE, Truth.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of the pool is 0")
+        complaints = [f"{one.name} cannot use it: {one.problem}" for one in self.reports if one.asked and one.problem]
+        if complaints:
+            return Condition(TYPE, Truth.FALSE, "BrokerRefuses", f"{head}; {listed(complaints)}")
+        behind = [f"{one.name} still holds revision {one.revision or 'none'}" for one in self.behind()]
+        if behind:
+            return Condition(
+                TYPE, Truth.FALSE, "BrokersBehind", f"{head} (revision {self.wanted.revision}); {listed(behind)}"
+            )
+        silent = [f"{one.name} cannot be asked: {one.problem}" for one in self.reports if not one.asked]
+        missing = self.brokers - len(self.reports)
+        if missing > 0:
+            silent.append(f"{missing} not created yet")
+        if missing < 0:
+            silent.append(f"{-missing} more than wanted, about to end")
+        return Condition(TYPE, Truth.UNKNOWN, "BrokersSilent", f"{head}; {listed(silent)}")
+
+    def _holding(self) -> int:
+        return sum(
+            report.asked and report.revision == self.wanted.revision and not report.problem for report in self.reports
+        )
+
+
+def rounded(entries: int) -> int:
+    """A lag to two digits: a status that changes with every message would be written again and again."""
+    step: int = 10 ** max(0, len(str(entries)) - 2)
+    return entries // step * step

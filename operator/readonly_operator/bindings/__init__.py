@@ -1,0 +1,1 @@
+"""Which topics bindings claim, and which bindings conflict."""

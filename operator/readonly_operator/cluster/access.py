@@ -1,0 +1,125 @@
+"""What the operator shows to a writable cluster's admin API: the token and certificates that pools name.
+
+They are read when they are needed, from the Secrets and ConfigMaps that a pool of the same namespace names, and kept in memory
+for a short while. Secrets are neither listed nor watched, and nothing of them is logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import ssl
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from readonly_operator.cluster.fetch import Access, FetchError
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.kinds import CONFIG_MAP, SECRET, Kind
+from readonly_operator.kube.names import OPERATOR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_operator.api.pool import Source
+    from readonly_operator.api.secrets import Certificate, TrustedCertificates
+    from readonly_operator.kube.api_server import Kube
+
+KEPT_SECONDS = 30.0
+"""How old what is shown may be: a rotated token is taken up within this time."""
+
+
+class Accesses:
+    """Reads what sources need.
+
+    Args:
+        kube: the API server.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[Source, tuple[float, Access]] = {}
+
+    def __call__(self, source: Source) -> Access:
+        """What to show to a source's admin API.
+
+        Raises:
+            FetchError: a Secret or ConfigMap cannot be read, or has not what it should have.
+        """
+        now = self._clock()
+        with self._lock:
+            self._known = {one: known for one, known in self._known.items() if now - known[0] < KEPT_SECONDS}
+            if source in self._known:
+                return self._known[source][1]
+        access = Access(self._token(source), self._context(source))
+        with self._lock:
+            self._known[source] = now, access
+        return access
+
+    def _token(self, source: Source) -> str:
+        if source.authentication is None:
+            return ""
+        secret = source.authentication.secret_ref
+        token = self._read(SECRET, source.namespace, secret.name, secret.key).decode(errors="replace").strip()
+        if not token or not token.isprintable() or not token.isascii():
+            raise FetchError(f"key {secret.key} of Secret {secret.name} is no token")
+        return token
+
+    def _context(self, source: Source) -> ssl.SSLContext | None:
+        wanted = None if source.tls is None else source.tls.brokers
+        if wanted is None or not source.admin_url.startswith("https://"):
+            return None
+        context = ssl.create_default_context()
+        if wanted.trusted_certificates is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._trust(context, source.namespace, wanted.trusted_certificates)
+        if wanted.client_certificate is not None:
+            self._show(context, source.namespace, wanted.client_certificate)
+        context.check_hostname = wanted.hostname_verification
+        return context
+
+    def _trust(self, context: ssl.SSLContext, namespace: str, trusted: TrustedCertificates) -> None:
+        kind, name = (SECRET, trusted.secret_name) if trusted.secret_name else (CONFIG_MAP, trusted.config_map_name)
+        try:
+            context.load_verify_locations(cadata=self._read(kind, namespace, name, trusted.key).decode("ascii"))
+        except (ssl.SSLError, ValueError):
+            raise FetchError(f"key {trusted.key} of {kind.kind} {name} has no PEM certificates") from None
+
+    def _show(self, context: ssl.SSLContext, namespace: str, shown: Certificate) -> None:
+        pair = [self._read(SECRET, namespace, shown.secret_name, key) for key in (shown.certificate, shown.private_key)]
+        # the library reads files only, and keys are to be on no disk
+        file = os.memfd_create("certificate")
+        try:
+            os.write(file, b"\n".join(pair))
+            context.load_cert_chain(f"/proc/self/fd/{file}")
+        except (ssl.SSLError, OSError):
+            raise FetchError(f"Secret {shown.secret_name} has no PEM certificate with its own key") from None
+        finally:
+            os.close(file)
+
+    def _read(self, kind: Kind, namespace: str, name: str, key: str) -> bytes:
+        """One key of a Secret or ConfigMap."""
+        try:
+            found = self._kube.get(kind, namespace, name)
+        except KubeError as error:
+            if error.status != 403:
+                raise FetchError(f"{kind.kind} {name} cannot be read: {error}") from None
+            raise FetchError(
+                f"the operator may not read {kind.kind} {name}; allow it: kubectl create role {OPERATOR}-{name} "
+                f"-n {namespace} --verb=get --resource={kind.plural} --resource-name={name}, and bind it to the operator's "
+                "service account"
+            ) from None
+        if found is None:
+            raise FetchError(f"there is no {kind.kind} {name} in namespace {namespace}")
+        value = (found.get("data") or {}).get(key)
+        if value is None:
+            raise FetchError(f"{kind.kind} {name} has no key {key}")
+        try:
+            return base64.b64decode(value, validate=True) if kind == SECRET else value.encode()
+        except (binascii.Error, ValueError):
+            raise FetchError(f"key {key} of {kind.kind} {name} cannot be decoded") from None

@@ -1,0 +1,271 @@
+"""A pool as a cluster of its own in the writable cluster's metadata: `pulsar-admin clusters list` shows it.
+
+Only its entry is written (ClustersBase of the admin API): no tenant and no namespace is given to it, so nothing is replicated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import enum
+import json
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from readonly_operator.api.binding import is_paused
+from readonly_operator.api.pool import Pool
+from readonly_operator.api.reader import ApiSpecError, said
+from readonly_operator.cluster.background import Desk, guarded
+from readonly_operator.cluster.fetch import FetchError, get_json
+from readonly_operator.cluster.source import STEP_SECONDS, send_to
+from readonly_operator.kube.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR, PoolKey
+from readonly_operator.kube.status import Condition, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from readonly_operator.api.pool import Source
+    from readonly_operator.cluster.fetch import Access
+    from readonly_operator.kube.kinds import Manifest
+    from readonly_operator.kube.store import Store
+
+logger = logging.getLogger(__name__)
+
+TYPE = "ClusterRegistered"
+RETRY_SECONDS = 10.0
+REMOVE_SECONDS = dt.timedelta(minutes=2)
+"""So long a deletion waits for a writable cluster that does not answer; then the entry stays, which is said."""
+NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the metadata is to say.
+
+    Attributes:
+        name: of the cluster.
+        broker_url: what clients use; it also tells whose entry it is.
+        web_url: the brokers' HTTP.
+    """
+
+    name: str
+    broker_url: str
+    web_url: str
+
+    @classmethod
+    def of(cls, pool: Pool, cluster_domain: str) -> Entry | None:
+        """The entry of a pool; None when it wants none."""
+        name = pool.lookup.cluster_name
+        host = f"{pool.key.name}.{pool.key.namespace}.svc.{cluster_domain}"
+        return cls(name, f"pulsar://{host}:{PORT_PULSAR}", f"http://{host}:{PORT_HTTP}") if name else None
+
+    def data(self) -> dict[str, str]:
+        """As the admin API takes it."""
+        return {"serviceUrl": self.web_url, "brokerServiceUrl": self.broker_url}
+
+
+class Step(enum.Enum):
+    """What an entry needs."""
+
+    NOTHING = "nothing"
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    TAKEN = "taken"
+
+
+def step(wanted: Entry, found: Mapping[str, Any] | None, *, leaving: bool) -> Step:
+    """What to do.
+
+    Args:
+        wanted: the entry.
+        found: what the metadata has under the name; None for nothing.
+        leaving: whether it is to go.
+    """
+    if found is None:
+        return Step.NOTHING if leaving else Step.CREATE
+    if found.get("brokerServiceUrl") != wanted.broker_url:
+        return Step.NOTHING if leaving else Step.TAKEN
+    if leaving:
+        return Step.DELETE
+    same = all(found.get(name) == value for name, value in wanted.data().items())
+    return Step.NOTHING if same else Step.UPDATE
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a pool is to say.
+
+    Attributes:
+        condition: ClusterRegistered; None when it wants no entry.
+        released: whether a deletion of the pool need not wait.
+    """
+
+    condition: Condition | None = None
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What is wanted of a pool's entry.
+
+    Attributes:
+        entry: the entry.
+        source: the writable cluster.
+        deleted: when the pool's deletion was asked for; empty when it was not.
+        held: whether the pool has the finalizer, without which a deletion would not wait.
+    """
+
+    entry: Entry
+    source: Source
+    deleted: str
+    held: bool
+
+    @classmethod
+    def of(cls, body: Manifest, cluster_domain: str) -> Registration | None:
+        """What a pool wants; None for nothing, or while it is paused.
+
+        Raises:
+            ApiSpecError: its spec cannot be used.
+        """
+        if not said(body, "lookup", "clusterName"):
+            return None  # so of nearly all pools, which need not be read
+        metadata = body["metadata"]
+        deleted, held = metadata.get("deletionTimestamp") or "", FINALIZER_WRITER in (metadata.get("finalizers") or ())
+        ignored = not held if deleted else is_paused(body)
+        if ignored:
+            return None
+        pool = Pool.load(body)
+        entry = Entry.of(pool, cluster_domain)
+        return None if entry is None else cls(entry, pool.source, deleted, held)
+
+
+class ClusterDesk(Desk[PoolKey, Registration, Report]):
+    """Keeps the entries of all pools that want one.
+
+    Args:
+        store: knows the pools.
+        cluster_domain: DNS domain of the Kubernetes cluster.
+        period: seconds between two looks at an entry.
+        now: the time, with a time zone.
+        changed: called with each pool whose report is new.
+        accesses: what to show to the admin API of a source.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cluster_domain: str,
+        period: float,
+        now: Callable[[], dt.datetime],
+        changed: Callable[[PoolKey], None],
+        accesses: Callable[[Source], Access],
+    ) -> None:
+        super().__init__(changed, Report())
+        self._accesses = accesses
+        self._store = store
+        self._domain = cluster_domain
+        self._period = period
+        self._now = now
+
+    def _subjects(self) -> dict[PoolKey, Registration | None]:
+        found: dict[PoolKey, Registration | None] = {}
+        for body in self._store.pools():
+            key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
+            with guarded(key), contextlib.suppress(ApiSpecError):
+                wanted = Registration.of(body, self._domain)
+                if wanted is not None:
+                    found[key] = wanted
+        return found
+
+    def _work(self, item: PoolKey, subject: Registration) -> tuple[dict[PoolKey, Report], float]:
+        entry, source = subject.entry, subject.source
+        deleted, held = subject.deleted, subject.held
+        made = self._remove(entry, source, deleted) if deleted else self._keep(entry, source, held=held)
+        good = made.released or (made.condition is not None and made.condition.status is Truth.TRUE)
+        return {item: made}, self._period if good else RETRY_SECONDS
+
+    def _keep(self, entry: Entry, source: Source, *, held: bool) -> Report:
+        if not held:
+            return Report(Condition(TYPE, Truth.FALSE, "NotRegistered", "the pool gets a finalizer first"))
+        try:
+            access = self._accesses(source)
+            found = _found(source, entry.name, access)
+            todo = step(entry, found, leaving=False)
+            if todo is Step.TAKEN:
+                other = (found or {}).get("brokerServiceUrl") or (found or {}).get("serviceUrl")
+                return Report(
+                    Condition(
+                        TYPE,
+                        Truth.FALSE,
+                        "NameTaken",
+                        f"the writable cluster's metadata has another cluster {entry.name}, at {other}: it is left alone; make "
+                        "the pool anew with another spec.lookup.clusterName",
+                    )
+                )
+            if todo is not Step.NOTHING:
+                _write("PUT" if todo is Step.CREATE else "POST", source, entry, access)
+                logger.info("cluster %s: %sd in the writable cluster's metadata", entry.name, todo.value)
+        except FetchError as error:
+            return Report(
+                Condition(
+                    TYPE,
+                    Truth.FALSE,
+                    "NotRegistered",
+                    f"cluster {entry.name} cannot be written at {source.admin_url}: {error}; the admin API must allow it, which "
+                    "takes a super-user of the writable cluster",
+                )
+            )
+        return Report(Condition(TYPE, Truth.TRUE, "Registered", f"cluster {entry.name} is {entry.broker_url}"))
+
+    def _remove(self, entry: Entry, source: Source, deleted: str) -> Report:
+        try:
+            access = self._accesses(source)
+            if step(entry, _found(source, entry.name, access), leaving=True) is Step.DELETE:
+                _write("DELETE", source, entry, access)
+                logger.info("cluster %s: removed from the writable cluster's metadata", entry.name)
+        except FetchError as error:
+            message = f"cluster {entry.name} cannot be removed at {source.admin_url}: {error}"
+            if self._now() - dt.datetime.fromisoformat(deleted) > REMOVE_SECONDS:
+                logger.warning("%s; it stays: pulsar-admin clusters delete %s", message, entry.name)
+                return Report(released=True)
+            return Report(Condition(TYPE, Truth.FALSE, "Removing", message))
+        return Report(released=True)
+
+
+def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
+    problem = FetchError("no host")
+    for url in source.admin_urls:
+        try:
+            found = get_json(f"{url}{_path(name)}", STEP_SECONDS, access)
+        except FetchError as error:
+            if error.status == NOT_FOUND:
+                return None
+            problem = error
+        else:
+            return found if isinstance(found, dict) else {}
+    raise problem
+
+
+def _write(method: str, source: Source, entry: Entry, access: Access) -> None:
+    data = None if method == "DELETE" else entry.data()
+    try:
+        send_to(source, method, _path(entry.name), data, STEP_SECONDS, access)
+    except FetchError as error:
+        raise FetchError(_words(error), error.status) from None
+
+
+def _path(name: str) -> str:
+    return f"/admin/v2/clusters/{quote(name, safe='')}"
+
+
+def _words(error: FetchError) -> str:
+    """The admin API's own reason, out of its JSON."""
+    text = str(error)
+    head, _, body = text.partition(": ")
+    try:
+        return f"{head}: {json.loads(body)['reason']}"
+    except (ValueError, KeyError, TypeError):
+        return text

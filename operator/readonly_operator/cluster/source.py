@@ -1,0 +1,275 @@
+"""Checks of writable clusters: do they answer, and do their brokers send explicit LACs?
+
+They run on their own, for an answer may take long, and reconciling reads the last result. Pools that name the same cluster
+share it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.api.pool.explicit_lac import LAC_SETTING
+from readonly_operator.cluster.fetch import ANONYMOUS, Access, FetchError, connect, get, get_json, send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_operator.api.pool import Source
+
+logger = logging.getLogger(__name__)
+
+STEP_SECONDS = 3.0
+RETRY_SECONDS = 10.0
+"""How soon a cluster that did not answer is checked again."""
+CHECKS = 8
+"""Clusters that are checked at the same time: one that does not answer takes long, and the others do not wait for it."""
+MAX_BROKERS = 200
+PULSAR_PORT = 6650
+ZOOKEEPER_PORT = 2181
+TLS_PORT = 6651
+HEALTH_SECONDS = 15.0
+"""A health check writes a message and reads it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What a check found.
+
+    Attributes:
+        problems: why the cluster is not reachable, one per URL of the spec; none when it is.
+        intervals_ms: explicit LAC interval of each active broker that could be asked, by broker; 0 is off.
+        unasked: active brokers whose configuration could not be read, with the reason.
+    """
+
+    problems: tuple[str, ...]
+    intervals_ms: tuple[tuple[str, int], ...] = ()
+    unasked: tuple[tuple[str, str], ...] = ()
+
+
+def check(source: Source, accesses: Callable[[Source], Access] = lambda _: ANONYMOUS) -> SourceReport:
+    """Check a cluster now; takes a few seconds when something does not answer.
+
+    Args:
+        source: the cluster.
+        accesses: what to show to its admin API; may raise a FetchError.
+    """
+    problems = []
+    brokers: list[str] = []
+    access = ANONYMOUS
+    try:
+        access = accesses(source)
+        brokers = active_brokers(source, access)
+    except FetchError as error:
+        problems.append(f"adminUrl {source.admin_url}: {error}")
+    problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url))
+    problems += _unreachable("metadataStoreUrl", source.metadata_store_url, _store_addresses(source.metadata_store_url))
+    intervals: list[tuple[str, int]] = []
+    unasked: list[tuple[str, str]] = []
+    for broker in sorted(brokers)[:MAX_BROKERS]:
+        try:
+            intervals.append((broker, lac_interval(source, broker, access)))
+        except FetchError as error:
+            unasked.append((broker, str(error)))
+    return SourceReport(tuple(problems), tuple(intervals), tuple(unasked))
+
+
+class SourceMonitor:
+    """Keeps the last report of each writable cluster that pools name.
+
+    Args:
+        period: seconds between two checks of a cluster that answers.
+        changed: called with a source whose report is new or differs from the last one.
+        accesses: what to show to the admin API of a source.
+    """
+
+    def __init__(
+        self,
+        period: float,
+        changed: Callable[[Source], None],
+        accesses: Callable[[Source], Access] = lambda _: ANONYMOUS,
+    ) -> None:
+        self._period = period
+        self._changed = changed
+        self._accesses = accesses
+        self._lock = threading.Condition()
+        self._stopped = False
+        self._reports: dict[Source, SourceReport | None] = {}
+        self._due: dict[Source, float] = {}
+        self._threads = [
+            threading.Thread(target=self._run, name=f"source-monitor-{number}", daemon=True) for number in range(CHECKS)
+        ]
+
+    def start(self) -> None:
+        """Begin to check."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop checking; a check that is under way is left to end by itself."""
+        with self._lock:
+            self._stopped = True
+            self._lock.notify_all()
+
+    def report(self, source: Source) -> SourceReport | None:
+        """The last report; None when there is none yet, it then comes soon."""
+        with self._lock:
+            if source not in self._reports:
+                self._reports[source] = None
+                self._due[source] = time.monotonic()
+                self._lock.notify()
+            return self._reports[source]
+
+    def refresh(self, source: Source) -> None:
+        """Check a cluster again now: its brokers have changed."""
+        with self._lock:
+            if source in self._due:
+                self._due[source] = time.monotonic()
+                self._lock.notify()
+
+    def keep(self, sources: set[Source]) -> None:
+        """Forget clusters that no pool names any more."""
+        with self._lock:
+            for source in self._reports.keys() - sources:
+                del self._reports[source], self._due[source]
+
+    def _run(self) -> None:
+        while (source := self._next()) is not None:
+            self._check(source)
+
+    def _next(self) -> Source | None:
+        """The next cluster, once it is due; None when no more are to be checked."""
+        with self._lock:
+            while not self._stopped:
+                source, due = min(self._due.items(), key=lambda item: item[1], default=(None, math.inf))
+                wait = due - time.monotonic()
+                if source is not None and wait <= 0:
+                    self._due[source] = math.inf  # until this check has ended
+                    return source
+                self._lock.wait(None if due == math.inf else wait)
+            return None
+
+    def _check(self, source: Source) -> None:
+        found = check(source, self._accesses)
+        period = RETRY_SECONDS if found.problems else self._period
+        with self._lock:
+            if source not in self._reports:
+                return
+            new = self._reports[source] != found
+            self._reports[source] = found
+            self._due[source] = time.monotonic() + period * random.uniform(0.9, 1.1)  # noqa: S311 (jitter, no secret)
+            self._lock.notify()
+        if new:
+            for problem in found.problems:
+                logger.warning("writable cluster: %s", problem)
+            self._changed(source)
+
+
+def active_brokers(source: Source, access: Access = ANONYMOUS) -> list[str]:
+    """HOST:PORT of the web service of each active broker (BrokersBase.getActiveBrokers).
+
+    Raises:
+        FetchError: no host of the admin URL tells.
+    """
+    reasons = []
+    for url in source.admin_urls:
+        try:
+            answer = get_json(f"{url}/admin/v2/brokers", STEP_SECONDS, access)
+        except FetchError as error:
+            reasons.append(str(error))
+            continue
+        if not isinstance(answer, list) or not all(isinstance(one, str) for one in answer):
+            reasons.append("the answer is not a list of brokers; is this the admin API of Pulsar brokers?")
+        elif not answer:
+            reasons.append("no broker is active")
+        else:
+            return [one.removeprefix("http://").removeprefix("https://") for one in answer]
+    raise FetchError(", ".join(dict.fromkeys(reasons)))
+
+
+def lac_interval(source: Source, broker: str, access: Access = ANONYMOUS) -> int:
+    """The explicit LAC interval that a broker (HOST:PORT) runs with (BrokersBase.getRuntimeConfiguration).
+
+    Raises:
+        FetchError: it does not tell.
+    """
+    answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, access)
+    try:
+        return int(answer[LAC_SETTING])
+    except (KeyError, TypeError, ValueError):
+        raise FetchError(f"its runtime configuration has no {LAC_SETTING}") from None
+
+
+def health(source: Source, broker: str, access: Access = ANONYMOUS, query: str = "") -> None:
+    """Let a broker (HOST:PORT) check itself: it writes a message and reads it back (BrokersBase.healthCheck).
+
+    Args:
+        source: the writable cluster.
+        broker: which broker.
+        access: what to show.
+        query: of the URL, with its question mark.
+
+    Raises:
+        FetchError: it is not healthy, or does not answer.
+    """
+    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health{query}", HEALTH_SECONDS, access)
+    if status != 200:
+        raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
+
+
+def send_to(source: Source, method: str, path: str, value: Any, timeout: float, access: Access) -> None:
+    """Send JSON to the admin API: to the first host that takes it, each within `timeout` seconds.
+
+    Raises:
+        FetchError: none does; it has what the last one said.
+    """
+    problem = FetchError("no host")
+    for url in source.admin_urls:
+        try:
+            send(method, f"{url}{path}", value, timeout, access)
+        except FetchError as error:
+            problem = error
+        else:
+            return
+    raise problem
+
+
+def _scheme(source: Source) -> str:
+    return source.admin_url.partition("://")[0]
+
+
+def _service_addresses(url: str) -> list[tuple[str, int]]:
+    scheme, _, hosts = url.partition("://")
+    return _addresses(hosts.rstrip("/"), TLS_PORT if scheme == "pulsar+ssl" else PULSAR_PORT)
+
+
+def _store_addresses(url: str) -> list[tuple[str, int]]:
+    return _addresses(url.removeprefix("zk:").partition("/")[0], ZOOKEEPER_PORT)
+
+
+def _addresses(text: str, default_port: int) -> list[tuple[str, int]]:
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(.+?)(?::([0-9]+))?", part)
+        assert match, part
+        found.append((match[1], int(match[2] or default_port)))
+    return found
+
+
+def _unreachable(field: str, url: str, addresses: list[tuple[str, int]]) -> list[str]:
+    """Empty when one of the addresses takes a connection, as clients of the URL need no more."""
+    reasons = []
+    for host, port in addresses:
+        try:
+            connect(host, port, STEP_SECONDS)
+        except FetchError as error:
+            reasons.append(str(error))
+        else:
+            return []
+    return [f"{field} {url}: {', '.join(dict.fromkeys(reasons))}"]

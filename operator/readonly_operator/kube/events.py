@@ -1,0 +1,219 @@
+"""Kubernetes Events: what happened to pools and bindings, for `kubectl describe` and `kubectl get events`.
+
+An event that repeats is counted in one object, whose name is made from what it says; also after a restart of the operator.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator import metrics
+from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.digest import digest
+from readonly_operator.kube.kinds import EVENT, Kind, Manifest
+from readonly_operator.kube.names import OPERATOR
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Iterable, Mapping
+
+    from readonly_operator.kube.api_server import Kube
+    from readonly_operator.kube.status import Condition
+
+logger = logging.getLogger(__name__)
+
+NORMAL, WARNING = "Normal", "Warning"
+
+MESSAGE_LIMIT = 1000
+"""Of the 1024 that the API server takes."""
+
+ABOUT_LIMIT = 230
+"""How much of an object's name is in that of its events, which may have 253 characters."""
+
+REPEAT_SECONDS = 300.0
+"""The same event of the same object is counted again only after so long."""
+
+BURST = 20
+PER_SECOND = 1.0
+"""Events of all objects together: the API server and etcd are not to suffer from many pools that have the same trouble."""
+
+MOST_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that happened.
+
+    Attributes:
+        type: NORMAL or WARNING.
+        reason: one CamelCase word.
+        message: a sentence; never a secret.
+    """
+
+    type: str
+    reason: str
+    message: str
+
+
+_TOLD = {
+    ("Ready", "True"): NORMAL,
+    ("LookupConfigured", "True"): NORMAL,
+    ("SourceReachable", "True"): NORMAL,
+    ("SourceReachable", "False"): WARNING,
+    ("ExplicitLac", "True"): NORMAL,
+    ("ExplicitLac", "False"): WARNING,
+    ("Paused", "True"): NORMAL,
+}
+"""Conditions whose changes are told, whatever their reason."""
+_TROUBLE = frozenset(
+    {
+        *("InvalidSpec", "NameConflict", "Conflict", "PoolNotFound", "PoolFailed", "BrokerRefuses", "Refused"),
+        *("Rolling", "RollStopped", "Reverted", "NotTaken"),  # of managing explicit LAC
+    }
+)
+"""Reasons of conditions that are told when they come up."""
+_ONCE = ("Ready", "LookupConfigured", "SourceReachable", "ExplicitLac", "Paused")
+
+
+def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list[Notice]:
+    """What a change of conditions is told as.
+
+    Args:
+        before: the status so far.
+        after: the conditions now.
+    """
+    known = {one["type"]: (one["status"], one["reason"]) for one in before.get("conditions") or ()}
+    found: list[Notice] = []
+    for condition in after:
+        now = condition.status.value, condition.reason
+        was = known.get(condition.type)
+        if condition.type not in _ONCE or was == now:
+            continue
+        told = _TOLD.get((condition.type, condition.status.value))
+        if condition.reason in _TROUBLE:
+            told = WARNING
+        elif was is not None and was[0] == condition.status.value:
+            told = None  # the same in other words
+        elif condition.type == "Paused" and was is not None and was[0] == "True":
+            found.append(Notice(NORMAL, "Resumed", "the operator works on it again"))
+        if told and not any(one.message == condition.message for one in found):
+            found.append(Notice(told, condition.reason, condition.message))
+    return found
+
+
+class Budget:
+    """How many events may be sent now: a bucket of tokens. Pure.
+
+    Args:
+        now: the time in seconds.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._tokens = float(BURST)
+        self._at = now
+
+    def take(self, now: float) -> bool:
+        """Whether one more may be sent."""
+        self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
+        self._at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+class Recorder:
+    """Writes events; one that cannot be written is left out, for nothing depends on it.
+
+    Args:
+        kube: the API server.
+        now: the time, with a time zone.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, kube: Kube, now: Callable[[], dt.datetime], clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._now = now
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: dict[str, float] = {}
+        self._budget = Budget(clock())
+        self._instance = os.environ.get("POD_NAME") or socket.gethostname()
+
+    def record(self, kind: Kind, body: Manifest, notices: Iterable[Notice]) -> None:
+        """Write what happened to an object."""
+        for notice in notices:
+            name = event_name(body, notice)
+            if self._may(name):
+                try:
+                    self._write(kind, body, notice, name)
+                except KubeError as error:
+                    logger.info("event %s of %s is not written: %s", notice.reason, body["metadata"]["name"], error)
+
+    def _may(self, name: str) -> bool:
+        now = self._clock()
+        with self._lock:
+            last = self._last.get(name)
+            if last is not None and now - last < REPEAT_SECONDS:
+                return False
+            if not self._budget.take(now):
+                return False
+            if len(self._last) >= MOST_REMEMBERED:
+                self._last = {one: at for one, at in self._last.items() if now - at < REPEAT_SECONDS}
+            self._last[name] = now
+            return True
+
+    def _write(self, kind: Kind, body: Manifest, notice: Notice, name: str) -> None:
+        known = self._kube.get(EVENT, body["metadata"]["namespace"], name)
+        stamp = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._kube.apply(manifest(kind, body, notice, known, stamp, self._instance))
+        metrics.told(notice.type)
+
+
+def event_name(body: Manifest, notice: Notice) -> str:
+    """The name of the event object: the same for the same event of the same object."""
+    metadata = body["metadata"]
+    about = str(metadata["name"])[:ABOUT_LIMIT].rstrip("-.")
+    return f"{about}.{digest([metadata['uid'], notice.type, notice.reason, notice.message])}"
+
+
+def manifest(kind: Kind, body: Manifest, notice: Notice, known: Manifest | None, stamp: str, instance: str) -> Manifest:
+    """The event object.
+
+    Args:
+        kind: of the object that it is about.
+        body: that object.
+        notice: what happened.
+        known: the event as it is, when it happened before.
+        stamp: the time.
+        instance: which operator process tells it.
+    """
+    metadata = body["metadata"]
+    before = known or {}
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {"name": event_name(body, notice), "namespace": metadata["namespace"]},
+        "involvedObject": {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+        },
+        "type": notice.type,
+        "reason": notice.reason,
+        "message": notice.message[:MESSAGE_LIMIT],
+        "firstTimestamp": before.get("firstTimestamp") or stamp,
+        "lastTimestamp": stamp,
+        "count": int(before.get("count") or 0) + 1,
+        "source": {"component": OPERATOR, "host": instance},
+        "reportingComponent": OPERATOR,
+        "reportingInstance": instance,
+    }

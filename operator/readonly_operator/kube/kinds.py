@@ -1,0 +1,80 @@
+"""The kinds of Kubernetes objects that the operator reads or writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from readonly_operator.kube.names import GROUP, MANAGED_SELECTOR, VERSION
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of objects.
+
+    Attributes:
+        group: API group, empty for the core group.
+        version: version in the group.
+        kind: name in manifests.
+        plural: name in URLs.
+        selector: label selector for listing and watching; empty for all objects of the kind.
+        namespaced: whether its objects are in namespaces.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    selector: str = ""
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of manifests."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+POOL = Kind(GROUP, VERSION, "ReadOnlyBrokerPool", "readonlybrokerpools")
+BINDING = Kind(GROUP, VERSION, "ReadOnlyTopicBinding", "readonlytopicbindings")
+EVENT = Kind("", "v1", "Event", "events")
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", MANAGED_SELECTOR)
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", MANAGED_SELECTOR)
+SERVICE = Kind("", "v1", "Service", "services", MANAGED_SELECTOR)
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", MANAGED_SELECTOR)
+DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", MANAGED_SELECTOR)
+AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGED_SELECTOR)
+NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", MANAGED_SELECTOR)
+POD_MONITOR = Kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors", MANAGED_SELECTOR)
+POD = Kind("", "v1", "Pod", "pods", MANAGED_SELECTOR)
+SECRET = Kind("", "v1", "Secret", "secrets")
+NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
+
+CHILDREN = (
+    SERVICE_ACCOUNT,
+    CONFIG_MAP,
+    SERVICE,
+    STATEFUL_SET,
+    DISRUPTION_BUDGET,
+    AUTOSCALER,
+    NETWORK_POLICY,
+    POD_MONITOR,
+)
+"""What the operator makes of a pool (the pods are the StatefulSet's)."""
+OPTIONAL = frozenset({POD_MONITOR})
+"""Kinds that a cluster need not serve."""
+WATCHED = (POOL, BINDING, *CHILDREN, POD)
+
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, EVENT, LEASE)}
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """The kind of an object that the operator knows.
+
+    Raises:
+        KeyError: it knows no such kind.
+    """
+    return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

@@ -1,0 +1,150 @@
+"""Status of pools and bindings: conditions, and writing them only when they differ."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from readonly_operator.kube.api_server import Kube
+    from readonly_operator.kube.kinds import Kind, Manifest
+    from readonly_operator.kube.store import Store
+
+MESSAGE_LIMIT = 2000
+"""Longest message: people read it in a terminal."""
+
+
+class Truth(enum.Enum):
+    """Value of a condition's status."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition.
+
+    Attributes:
+        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, Paused or Stalled.
+        status: whether it holds.
+        reason: why, in one CamelCase word.
+        message: why and what to do, in a sentence.
+    """
+
+    type: str
+    status: Truth
+    reason: str
+    message: str
+
+
+WAITS_FOR_SOMEBODY = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "Refused"})
+"""Reasons of Ready that no waiting ends."""
+
+NOT_PAUSED = Condition("Paused", Truth.FALSE, "NotPaused", "the operator keeps everything as the spec says")
+
+
+def complete(conditions: Iterable[Condition]) -> list[Condition]:
+    """The conditions of an object that is worked on, with what all objects have.
+
+    Stalled is there only while it is True: by that convention kstatus tells what failed from what takes long.
+    """
+    found = [*conditions, NOT_PAUSED]
+    ready = next((one for one in found if one.type == "Ready"), None)
+    if ready is not None and ready.reason in WAITS_FOR_SOMEBODY:
+        found.append(Condition("Stalled", Truth.TRUE, ready.reason, ready.message))
+    return found
+
+
+def paused(current: Mapping[str, Any], message: str) -> list[Condition]:
+    """The conditions of an object that is not worked on; one that never was is not ready, as far as anybody knows."""
+    found = [Condition("Paused", Truth.TRUE, "Paused", message)]
+    if not any(one["type"] == "Ready" for one in current.get("conditions") or ()):
+        found.insert(0, Condition("Ready", Truth.UNKNOWN, "Paused", message))
+    return found
+
+
+def listed(items: Iterable[str], limit: int = 5) -> str:
+    """Items for a message: the first few, and how many more there are."""
+    texts = list(items)
+    more = len(texts) - limit
+    return "; ".join(texts[:limit]) + (f"; and {more} more" if more > 0 else "")
+
+
+def render(
+    current: Mapping[str, Any],
+    generation: int,
+    conditions: Iterable[Condition],
+    values: Mapping[str, Any],
+    now: dt.datetime,
+) -> dict[str, Any]:
+    """The status that says this, where a condition keeps the time of its last change as long as its status stays.
+
+    Args:
+        current: the status so far.
+        generation: of the spec that this is about.
+        conditions: all conditions.
+        values: the other fields; None for fields that are to be absent.
+        now: with a time zone.
+    """
+    before = {one["type"]: one for one in current.get("conditions") or ()}
+    stamp = now.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    rendered = []
+    for condition in conditions:
+        last = before.get(condition.type)
+        same = last is not None and last["status"] == condition.status.value
+        rendered.append(
+            {
+                "type": condition.type,
+                "status": condition.status.value,
+                "observedGeneration": generation,
+                "lastTransitionTime": last["lastTransitionTime"] if last is not None and same else stamp,
+                "reason": condition.reason,
+                "message": condition.message[:MESSAGE_LIMIT],
+            }
+        )
+    status = {"observedGeneration": generation, **values, "conditions": rendered}
+    return {name: value for name, value in status.items() if value is not None}
+
+
+def keep(
+    current: Mapping[str, Any], generation: int, conditions: Iterable[Condition], now: dt.datetime
+) -> dict[str, Any]:
+    """The status so far, with some conditions of which it was not said, or said otherwise.
+
+    The generation that it is about stays, too: a later one was not acted on.
+    """
+    added = render(current, generation, conditions, {}, now)
+    fresh = {one["type"]: one for one in added["conditions"]}
+    kept = [one for one in current.get("conditions") or () if one["type"] not in fresh]
+    return {"observedGeneration": generation, **current, "conditions": [*kept, *fresh.values()]}
+
+
+def write(kube: Kube, store: Store, kind: Kind, body: Manifest, status: Mapping[str, Any]) -> bool:
+    """Write a status unless the object has it already.
+
+    Returns:
+        Whether it was written.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    if body.get("status") == status:
+        return False
+    metadata = body["metadata"]
+    after = kube.apply_status(
+        {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            # the uid makes it fail, instead of creating anything, when the object was deleted meanwhile
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+            "status": status,
+        }
+    )
+    store.put(kind, after)
+    return True

@@ -1,0 +1,84 @@
+"""The engine's configuration for a pool, in the words of `pulsar-readonly serve --config`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.kube.names import LOCALITY_FILE, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS, SECRETS_DIRECTORY
+from readonly_operator.model.files import mounts
+
+if TYPE_CHECKING:
+    from readonly_operator.api.pool import Pool
+    from readonly_operator.api.pool.limits import DispatchRate, Limits, TieredStorage
+
+_COUNTS = ("max_connections", "max_connections_per_ip", "max_consumers_per_topic", "max_consumers_per_subscription")
+
+
+def engine_config(pool: Pool) -> dict[str, Any]:
+    """The settings of all brokers of a pool; what a spec leaves out is left to the engine."""
+    source = pool.source
+    config: dict[str, Any] = {
+        "metadata-store": source.metadata_store_url,
+        "writer-url": source.service_url,
+        "admin-url": source.admin_url,
+        "listen": f"0.0.0.0:{PORT_PULSAR}",
+        "http": f"0.0.0.0:{PORT_HTTP}",
+        "cache-size": _size(pool.cache.size),
+    }
+    if pool.listeners.tls is not None:
+        config["tls-listen"] = f"0.0.0.0:{PORT_PULSAR_TLS}"
+    for mount in mounts(pool):
+        config |= mount.options()
+    if source.tls is not None:
+        for peer, tls in (("writer", source.tls.brokers), ("bookie", source.tls.bookies)):
+            if tls is not None and not tls.hostname_verification:
+                config[f"{peer}-tls-verify-hostname"] = False
+    if pool.locality.node_labels:
+        config["locality-file"] = LOCALITY_FILE
+    if pool.lookup.unbound != "Redirect":
+        config["lookup-unbound"] = pool.lookup.unbound.lower()
+    config |= _limits(pool.limits)
+    if pool.tiered_storage is not None:
+        config["tiered-storage"] = _tiered_storage(pool.tiered_storage)
+    if pool.log_level != "info":
+        config["log-level"] = pool.log_level
+    return {**config, "log-format": "json"}
+
+
+def _limits(limits: Limits) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        name.replace("_", "-"): getattr(limits, name) for name in _COUNTS if getattr(limits, name)
+    }
+    if limits.max_buffered_memory:
+        config["max-buffered-bytes"] = _size(limits.max_buffered_memory)
+    for name in ("dispatch_rate_per_subscription", "dispatch_rate_per_broker"):
+        rate: DispatchRate | None = getattr(limits, name)
+        if rate is not None:
+            config[name.replace("_", "-")] = _rate(rate)
+    return config
+
+
+def _rate(rate: DispatchRate) -> dict[str, Any]:
+    return {
+        **({"messages": rate.messages} if rate.messages else {}),
+        **({"bytes": _size(rate.size)} if rate.size else {}),
+    }
+
+
+def _tiered_storage(tiered: TieredStorage) -> dict[str, Any]:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", tiered.read_priority.replace("BookKeeper", "Bookkeeper")).lower()
+    config: dict[str, Any] = {"read-priority": words}
+    for name in ("endpoint", "region", "bucket", "filesystem_root"):
+        if getattr(tiered, name):
+            config[name.replace("_", "-")] = getattr(tiered, name)
+    if tiered.credentials is not None:
+        config["credentials-file"] = f"{SECRETS_DIRECTORY}/tiered-storage/credentials"
+    if tiered.cache_size:
+        config["cache-size"] = _size(tiered.cache_size)
+    return config
+
+
+def _size(quantity: str) -> str:
+    """Kubernetes writes 256Mi, the engine 256MiB."""
+    return f"{quantity}B"

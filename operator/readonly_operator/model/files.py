@@ -1,0 +1,110 @@
+"""Files of Secrets and ConfigMaps that brokers read: certificates, keys, tokens.
+
+They are mounted as volumes, which the kubelet refreshes, and brokers read them again when they change: a rotated Secret
+restarts nothing. Nothing of a Secret is in an environment variable, an argument or a ConfigMap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.kube.names import SECRETS_DIRECTORY, VOLUME_PREFIX
+
+if TYPE_CHECKING:
+    from readonly_operator.api.pool import Pool
+    from readonly_operator.api.pool.source import TlsClient
+    from readonly_operator.api.secrets import Certificate, TrustedCertificates
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A volume of files of one Secret or ConfigMap.
+
+    Attributes:
+        purpose: what the files are for: names the volume and its directory.
+        files: file by the engine's option that names it.
+        keys: key of the Secret or ConfigMap by file.
+        secret: the Secret; empty for a ConfigMap.
+        config_map: the ConfigMap; empty for a Secret.
+    """
+
+    purpose: str
+    files: dict[str, str]
+    keys: dict[str, str]
+    secret: str = ""
+    config_map: str = ""
+    directory: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", f"{SECRETS_DIRECTORY}/{self.purpose}")
+
+    def options(self) -> dict[str, str]:
+        """The engine's options: paths of the files."""
+        return {option: f"{self.directory}/{name}" for option, name in self.files.items()}
+
+    def volume(self) -> dict[str, Any]:
+        """The volume, readable for the brokers' group only where it is a Secret."""
+        items = [{"key": key, "path": name} for name, key in self.keys.items()]
+        if self.secret:
+            source = {"secret": {"secretName": self.secret, "items": items, "defaultMode": 0o440}}
+        else:
+            source = {"configMap": {"name": self.config_map, "items": items}}
+        return {"name": f"{VOLUME_PREFIX}{self.purpose}", **source}
+
+    def mount(self) -> dict[str, Any]:
+        """Where the container sees it."""
+        return {"name": f"{VOLUME_PREFIX}{self.purpose}", "mountPath": self.directory, "readOnly": True}
+
+
+def mounts(pool: Pool) -> list[Mount]:
+    """All volumes of files that a pool's brokers read."""
+    found: list[Mount] = []
+    source, tls = pool.source, pool.listeners.tls
+    if source.authentication is not None:
+        secret = source.authentication.secret_ref
+        found.append(
+            Mount("admin-token", {"admin-token-file": "token"}, {"token": secret.key}, secret=secret.name),
+        )
+    if source.tls is not None:
+        found += _client("writer", source.tls.brokers) + _client("bookie", source.tls.bookies)
+    if tls is not None:
+        found.append(_certificate("tls", tls.certificate))
+        if tls.client_authorities is not None:
+            found.append(_trust("tls", tls.client_authorities))
+        if tls.broker_authorities is not None:
+            found.append(_trust("peer-tls", tls.broker_authorities))
+    if pool.tiered_storage is not None and pool.tiered_storage.credentials is not None:
+        secret_key = pool.tiered_storage.credentials
+        found.append(
+            Mount("tiered-storage", {}, {"credentials": secret_key.key}, secret=secret_key.name),
+        )
+    return found
+
+
+def _client(peer: str, tls: TlsClient | None) -> list[Mount]:
+    found: list[Mount] = []
+    if tls is not None and tls.trusted_certificates is not None:
+        found.append(_trust(f"{peer}-tls", tls.trusted_certificates))
+    if tls is not None and tls.client_certificate is not None:
+        found.append(_certificate(f"{peer}-tls", tls.client_certificate))
+    return found
+
+
+def _trust(prefix: str, trusted: TrustedCertificates) -> Mount:
+    return Mount(
+        f"{prefix}-trust",
+        {f"{prefix}-trust-certificates": "ca.crt"},
+        {"ca.crt": trusted.key},
+        secret=trusted.secret_name,
+        config_map=trusted.config_map_name,
+    )
+
+
+def _certificate(prefix: str, certificate: Certificate) -> Mount:
+    return Mount(
+        f"{prefix}-certificate",
+        {f"{prefix}-certificate": "tls.crt", f"{prefix}-key": "tls.key"},
+        {"tls.crt": certificate.certificate, "tls.key": certificate.private_key},
+        secret=certificate.secret_name,
+    )

@@ -1,0 +1,94 @@
+"""What surrounds a pool's brokers, each where the spec asks for it: disruption budget, autoscaler, network policy, PodMonitor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.kube.kinds import AUTOSCALER, DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR, POOL, Manifest
+from readonly_operator.kube.names import OPERATOR
+from readonly_operator.model.metadata import start
+from readonly_operator.model.services import client_ports, external_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from readonly_operator.api.pool import Pool
+
+
+def disruption_budget(pool: Pool) -> list[Manifest]:
+    """PodDisruptionBudget: how many brokers a drain of nodes may take at a time."""
+    budget = pool.disruption_budget
+    if not budget.enabled:
+        return []
+    manifest = start(DISRUPTION_BUDGET, pool.key.name, pool)
+    if budget.min_available is not None:
+        limit = {"minAvailable": budget.min_available}
+    else:
+        limit = {"maxUnavailable": 1 if budget.max_unavailable is None else budget.max_unavailable}
+    # a broker that is not ready serves nobody: it must not keep a node from being drained
+    manifest["spec"] = {
+        **limit,
+        "selector": {"matchLabels": pool.key.selector()},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    return [manifest]
+
+
+def autoscaler(pool: Pool) -> list[Manifest]:
+    """HorizontalPodAutoscaler. It scales the pool, not the StatefulSet: there is one number of replicas, and nobody fights."""
+    scaling = pool.autoscaling
+    if scaling is None:
+        return []
+    manifest = start(AUTOSCALER, pool.key.name, pool)
+    target = {"type": "Utilization", "averageUtilization": scaling.target_cpu_utilization}
+    manifest["spec"] = {
+        "scaleTargetRef": {"apiVersion": POOL.api_version, "kind": POOL.kind, "name": pool.key.name},
+        "minReplicas": scaling.min_replicas,
+        "maxReplicas": scaling.max_replicas,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": scaling.scale_down_stabilization_seconds}},
+    }
+    return [manifest]
+
+
+def network_policy(pool: Pool) -> list[Manifest]:
+    """NetworkPolicy: clients at their ports; brokers among each other; the operator and who else reads metrics."""
+    policy = pool.network_policy
+    if policy is None:
+        return []
+    manifest = start(NETWORK_POLICY, pool.key.name, pool)
+    operator = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": OPERATOR}}}
+    watchers = [operator, *policy.monitoring] if policy.monitoring else []
+    manifest["spec"] = {
+        "podSelector": {"matchLabels": pool.key.selector()},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            _allowed([*client_ports(pool), *external_ports(pool)], policy.clients),
+            _allowed(
+                ["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"],
+                [{"podSelector": {"matchLabels": pool.key.selector()}}],
+            ),
+            _allowed(["http"], watchers),
+        ],
+    }
+    return [manifest]
+
+
+def pod_monitor(pool: Pool) -> list[Manifest]:
+    """PodMonitor of the Prometheus operator."""
+    wanted = pool.monitoring.pod_monitor
+    if wanted is None:
+        return []
+    manifest = start(POD_MONITOR, pool.key.name, pool)
+    manifest["metadata"]["labels"] = {**wanted.labels, **manifest["metadata"]["labels"]}
+    endpoint = {"port": "http", "path": "/metrics", **({"interval": wanted.interval} if wanted.interval else {})}
+    manifest["spec"] = {"selector": {"matchLabels": pool.key.selector()}, "podMetricsEndpoints": [endpoint]}
+    return [manifest]
+
+
+def _allowed(ports: Sequence[str], peers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A rule of ingress; no peers is everybody."""
+    return {
+        "ports": [{"port": port, "protocol": "TCP"} for port in ports],
+        **({"from": [dict(peer) for peer in peers]} if peers else {}),
+    }

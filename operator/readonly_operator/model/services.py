@@ -1,0 +1,122 @@
+"""The ServiceAccount and the Services of a pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.api.pool.listeners import BROKER
+from readonly_operator.kube.kinds import SERVICE, SERVICE_ACCOUNT, Manifest
+from readonly_operator.kube.names import PORT_EXTERNAL, PORT_EXTERNAL_TLS, PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
+from readonly_operator.model.metadata import start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from readonly_operator.api.pool import Pool
+
+_PORTS = {"pulsar": PORT_PULSAR, "pulsar-tls": PORT_PULSAR_TLS, "http": PORT_HTTP}
+_EXTERNAL = {"pulsar": "external", "pulsar-tls": "external-tls"}
+"""The brokers' ports behind a Service of clients outside the cluster."""
+
+
+def service_account(pool: Pool) -> Manifest:
+    """ServiceAccount of the brokers; they never talk to Kubernetes, so it has no token."""
+    manifest = start(SERVICE_ACCOUNT, pool.key.name, pool)
+    manifest["automountServiceAccountToken"] = False
+    return manifest
+
+
+def headless_service(pool: Pool) -> Manifest:
+    """Service that gives each broker its own DNS name, also before it is ready: lookups name brokers by it."""
+    manifest = start(SERVICE, pool.key.headless_service, pool)
+    manifest["spec"] = {
+        "type": "ClusterIP",
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": pool.key.selector(),
+        "ports": _ports(["pulsar", *(["pulsar-tls"] if pool.listeners.tls else []), "http"]),
+    }
+    return manifest
+
+
+def client_service(pool: Pool) -> Manifest:
+    """Service that clients name in their service URL: any broker that is ready."""
+    wanted = pool.listeners.service
+    inside = wanted.type == "ClusterIP"  # health and metrics are nobody's business outside the cluster
+    manifest = start(SERVICE, pool.key.name, pool)
+    _annotate(manifest, wanted.annotations)
+    manifest["spec"] = {
+        "type": wanted.type,
+        "selector": pool.key.selector(),
+        "ports": _ports(
+            client_ports(pool) + (["http"] if inside else []),
+            {"pulsar": wanted.pulsar_node_port, "pulsar-tls": wanted.pulsar_tls_node_port},
+            _EXTERNAL if pool.listeners.external is not None and not inside else {},
+        ),
+        **_load_balancer(wanted.load_balancer_class, wanted.load_balancer_source_ranges),
+    }
+    return manifest
+
+
+def broker_services(pool: Pool, brokers: Iterable[int]) -> list[Manifest]:
+    """A load balancer for each broker, for clients outside the cluster; none where the spec asks for none.
+
+    Args:
+        pool: the pool.
+        brokers: which ones there are besides those that the spec asks for: while they end, they still move their clients.
+    """
+    external = pool.listeners.external
+    if external is None:
+        return []
+    made = []
+    for ordinal in sorted({*range(pool.replicas), *brokers}):
+        broker = pool.key.pod(ordinal)
+        manifest = start(SERVICE, pool.key.broker_service(ordinal), pool)
+        _annotate(manifest, {key: value.replace(BROKER, broker) for key, value in external.annotations.items()})
+        manifest["spec"] = {
+            "type": "LoadBalancer",
+            "publishNotReadyAddresses": True,
+            "selector": {**pool.key.selector(), "statefulset.kubernetes.io/pod-name": broker},
+            "ports": _ports(client_ports(pool), targets=_EXTERNAL),
+            **_load_balancer(external.load_balancer_class, external.load_balancer_source_ranges),
+        }
+        made.append(manifest)
+    return made
+
+
+def client_ports(pool: Pool) -> list[str]:
+    """Names of the ports that clients may use."""
+    plain = ["pulsar"] if pool.listeners.plaintext == "Clients" else []
+    return plain + (["pulsar-tls"] if pool.listeners.tls else [])
+
+
+def external_ports(pool: Pool) -> dict[str, int]:
+    """The brokers' ports for clients outside the cluster, by name; none where all are in it."""
+    numbers = {"external": PORT_EXTERNAL, "external-tls": PORT_EXTERNAL_TLS}
+    names = [_EXTERNAL[name] for name in client_ports(pool)] if pool.listeners.external is not None else []
+    return {name: numbers[name] for name in names}
+
+
+def _annotate(manifest: Manifest, annotations: Mapping[str, str]) -> None:
+    if annotations:
+        manifest["metadata"]["annotations"] = dict(annotations)
+
+
+def _load_balancer(kind: str, sources: Sequence[str]) -> dict[str, Any]:
+    return {
+        **({"loadBalancerClass": kind} if kind else {}),
+        **({"loadBalancerSourceRanges": list(sources)} if sources else {}),
+    }
+
+
+def _ports(
+    names: Sequence[str], node_ports: Mapping[str, int] | None = None, targets: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    made = []
+    for name in names:
+        target = (targets or {}).get(name, name)
+        port: dict[str, Any] = {"name": name, "port": _PORTS[name], "targetPort": target, "protocol": "TCP"}
+        if node_ports and node_ports.get(name):
+            port["nodePort"] = node_ports[name]
+        made.append(port)
+    return made

@@ -1,0 +1,224 @@
+"""The StatefulSet of a pool's brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from readonly_operator.api.pool.listeners import BROKER
+from readonly_operator.kube.digest import digest
+from readonly_operator.kube.kinds import STATEFUL_SET, Manifest
+from readonly_operator.kube.names import (
+    ANNOTATION_CONFIG_HASH,
+    ANNOTATION_LOCALITY,
+    BINDINGS_DIRECTORY,
+    BINDINGS_KEY,
+    CONFIG_DIRECTORY,
+    CONFIG_KEY,
+    LISTENER_EXTERNAL,
+    LOCALITY_KEY,
+    POD_DIRECTORY,
+    PORT_HTTP,
+    PORT_PULSAR,
+    PORT_PULSAR_TLS,
+    VOLUME_PREFIX,
+)
+from readonly_operator.model.engine import engine_config
+from readonly_operator.model.files import mounts
+from readonly_operator.model.metadata import start
+from readonly_operator.model.quantities import canonical
+from readonly_operator.model.services import external_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from readonly_operator.api.pool import Pool
+    from readonly_operator.settings import Settings
+
+USER = 65532
+"""The user of the images, not root."""
+
+
+def stateful_set(pool: Pool, settings: Settings) -> Manifest:
+    """StatefulSet: brokers need stable names, for lookups send clients to them by name; they start and stop in any order."""
+    manifest = start(STATEFUL_SET, pool.key.name, pool)
+    wanted = pool.pod_template.metadata
+    manifest["spec"] = {
+        "replicas": pool.replicas,
+        "serviceName": pool.key.headless_service,
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": _update_strategy(pool),
+        "revisionHistoryLimit": 3,
+        "selector": {"matchLabels": pool.key.selector()},
+        "template": {
+            "metadata": {
+                "labels": {**wanted.labels, **pool.key.labels()},
+                "annotations": {**wanted.annotations, ANNOTATION_CONFIG_HASH: digest(engine_config(pool))},
+            },
+            "spec": _pod(pool, settings),
+        },
+    }
+    return manifest
+
+
+def _update_strategy(pool: Pool) -> dict[str, Any]:
+    wanted = pool.update_strategy
+    rolling: dict[str, Any] = {}
+    if wanted.partition:
+        rolling["partition"] = wanted.partition
+    if wanted.max_unavailable is not None:
+        rolling["maxUnavailable"] = wanted.max_unavailable
+    return {"type": wanted.type, **({"rollingUpdate": rolling} if rolling else {})}
+
+
+def _pod(pool: Pool, settings: Settings) -> dict[str, Any]:
+    wanted = pool.pod_template
+    pod: dict[str, Any] = {
+        "serviceAccountName": pool.key.name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": wanted.termination_grace_period_seconds,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(pool, settings)],
+        "volumes": _volumes(pool),
+    }
+    if pool.topology_spread:
+        pod["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                **constraint,
+                "labelSelector": {"matchLabels": pool.key.selector()},
+            }
+            for constraint in pool.topology_spread
+        ]
+    chosen = {
+        "imagePullSecrets": [dict(one) for one in pool.image_pull_secrets],
+        "nodeSelector": dict(wanted.node_selector),
+        "tolerations": [dict(one) for one in wanted.tolerations],
+        "affinity": dict(wanted.affinity),
+        "priorityClassName": wanted.priority_class_name,
+        "runtimeClassName": wanted.runtime_class_name,
+    }
+    return {**pod, **{name: value for name, value in chosen.items() if value}}
+
+
+def _volumes(pool: Pool) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [
+        {"name": f"{VOLUME_PREFIX}config", "configMap": {"name": pool.key.config_map}},
+        {"name": f"{VOLUME_PREFIX}bindings", "configMap": {"name": pool.key.bindings_map}},
+    ]
+    if pool.locality.node_labels:
+        # empty until the operator knows the node: a pod is made before it has one
+        place = {"path": LOCALITY_KEY, "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_LOCALITY}']"}}
+        made.append({"name": f"{VOLUME_PREFIX}pod", "downwardAPI": {"items": [place]}})
+    made += [mount.volume() for mount in mounts(pool)]
+    return made + [_own_volume(volume) for volume in pool.pod_template.volumes]
+
+
+def _own_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
+    """A volume of the user's."""
+    made = dict(volume)
+    limit = made.get("emptyDir", {}).get("sizeLimit")
+    if limit is not None:
+        made["emptyDir"] = {**made["emptyDir"], "sizeLimit": canonical(limit)}
+    return made
+
+
+def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
+    tls = pool.listeners.tls is not None
+    container: dict[str, Any] = {
+        "name": "broker",
+        "image": pool.image or settings.engine_image,
+        "args": _arguments(pool, settings),
+        "env": [
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            *(dict(one) for one in pool.pod_template.env),
+        ],
+        "ports": [
+            {"name": "pulsar", "containerPort": PORT_PULSAR, "protocol": "TCP"},
+            *([{"name": "pulsar-tls", "containerPort": PORT_PULSAR_TLS, "protocol": "TCP"}] if tls else []),
+            *(
+                {"name": name, "containerPort": number, "protocol": "TCP"}
+                for name, number in external_ports(pool).items()
+            ),
+            {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",  # so that status can quote why a broker gave up
+        "startupProbe": _probe("/healthz", period=1, failures=60),
+        "livenessProbe": _probe("/healthz", period=10, failures=3),
+        "readinessProbe": _probe("/readyz", period=2, failures=3),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": _volume_mounts(pool),
+    }
+    if pool.image_pull_policy:
+        container["imagePullPolicy"] = pool.image_pull_policy
+    if pool.resources:
+        container["resources"] = {
+            kind: {name: canonical(quantity) for name, quantity in quantities.items()}
+            for kind, quantities in pool.resources.items()
+        }
+    return container
+
+
+def _arguments(pool: Pool, settings: Settings) -> list[str]:
+    host = f"$(POD_NAME).{pool.key.headless_service}.$(POD_NAMESPACE).svc.{settings.cluster_domain}"
+    made = [
+        "serve",
+        "--config",
+        f"{CONFIG_DIRECTORY}/{CONFIG_KEY}",
+        "--bindings",
+        f"{BINDINGS_DIRECTORY}/{BINDINGS_KEY}",
+        "--advertised-url",
+        f"pulsar://{host}:{PORT_PULSAR}",
+    ]
+    if pool.listeners.tls is not None:
+        made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
+    return [*made, *_external_listener(pool), "--pool", pool.key.fleet, "--pool-uid", pool.uid]
+
+
+def _external_listener(pool: Pool) -> list[str]:
+    """Where clients outside the cluster are sent, and where they come in: the same Service maps one to the other."""
+    external = pool.listeners.external
+    if external is None:
+        return []
+    host = external.host.replace(BROKER, "$(POD_NAME)")
+    advertised, bound = [], []
+    for name, (scheme, port) in {
+        "external": ("pulsar", PORT_PULSAR),
+        "external-tls": ("pulsar+ssl", PORT_PULSAR_TLS),
+    }.items():
+        if name in external_ports(pool):
+            advertised.append(f"{LISTENER_EXTERNAL}:{scheme}://{host}:{port}")
+            bound.append(f"{LISTENER_EXTERNAL}:{scheme}://0.0.0.0:{external_ports(pool)[name]}")
+    return ["--advertised-listeners", ",".join(advertised), "--bind-addresses", ",".join(bound)]
+
+
+def _volume_mounts(pool: Pool) -> list[dict[str, Any]]:
+    made = [
+        {"name": f"{VOLUME_PREFIX}config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
+        {"name": f"{VOLUME_PREFIX}bindings", "mountPath": BINDINGS_DIRECTORY, "readOnly": True},
+    ]
+    if pool.locality.node_labels:
+        made.append({"name": f"{VOLUME_PREFIX}pod", "mountPath": POD_DIRECTORY, "readOnly": True})
+    made += [mount.mount() for mount in mounts(pool)]
+    return made + [dict(mount) for mount in pool.pod_template.volume_mounts]
+
+
+def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": "http"},
+        "periodSeconds": period,
+        "timeoutSeconds": 2,
+        "failureThreshold": failures,
+    }

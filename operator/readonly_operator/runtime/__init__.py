@@ -1,0 +1,1 @@
+"""The operator's process: watches, workers, leader election."""

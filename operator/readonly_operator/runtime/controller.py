@@ -1,0 +1,259 @@
+"""The operator's engine: takes events, keeps the store, and has workers reconcile the pools that they concern."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from readonly_operator import metrics
+from readonly_operator.api.pool import Pool, Source
+from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.assembly.brokers import Brokers
+from readonly_operator.assembly.context import Context
+from readonly_operator.assembly.locality import Places
+from readonly_operator.assembly.lookup_history import Told
+from readonly_operator.assembly.reconcile import reconcile
+from readonly_operator.cluster.access import Accesses
+from readonly_operator.cluster.explicit_lac.controller import LacDesk
+from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
+from readonly_operator.cluster.registration import ClusterDesk
+from readonly_operator.cluster.source import SourceMonitor
+from readonly_operator.cluster.worker import WriterWork
+from readonly_operator.kube.api_server import Kube, KubeError, missing_kinds
+from readonly_operator.kube.apply import Applier
+from readonly_operator.kube.events import Recorder
+from readonly_operator.kube.kinds import BINDING, OPTIONAL, POD, POOL, WATCHED, Kind, Manifest
+from readonly_operator.kube.names import PoolKey
+from readonly_operator.kube.store import Store
+from readonly_operator.runtime.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from readonly_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+FIRST_LOOK_SECONDS = 0.1
+LONGEST_LOOK_SECONDS = 30.0
+FIRST_RETRY_SECONDS = 0.5
+LONGEST_RETRY_SECONDS = 60.0
+RELIST_SECONDS = 5.0
+"""So long after the watches have begun anew everything is listed: they do not tell what was deleted in between."""
+STOP_SECONDS = 5.0
+STUCK_SECONDS = 300.0
+"""A reconcile that takes longer is stuck, and the process not alive: each of its steps has a much shorter deadline."""
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+class NotInstalledError(Exception):
+    """The API server does not know the operator's kinds."""
+
+
+class Controller:
+    """Reconciles pools, each by at most one worker at a time.
+
+    Args:
+        kube: the API server.
+        settings: of this process.
+    """
+
+    def __init__(self, kube: Kube, settings: Settings) -> None:
+        self._kube = kube
+        self._settings = settings
+        self._store = Store()
+        self._queue = WorkQueue()
+        self._stopped = threading.Event()
+        self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
+        accesses = Accesses(kube)
+        self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed, accesses)
+        period = settings.source_check_seconds
+        lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh, accesses)
+        clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add, accesses)
+        probes = ProbeDesk(self._store, self._sources, self._queue.add, accesses, self._stopped)
+        # apart, for trying on a topic waits long, and no restart of a writable broker is to wait for that
+        self._writers = (WriterWork("settings", [lac, clusters]), WriterWork("probes", [probes]))
+        self._context = Context(
+            kube=kube,
+            store=self._store,
+            applier=Applier(kube, self._store),
+            brokers=self._brokers,
+            places=Places(kube, self._store),
+            sources=self._sources,
+            lac=lac,
+            clusters=clusters,
+            probes=probes,
+            told=Told(),
+            events=Recorder(kube, _now),
+            settings=settings,
+            now=_now,
+        )
+        self._rewatched = threading.Event()
+        self._delays: dict[PoolKey, float] = {}
+        self._started: dict[str, float] = {}
+        self._workers: list[threading.Thread] = []
+        self._threads: list[threading.Thread] = []
+        metrics.watch_queue(self._queue)
+        metrics.watch_store(self._store)
+
+    def start(self) -> None:
+        """List everything, then let the workers begin: none may act before all bindings are known.
+
+        Raises:
+            NotInstalledError: the custom resource definitions are missing.
+            KubeError: the API server refused a list.
+        """
+        for namespace in self._namespaces():
+            missing = missing_kinds(self._kube, (POOL, BINDING), namespace)
+            if missing:
+                names = " and ".join(f"{kind.plural}.{kind.group}" for kind in missing)
+                raise NotInstalledError(f"the cluster has no {names}; install them: kubectl apply -k crds/")
+        self.resync()
+        self._workers += [
+            threading.Thread(target=self._work, name=f"worker-{index}", daemon=True)
+            for index in range(self._settings.workers)
+        ]
+        resync = threading.Thread(target=self._resync_now_and_then, name="resync", daemon=True)
+        self._threads += [*self._workers, resync]
+        for thread in self._threads:
+            thread.start()
+        self._sources.start()
+        for work in self._writers:
+            work.start()
+
+    def stop(self) -> None:
+        """Let the workers finish what they do, for a while: another process may wait for the Lease."""
+        self._stopped.set()
+        self._rewatched.set()
+        self._queue.close()
+        self._sources.stop()
+        for work in self._writers:
+            work.stop()
+        self._brokers.close()
+        deadline = time.monotonic() + STOP_SECONDS
+        for thread in self._threads:
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
+        for work in self._writers:
+            work.join(max(0.0, deadline - time.monotonic()))
+
+    def acts(self) -> bool:
+        """Whether anything may still be changed: after `stop`, by a step that takes its time."""
+        return any(work.is_alive() for work in self._writers) or any(thread.is_alive() for thread in self._workers)
+
+    def observe(self, kind: Kind, event: str | None, body: Manifest) -> None:
+        """Take note of a watch event.
+
+        Args:
+            kind: of the object.
+            event: ADDED, MODIFIED, DELETED; None for an object that was there before, when a watch begins.
+            body: the object.
+        """
+        if event is None:
+            self._rewatched.set()
+        if event == "DELETED":
+            touched = self._store.remove(kind, body)
+            if kind == POD:
+                self._brokers.forget(body)
+        else:
+            touched = self._store.put(kind, body)
+        for key in touched:
+            self._delays.pop(key, None)
+            self._queue.add(key)
+        if kind == POOL:
+            self._poke()
+
+    def resync(self) -> None:
+        """List everything, and look at every pool again."""
+        touched: set[PoolKey] = set()
+        lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
+        self._store.lack(lacking)
+        for kind in WATCHED:
+            namespaces = () if kind in lacking else self._namespaces()
+            began = self._store.moment()
+            bodies = [body for namespace in namespaces for body in self._kube.list(kind, namespace)]
+            touched |= self._store.replace(kind, bodies, self._settings.namespaces, began)
+        self._sources.keep(self._named_sources())
+        for key in touched:
+            self._queue.add(key)
+
+    def alive(self) -> bool:
+        """Whether all threads run, and none is stuck in a reconcile or at a writable cluster."""
+        now = time.monotonic()
+        return (
+            all(work.is_alive() and not work.hangs() for work in self._writers)
+            and all(thread.is_alive() for thread in self._threads)
+            and all(now - since < STUCK_SECONDS for since in self._started.copy().values())
+        )
+
+    def _poke(self) -> None:
+        for work in self._writers:
+            work.poke()
+
+    def _namespaces(self) -> tuple[str | None, ...]:
+        return self._settings.namespaces or (None,)
+
+    def _work(self) -> None:
+        name = threading.current_thread().name
+        while (key := self._queue.get()) is not None:
+            self._started[name] = time.monotonic()
+            try:
+                self._look_at(key)
+            finally:
+                del self._started[name]
+                self._queue.done(key)
+
+    def _look_at(self, key: PoolKey) -> None:
+        try:
+            with metrics.timed():
+                outcome = reconcile(self._context, key)
+        except KubeError as error:
+            self._again(key, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+            metrics.failed()
+            logger.warning("%s: the API server says: %s", key, error)
+        except Exception:
+            self._again(key, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+            metrics.failed()
+            logger.exception("%s: reconciling failed", key)
+        else:
+            if outcome.look_again:
+                self._again(key, FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS)
+            else:
+                self._delays.pop(key, None)
+                if outcome.refresh_seconds:
+                    self._queue.add(key, outcome.refresh_seconds * random.uniform(0.9, 1.1))  # noqa: S311 (jitter, no secret)
+
+    def _again(self, key: PoolKey, first: float, longest: float) -> None:
+        delay = min(self._delays.get(key, first / 2) * 2, longest)
+        self._delays[key] = delay
+        self._queue.add(key, delay * random.uniform(0.9, 1.1))  # noqa: S311 (jitter, no secret)
+
+    def _resync_now_and_then(self) -> None:
+        while not self._stopped.is_set():
+            if self._rewatched.wait(self._settings.resync_seconds * random.uniform(0.8, 1.2)):  # noqa: S311 (jitter, no secret)
+                if self._stopped.wait(RELIST_SECONDS):
+                    return
+                self._rewatched.clear()
+            try:
+                self.resync()
+            except Exception:
+                logger.exception("listing everything failed; it is tried again later")
+
+    def _source_changed(self, source: Source) -> None:
+        for body in self._store.pools():
+            if source in self._sources_of(body):
+                self._poke()
+                self._queue.add(PoolKey(body["metadata"]["namespace"], body["metadata"]["name"]))
+
+    def _named_sources(self) -> set[Source]:
+        return {source for body in self._store.pools() for source in self._sources_of(body)}
+
+    def _sources_of(self, body: Manifest) -> set[Source]:
+        try:
+            return {Pool.load(body).source}
+        except ApiSpecError:
+            return set()

@@ -1,0 +1,122 @@
+"""What kopf calls: decorators, each with a few lines of delegation.
+
+Only `on.event` handlers watch objects: they keep no state in annotations and put no finalizer on anything. Retries,
+deduplication and the resync are the controller's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import kopf
+
+from readonly_operator.kube.api_server import ApiServer, KubeError, NoConfigurationError
+from readonly_operator.kube.kinds import (
+    AUTOSCALER,
+    BINDING,
+    CONFIG_MAP,
+    DISRUPTION_BUDGET,
+    NETWORK_POLICY,
+    POD,
+    POD_MONITOR,
+    POOL,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    WATCHED,
+)
+from readonly_operator.kube.names import OPERATOR
+from readonly_operator.runtime.controller import Controller, NotInstalledError
+
+if TYPE_CHECKING:
+    from readonly_operator.settings import Settings
+
+RETRY_SECONDS = 5
+RETRIES = 24
+"""Two minutes in all: the definitions may be applied at the same time as the operator, and an API server may be starting."""
+
+_KINDS = {(kind.group, kind.version, kind.plural): kind for kind in WATCHED}
+
+
+@dataclass
+class Operation:
+    """What kopf carries to the handlers as `memo`.
+
+    Attributes:
+        settings: of this process.
+        controller: once it was made.
+        refusal: why the operator cannot start; empty as long as it can.
+    """
+
+    settings: Settings
+    controller: Controller | None = None
+    refusal: str = ""
+
+    def acts(self) -> bool:
+        """Whether anything may still be changed."""
+        return self.controller is not None and self.controller.acts()
+
+
+@kopf.on.startup(retries=RETRIES)
+def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) -> None:
+    """Set kopf up, list everything and start the workers."""
+    settings.watching.server_timeout, settings.watching.client_timeout, settings.watching.connect_timeout = 120, 150, 5
+    settings.watching.reconnect_backoff = 1.0
+    for kind in WATCHED:
+        if kind.selector:
+            settings.watching.label_selectors[kind.group, kind.version, kind.plural] = kind.selector
+    settings.networking.request_timeout, settings.networking.enforce_retry_after = (
+        memo.settings.request_timeout_seconds,
+        True,
+    )
+    settings.scanning.disabled = True  # the kinds are known; no rights on namespaces and definitions are needed
+    settings.posting.enabled = False
+    settings.posting.reporting_component = OPERATOR
+    settings.peering.standalone = True
+    if memo.acts():
+        raise kopf.TemporaryError("what was under way when a kind was deleted has not ended yet", delay=RETRY_SECONDS)
+    try:
+        controller = Controller(ApiServer(timeout_seconds=memo.settings.request_timeout_seconds), memo.settings)
+        controller.start()
+    except NoConfigurationError as error:
+        memo.refusal = str(error)
+        raise kopf.PermanentError(memo.refusal) from None
+    except (NotInstalledError, KubeError, OSError) as error:
+        memo.refusal = str(error)
+        if retry + 1 < RETRIES:
+            raise kopf.TemporaryError(memo.refusal, delay=RETRY_SECONDS) from None
+        raise kopf.PermanentError(memo.refusal) from None
+    memo.refusal = ""
+    memo.controller = controller
+
+
+@kopf.on.cleanup()
+def stop(memo: Any, **_: Any) -> None:
+    """Let the workers finish."""
+    if memo.controller is not None:
+        memo.controller.stop()
+
+
+@kopf.on.probe(id="controller")
+async def probe(memo: Any, **_: Any) -> str:
+    """Answer the liveness probe; only a permanent error makes kopf answer with HTTP 500."""
+    if memo.controller is None or not memo.controller.alive():
+        raise kopf.PermanentError("a worker is stuck or has ended")
+    return "alive"
+
+
+@kopf.on.event(POOL.group, POOL.version, POOL.plural)
+@kopf.on.event(BINDING.group, BINDING.version, BINDING.plural)
+@kopf.on.event(SERVICE_ACCOUNT.group, SERVICE_ACCOUNT.version, SERVICE_ACCOUNT.plural)
+@kopf.on.event(CONFIG_MAP.group, CONFIG_MAP.version, CONFIG_MAP.plural)
+@kopf.on.event(SERVICE.group, SERVICE.version, SERVICE.plural)
+@kopf.on.event(STATEFUL_SET.group, STATEFUL_SET.version, STATEFUL_SET.plural)
+@kopf.on.event(DISRUPTION_BUDGET.group, DISRUPTION_BUDGET.version, DISRUPTION_BUDGET.plural)
+@kopf.on.event(AUTOSCALER.group, AUTOSCALER.version, AUTOSCALER.plural)
+@kopf.on.event(NETWORK_POLICY.group, NETWORK_POLICY.version, NETWORK_POLICY.plural)
+@kopf.on.event(POD_MONITOR.group, POD_MONITOR.version, POD_MONITOR.plural)
+@kopf.on.event(POD.group, POD.version, POD.plural)
+async def observe(event: Any, resource: kopf.Resource, memo: Any, **_: Any) -> None:
+    """Take note of an object; the workers do the rest, on their own threads."""
+    memo.controller.observe(_KINDS[resource.group, resource.version, resource.plural], event["type"], event["object"])
