@@ -12,6 +12,7 @@ from readonly_engine.broker.reasons import Reason
 from readonly_engine.http.metrics import MOST_LABELS, BrokerCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.store import Store
 
 from docsite.markdown import NOTE, code, sentence, table
@@ -86,7 +87,7 @@ def of_operator() -> list[Metric]:
         described: Any = next(iter(metric.describe()))
         described._labelnames = metric._labelnames  # noqa: SLF001 - prometheus_client has no other way
         found.append(described)
-    return [*found, *operator_metrics.Objects(Store()).collect()]
+    return [*found, *operator_metrics.Objects(Store(BindingTopicIndex())).collect()]
 
 
 def labels(metric: Any) -> tuple[str, ...]:

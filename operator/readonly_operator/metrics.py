@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter as Counts
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 
     from prometheus_client.metrics_core import Metric
 
-    from readonly_operator.kube.store import Store
-    from readonly_operator.runtime.workqueue import WorkQueue
 
 RECONCILES = Histogram(
     "pulsar_readonly_operator_reconcile_seconds",
@@ -48,6 +46,18 @@ def told(kind: str) -> None:
     EVENTS.labels(kind).inc()
 
 
+class Inventory(Protocol):
+    """Source of the pools and bindings that are counted."""
+
+    def pools(self) -> Sequence[Mapping[str, Any]]:
+        """All pools."""
+        ...
+
+    def bindings(self) -> Sequence[Mapping[str, Any]]:
+        """All bindings."""
+        ...
+
+
 class Objects(Collector):
     """How many pools and bindings there are, by their conditions; nothing about single ones, so that there are few series.
 
@@ -55,7 +65,7 @@ class Objects(Collector):
         store: what is known of the cluster.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Inventory) -> None:
         self._store = store
 
     def collect(self) -> Iterable[Metric]:
@@ -85,7 +95,7 @@ class Objects(Collector):
 _watched: list[Objects] = []
 
 
-def watch_store(store: Store) -> None:
+def watch_store(store: Inventory) -> None:
     """Let the metrics show this store, and none from before."""
     while _watched:
         REGISTRY.unregister(_watched.pop())
@@ -98,7 +108,7 @@ def leading(*, yes: bool) -> None:
     LEADER.set(yes)
 
 
-def watch_queue(queue: WorkQueue) -> None:
+def watch_queue(queue: Sized) -> None:
     """Let the gauge show this queue."""
     WAITING.set_function(queue.__len__)
 

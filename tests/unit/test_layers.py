@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,59 @@ def test_the_operator_knows_the_engines_configuration_and_nothing_else_of_it():
         for name in imports_of(path):
             if name.partition(".")[0] == "readonly_engine":
                 assert f"{name}.".startswith("readonly_engine.config."), f"{path.relative_to(ROOT)} imports {name}"
+
+
+OPERATORS_ROOMS = {
+    "kube": {"metrics"},
+    "api": {"kube", "expression"},
+    "bindings": {"api", "kube", "expression"},
+    "model": {"api", "kube", "settings"},
+    "cluster": {"api", "kube"},
+    "assembly": {"cluster", "model", "bindings", "api", "kube", "metrics", "settings"},
+    "runtime": {"assembly", "cluster", "model", "bindings", "api", "kube", "metrics", "settings"},
+}
+OPERATORS_ROOT = {
+    "__init__": set(),
+    "settings": set(),
+    "metrics": set(),
+    "expression": set(),
+    "command": {"runtime", "settings"},
+}
+"""The operator's modules outside of a room."""
+
+
+def test_every_module_of_the_operator_has_its_room():
+    rooms = {path.name for path in OPERATOR.iterdir() if (path / "__init__.py").exists()}
+    assert rooms == set(OPERATORS_ROOMS)
+    assert {path.stem for path in OPERATOR.glob("*.py")} == set(OPERATORS_ROOT)
+
+
+@pytest.mark.parametrize("room", [*OPERATORS_ROOMS, *OPERATORS_ROOT])
+def test_a_room_of_the_operator_imports_lower_rooms_only(room):
+    allowed = {**OPERATORS_ROOMS, **OPERATORS_ROOT}[room] | {room}
+    files = sources(OPERATOR / room) if room in OPERATORS_ROOMS else [OPERATOR / f"{room}.py"]
+    assert files
+    for path in files:
+        for name in imports_of(path):
+            first, _, rest = name.partition(".")
+            if first == "readonly_operator" and rest:
+                assert rest.partition(".")[0] in allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_the_rooms_of_the_operator_have_an_order():
+    """graphlib raises CycleError where they have none."""
+    assert len(list(graphlib.TopologicalSorter({**OPERATORS_ROOMS, **OPERATORS_ROOT}).static_order())) > len(
+        OPERATORS_ROOMS
+    )
+
+
+def test_no_modules_of_the_operator_import_each_other():
+    """Also not for type checking only."""
+    modules = {".".join(path.relative_to(OPERATOR.parent).with_suffix("").parts): path for path in sources(OPERATOR)}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    graph = {name: {one for one in imports_of(path) if one in modules} - {name} for name, path in modules.items()}
+    assert sum(map(len, graph.values())) > len(modules)
+    list(graphlib.TopologicalSorter(graph).static_order())
 
 
 def test_the_engine_does_not_import_the_operator():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.assembly.brokers import is_ready, waiting_reason
+from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, Truth, listed
 
 if TYPE_CHECKING:

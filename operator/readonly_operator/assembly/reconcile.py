@@ -13,7 +13,6 @@ from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly import binding_status, readiness
 from readonly_operator.assembly import finalizer as holding
 from readonly_operator.assembly.apply_events import applied
-from readonly_operator.assembly.brokers import is_ready, waiting_reason
 from readonly_operator.assembly.conditions import say, say_paused
 from readonly_operator.assembly.context import Context, Outcome
 from readonly_operator.assembly.lookup_state import LookupState
@@ -24,6 +23,7 @@ from readonly_operator.kube.apply import NameConflictError, Result
 from readonly_operator.kube.events import WARNING, Notice
 from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest, kind_of
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
+from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, Truth
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
@@ -52,7 +52,7 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         if is_paused(body):
             return _leave_alone(context, pool, body, bound)
         unheld = holding.hold(context, pool, body)
-        bound = bound.without_rivals(context, pool)
+        bound = bound.without_conflicts(context.store, context.brokers.matched, pool)
         lookup = _lookup(context, pool, bound)
         lacking = _apply(context, pool, body, lookup)
     except (ApiSpecError, NameConflictError, KubeError) as error:

@@ -17,10 +17,14 @@ from readonly_operator.bindings.overlap import clash
 from readonly_operator.kube.kinds import POD, POOL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from readonly_operator.assembly.context import Context
+    from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.names import PoolKey
+    from readonly_operator.kube.store import Store
+
+    MatchedTopics = Callable[[Sequence[Manifest], str], Sequence[str]]
+    """Topics that a binding (by full name) matches, as one of these pods' brokers reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +40,32 @@ class Contest:
     open: bool
 
 
-def contest(context: Context, pool: Pool, bindings: Iterable[Binding]) -> Contest:
+def contest(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable[Binding]) -> Contest:
     """How a pool's bindings stand against those of other pools; a paused one stays as it is."""
     against: dict[str, str] = {}
     contested = False
     for binding in bindings:
-        rivals = context.store.rivals(binding.namespace, binding.name)
+        rivals = store.conflicting_bindings(binding.namespace, binding.name)
         contested = contested or bool(rivals)
-        texts = () if binding.paused else (_against(context, pool, binding, body) for body in rivals)
+        texts = () if binding.paused else (_against(store, matched, pool, binding, body) for body in rivals)
         text = next(filter(None, texts), "")
         if text:
             against[binding.full_name] = text
     return Contest(against, contested)
 
 
-def _against(context: Context, pool: Pool, binding: Binding, body: dict[str, object]) -> str:
+def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding, body: dict[str, object]) -> str:
     try:
         rival = Binding.load(body)
     except ApiSpecError:
         return ""
     if not rival.older_than(binding):
         return ""
-    other = _pool(context, rival.pool)
+    other = _pool(store, rival.pool)
     if other is None or not same_cluster(other.source.metadata_store_url, pool.source.metadata_store_url):
         return ""
-    pods = context.store.of_pool(POD, rival.pool)
-    both = clash(rival, binding, partial(context.brokers.matched, pods, rival.full_name))
+    pods = store.of_pool(POD, rival.pool)
+    both = clash(rival, binding, partial(matched, pods, rival.full_name))
     if not both:
         return ""
     return (
@@ -76,9 +80,9 @@ def same_cluster(one: str, other: str) -> bool:
     return chroot == other_chroot and not set(hosts.split(",")).isdisjoint(others.split(","))
 
 
-def _pool(context: Context, key: PoolKey) -> Pool | None:
+def _pool(store: Store, key: PoolKey) -> Pool | None:
     """A pool that is there to stay, and whose spec can be used."""
-    body = context.store.get(POOL, key.namespace, key.name)
+    body = store.get(POOL, key.namespace, key.name)
     if body is None or "deletionTimestamp" in body["metadata"]:
         return None
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from readonly_operator.api.pool import Pool
-    from readonly_operator.assembly.context import Context
+    from readonly_operator.bindings.conflicts import MatchedTopics
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kube.store import Store
 
@@ -54,9 +54,9 @@ class Bound:
                 broken.append((str(error), body))
         return cls(tuple(good), tuple(broken))
 
-    def without_rivals(self, context: Context, pool: Pool) -> Bound:
+    def without_conflicts(self, store: Store, matched: MatchedTopics, pool: Pool) -> Bound:
         """The same, where those that older ones of other pools stand against are held back."""
-        found = contest(context, pool, (binding for binding, _ in self.good))
+        found = contest(store, matched, pool, (binding for binding, _ in self.good))
         return replace(
             self,
             good=tuple(one for one in self.good if one[0].full_name not in found.against),

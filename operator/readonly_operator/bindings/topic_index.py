@@ -31,7 +31,7 @@ class _Claims(NamedTuple):
     prefixes: frozenset[str] = frozenset()
 
 
-class Territory:
+class BindingTopicIndex:
     """Bindings by the topics that they name, and by what the names begin with that they mean besides."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Territory:
         for prefix in claims.prefixes:
             _discard(self._wide, namespace_of(prefix), (prefix, name))
 
-    def rivals(self, name: Name) -> set[Name]:
+    def conflicting(self, name: Name) -> set[Name]:
         """Other bindings that may claim a topic of this one."""
         claims = self._of.get(name, _Claims())
         found: set[Name] = set()

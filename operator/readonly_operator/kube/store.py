@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from readonly_operator.bindings.topic_index import Territory
 from readonly_operator.kube.kinds import BINDING, POOL, Kind, Manifest
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
 FORGET_DELETED_SECONDS = 300
 """How long a deleted object is remembered: longer than a list that still had it can be on its way."""
@@ -33,10 +33,30 @@ def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
     return PoolKey(metadata["namespace"], name) if name else None
 
 
-class Store:
-    """Objects by kind and pool. Safe to use from several threads; what it gives out must not be changed."""
+class TopicIndex(Protocol):
+    """Index of bindings by the topics that they claim; a binding is named by namespace and name."""
 
-    def __init__(self) -> None:
+    def put(self, name: tuple[str, str], spec: Mapping[str, Any]) -> None:
+        """Add or replace a binding."""
+        ...
+
+    def drop(self, name: tuple[str, str]) -> None:
+        """Remove a binding."""
+        ...
+
+    def conflicting(self, name: tuple[str, str]) -> AbstractSet[tuple[str, str]]:
+        """Other bindings that may claim a topic of this one."""
+        ...
+
+
+class Store:
+    """Objects by kind and pool. Safe to use from several threads; what it gives out must not be changed.
+
+    Args:
+        topics: index of the bindings' topics; the store keeps it up to date.
+    """
+
+    def __init__(self, topics: TopicIndex) -> None:
         self._lock = threading.Lock()
         self._objects: dict[tuple[Kind, PoolKey], dict[str, Manifest]] = {}
         self._where: dict[tuple[Kind, str, str], PoolKey] = {}
@@ -44,7 +64,7 @@ class Store:
         self._puts = 0
         self._put_at: dict[tuple[Kind, str, str], int] = {}
         self._lacking: frozenset[Kind] = frozenset()
-        self._territory = Territory()
+        self._topics = topics
 
     def put(self, kind: Kind, body: Manifest) -> set[PoolKey]:
         """Take note of an object; what is older than what is known is ignored.
@@ -137,13 +157,13 @@ class Store:
         with self._lock:
             return [body for (kind, _), bodies in self._objects.items() if kind == BINDING for body in bodies.values()]
 
-    def rivals(self, namespace: str, name: str) -> list[Manifest]:
+    def conflicting_bindings(self, namespace: str, name: str) -> list[Manifest]:
         """Bindings of other pools, in whatever namespaces, that may claim a topic of this binding; not those that are going."""
         with self._lock:
             own = self._where.get((BINDING, namespace, name))
             found = [
                 self._find(BINDING, *rival)
-                for rival in sorted(self._territory.rivals((namespace, name)))
+                for rival in sorted(self._topics.conflicting((namespace, name)))
                 if self._where.get((BINDING, *rival)) != own
             ]
         return [body for body in found if body is not None and "deletionTimestamp" not in body["metadata"]]
@@ -156,7 +176,7 @@ class Store:
             bindings = [(key.namespace, one) for one in self._objects.get((BINDING, key), {})]
         else:
             return set()
-        rivals = {rival for binding in bindings for rival in self._territory.rivals(binding)}
+        rivals = {rival for binding in bindings for rival in self._topics.conflicting(binding)}
         return {self._where[BINDING, *rival] for rival in rivals if (BINDING, *rival) in self._where}
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
@@ -186,7 +206,7 @@ class Store:
         if kind in {BINDING, POOL} and (known is None or _wish(known) != _wish(kept)):
             touched |= self._concerned(kind, key, name)
             if kind == BINDING:
-                self._territory.put((namespace, name), kept.get("spec") or {})
+                self._topics.put((namespace, name), kept.get("spec") or {})
                 touched |= self._concerned(kind, key, name)
         return touched | {key}
 
@@ -195,7 +215,7 @@ class Store:
         touched = self._concerned(kind, key, name) | {key}
         del self._where[kind, namespace, name], self._put_at[kind, namespace, name]
         if kind == BINDING:
-            self._territory.drop((namespace, name))
+            self._topics.drop((namespace, name))
         bodies = self._objects[kind, key]
         del bodies[name]
         if not bodies:

@@ -17,6 +17,7 @@ from readonly_operator.assembly.context import Context
 from readonly_operator.assembly.locality import Places
 from readonly_operator.assembly.lookup_history import Told
 from readonly_operator.assembly.reconcile import reconcile
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.access import Accesses
 from readonly_operator.cluster.explicit_lac.controller import LacDesk
 from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
@@ -66,7 +67,7 @@ class Controller:
     def __init__(self, kube: Kube, settings: Settings) -> None:
         self._kube = kube
         self._settings = settings
-        self._store = Store()
+        self._store = Store(BindingTopicIndex())
         self._queue = WorkQueue()
         self._stopped = threading.Event()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)

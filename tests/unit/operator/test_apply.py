@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import Applier, NameConflictError, Result, covers, trimmed
 from readonly_operator.kube.kinds import SERVICE
@@ -100,7 +101,7 @@ WANTED = {
 
 
 def test_a_port_that_somebody_has_added_is_taken_out_once():
-    cluster, store = Cluster(stubborn=False), Store()
+    cluster, store = Cluster(stubborn=False), Store(BindingTopicIndex())
     applier = Applier(cluster, store)
     assert applier.apply(WANTED) is Result.PATCHED
     assert cluster.ports == [{"port": 1}]
@@ -111,7 +112,7 @@ def test_a_port_that_somebody_has_added_is_taken_out_once():
 
 def test_who_adds_it_again_at_every_write_is_left_alone():
     cluster = Cluster(stubborn=True)
-    applier = Applier(cluster, Store())
+    applier = Applier(cluster, Store(BindingTopicIndex()))
     for _ in range(3):
         applier.apply(WANTED)
     assert cluster.merged == 1
@@ -156,7 +157,7 @@ def one():
 
 @pytest.fixture
 def store():
-    return Store()
+    return Store(BindingTopicIndex())
 
 
 def test_an_object_that_is_known_is_not_read_before_it_is_changed(one, store):

@@ -10,6 +10,7 @@ from readonly_operator.api.pool import Pool
 from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
 from readonly_operator.bindings.conflicts import contest, same_cluster
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.kube.store import Store
 
@@ -19,7 +20,7 @@ OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 @pytest.fixture
 def store(pool_body):
-    found = Store()
+    found = Store(BindingTopicIndex())
     for name in ("demo", "other"):
         found.put(POOL, pool_body(name))
     return found
@@ -34,7 +35,8 @@ def held_back(store, pool_body):
 
     def check(pool: str) -> dict[str, str]:
         loaded = Pool.load(pool_body(pool))
-        return contest(context, loaded, [Binding.load(body) for body in store.of_pool(BINDING, loaded.key)]).against
+        bindings = [Binding.load(body) for body in store.of_pool(BINDING, loaded.key)]
+        return contest(store, context.brokers.matched, loaded, bindings).against
 
     yield check
     context.brokers.close()

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.background import FAILED_SECONDS, Desk
 from readonly_operator.cluster.explicit_lac.controller import LacDesk
 from readonly_operator.cluster.fetch import FetchError
@@ -121,7 +122,7 @@ def test_nothing_is_begun_when_the_operator_ends():
 
 
 def pools(pool_body, **spec):
-    store = Store()
+    store = Store(BindingTopicIndex())
     for name in ("a", "b"):
         body = pool_body(name, **spec)
         body["spec"]["source"]["adminUrl"] = f"http://{name}:8080"
@@ -156,7 +157,7 @@ class Writers:
 
 
 def test_a_pool_whose_writable_brokers_cannot_be_looked_at_keeps_no_other_from_it(pool_body):
-    store = Store()
+    store = Store(BindingTopicIndex())
     for name in ("a", "b"):
         target = {"namespace": "pulsar", "configMap": {"name": name, "key": "lac"}, "statefulSet": {"name": name}}
         store.put(POOL, pool_body(name, explicitLac={"management": "Manage", "target": target}))

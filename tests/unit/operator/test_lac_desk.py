@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac.controller import LacDesk
 from readonly_operator.cluster.explicit_lac.observed import Note
 from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
@@ -52,7 +53,7 @@ def test_what_was_just_set_and_put_back_by_a_tool_is_not_set_again_before_the_st
         return []
 
     monkeypatch.setattr("readonly_operator.cluster.explicit_lac.controller.active_brokers", brokers)
-    store, kube = Store(), Writer()
+    store, kube = Store(BindingTopicIndex()), Writer()
     body = pool_body(explicitLac={"management": "Manage", "target": TARGET})
     store.put(POOL, body)
     desk = LacDesk(kube, store, 0, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
@@ -107,7 +108,7 @@ def test_a_deletion_ends_where_the_config_map_takes_no_change(pool_body, waited,
     body = pool_body(explicitLac={"management": "Manage", "target": TARGET, "onDeletion": "Restore"})
     body["spec"]["source"]["adminUrl"] = "http://127.0.0.1:1"
     body["metadata"] |= {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER], "creationTimestamp": STAMP}
-    store = Store()
+    store = Store(BindingTopicIndex())
     store.put(POOL, body)
     desk = LacDesk(Immutable(), store, 60, lambda: NOON + waited, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
     desk.look()
@@ -126,7 +127,7 @@ def managing(pool_body, namespace, created, key, **metadata):
 
 
 def test_a_pool_that_may_not_manage_brokers_stands_against_nobody(pool_body):
-    store = Store()
+    store = Store(BindingTopicIndex())
     going = {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER]}
     store.put(POOL, managing(pool_body, "strangers", "2025-01-01T00:00:00Z", "another"))
     store.put(POOL, managing(pool_body, "pulsar", STAMP, "lac", **going))

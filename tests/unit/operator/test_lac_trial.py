@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from readonly_operator.api.pool import Pool
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac import probe as trial
 from readonly_operator.cluster.explicit_lac.probe import MOST_BROKERS, Trial
 from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
@@ -155,7 +156,7 @@ def sources(cluster):
 
 @pytest.fixture
 def store():
-    return Store()
+    return Store(BindingTopicIndex())
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_operator.api.binding import Binding
 from readonly_operator.bindings.overlap import clash, is_name
-from readonly_operator.bindings.topic_index import Territory
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.expression import Expression, ExpressionError
 from readonly_operator.kube.names import PoolKey
 
@@ -115,16 +115,16 @@ CLAIMS = st.tuples(st.lists(TOPICS, max_size=3), st.lists(st.sampled_from(["publ
 
 @given(st.lists(CLAIMS, max_size=6), st.integers(0, 5))
 def test_the_index_leaves_out_nobody_who_claims_the_same(claims, dropped):
-    territory = Territory()
+    index = BindingTopicIndex()
     bindings = {("team", str(i)): binding(str(i), *claim) for i, claim in enumerate(claims)}
     for name, one in bindings.items():
-        territory.put(name, {"topics": ["none"], "namespaces": ["public/default"]})
-        territory.put(name, {"topics": list(one.topics), "namespaces": list(one.namespaces)})
-    territory.drop(("team", str(dropped)))
+        index.put(name, {"topics": ["none"], "namespaces": ["public/default"]})
+        index.put(name, {"topics": list(one.topics), "namespaces": list(one.namespaces)})
+    index.drop(("team", str(dropped)))
     bindings.pop(("team", str(dropped)), None)
     there_is = [name if "/" in name else P + name for name in NAMES]
     for name, one in bindings.items():
-        found = territory.rivals(name)
+        found = index.conflicting(name)
         assert found <= bindings.keys() - {name}
         for other, another in bindings.items():
             if other != name and clash(one, another, lambda: there_is):
@@ -142,12 +142,12 @@ def test_the_index_finds_whoever_names_what_an_expression_of_re2_matches():
             continue
         if is_name(text):
             continue
-        territory = Territory()
-        territory.put(("team", "a"), {"topics": [text]})
+        index = BindingTopicIndex()
+        index.put(("team", "a"), {"topics": [text]})
         for name in filter(expression.matches, names):
-            territory.put(("team", "b"), {"topics": [name]})
-            assert territory.rivals(("team", "a")) == {("team", "b")}, (text, name)
-            assert territory.rivals(("team", "b")) == {("team", "a")}, (text, name)
+            index.put(("team", "b"), {"topics": [name]})
+            assert index.conflicting(("team", "a")) == {("team", "b")}, (text, name)
+            assert index.conflicting(("team", "b")) == {("team", "a")}, (text, name)
             matched += 1
     assert matched > 500, "the parts make expressions that match something"
 
@@ -168,16 +168,16 @@ def test_the_index_finds_whoever_names_what_an_expression_of_re2_matches():
     ],
 )
 def test_only_what_can_begin_alike_is_compared(expression, name, may):
-    territory = Territory()
-    territory.put(("team", "a"), {"topics": [P + expression]})
-    territory.put(("team", "b"), {"topics": [P + name]})
+    index = BindingTopicIndex()
+    index.put(("team", "a"), {"topics": [P + expression]})
+    index.put(("team", "b"), {"topics": [P + name]})
     for one, other in (("a", "b"), ("b", "a")):
-        assert (("team", other) in territory.rivals(("team", one))) == may
+        assert (("team", other) in index.conflicting(("team", one))) == may
 
 
 def test_a_binding_that_names_nothing_useful_has_no_rivals():
-    territory = Territory()
-    territory.put(("team", "a"), {"topics": "x", "namespaces": [7]})
-    territory.put(("team", "b"), {"topics": [P + "a"]})
-    assert territory.rivals(("team", "a")) == set()
-    assert territory.rivals(("team", "gone")) == set()
+    index = BindingTopicIndex()
+    index.put(("team", "a"), {"topics": "x", "namespaces": [7]})
+    index.put(("team", "b"), {"topics": [P + "a"]})
+    assert index.conflicting(("team", "a")) == set()
+    assert index.conflicting(("team", "gone")) == set()

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 from readonly_operator.assembly.locality import KEPT_SECONDS, Places, place
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import NODE
 from readonly_operator.kube.store import Store
@@ -43,10 +44,14 @@ class Refusing:
 def test_a_pod_that_may_not_be_annotated_keeps_no_other_from_it():
     kube = Refusing(403)
     pods = [pod(f"demo-{ordinal}", labels={ZONE: "a"}) for ordinal in range(3)]
-    assert Places(kube, Store()).note(pods, [ZONE]) == ["demo-0 may not be changed", "demo-2 may not be changed"]
+    places = Places(kube, Store(BindingTopicIndex()))
+    assert places.note(pods, [ZONE]) == [
+        "demo-0 may not be changed",
+        "demo-2 may not be changed",
+    ]
     assert kube.annotated == ["demo-1"]
     with pytest.raises(KubeError):
-        Places(Refusing(500), Store()).note(pods, [ZONE])
+        Places(Refusing(500), Store(BindingTopicIndex())).note(pods, [ZONE])
 
 
 class Recording:
@@ -82,7 +87,7 @@ def pod(name, node="node1", labels=None, annotations=None):
 
 def test_a_node_is_asked_once_and_each_pod_told_once():
     kube = Recording({ZONE: "a"})
-    places = Places(kube, Store())
+    places = Places(kube, Store(BindingTopicIndex()))
     there = {"pulsar-readonly.io/locality": "/a"}
     places.note([pod("demo-0"), pod("demo-1"), pod("demo-2", annotations=there), pod("demo-3", node="")], [ZONE])
     assert kube.asked == [(NODE, "node1")]
@@ -91,20 +96,20 @@ def test_a_node_is_asked_once_and_each_pod_told_once():
 
 def test_no_node_is_asked_where_kubernetes_has_told_the_pod():
     kube = Recording({ZONE: "wrong"})
-    Places(kube, Store()).note([pod("demo-0", labels={ZONE: "a"})], [ZONE])
+    Places(kube, Store(BindingTopicIndex())).note([pod("demo-0", labels={ZONE: "a"})], [ZONE])
     assert kube.asked == []
     assert kube.annotated == [("demo-0", {"pulsar-readonly.io/locality": "/a"})]
 
 
 def test_nothing_is_asked_where_places_are_off():
     kube = Recording({ZONE: "a"})
-    Places(kube, Store()).note([pod("demo-0", labels={ZONE: "a"})], [])
+    Places(kube, Store(BindingTopicIndex())).note([pod("demo-0", labels={ZONE: "a"})], [])
     assert (kube.asked, kube.annotated) == ([], [])
 
 
 def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):
     kube = Recording(None)
-    places = Places(kube, Store())
+    places = Places(kube, Store(BindingTopicIndex()))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             places.note([pod("demo-0")], [ZONE])
@@ -115,7 +120,7 @@ def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):
 
 def test_a_node_is_asked_again_after_a_while_and_where_it_lacks_a_label_for_each_new_pod():
     kube, now = Recording({}), [0.0]
-    places = Places(kube, Store(), lambda: now[0])
+    places = Places(kube, Store(BindingTopicIndex()), lambda: now[0])
     for at, name, labels, annotated in (
         (0.0, "demo-0", {}, None),
         (1.0, "demo-0", {ZONE: "a"}, None),

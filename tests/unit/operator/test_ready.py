@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from readonly_operator.assembly import readiness
-from readonly_operator.assembly.brokers import BrokerReport, waiting_reason
+from readonly_operator.assembly.brokers import BrokerReport
 from readonly_operator.assembly.lookup_state import LookupState
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import POD_MONITOR, STATEFUL_SET
+from readonly_operator.kube.pods import waiting_reason
 from readonly_operator.kube.store import Store
 from readonly_operator.model.lookup import LookupConfig
 
@@ -94,7 +96,7 @@ def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_p
 
 
 def test_the_store_knows_which_kinds_the_cluster_does_not_serve():
-    store = Store()
+    store = Store(BindingTopicIndex())
     assert store.serves(POD_MONITOR)
     store.lack([POD_MONITOR])
     assert not store.serves(POD_MONITOR)

@@ -15,6 +15,7 @@ from readonly_operator.assembly.context import Context
 from readonly_operator.assembly.locality import Places
 from readonly_operator.assembly.lookup_history import Told
 from readonly_operator.assembly.reconcile import reconcile
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac.controller import Report
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import Applier
@@ -95,7 +96,7 @@ def server():
 
 @pytest.fixture
 def context(server):
-    store = Store()
+    store = Store(BindingTopicIndex())
     brokers = Brokers(server, store, 1)
     yield Context(
         kube=server,
@@ -307,7 +308,7 @@ def test_rivals_are_looked_for_once_and_topics_looked_at_again_where_there_are_s
         body["metadata"]["creationTimestamp"] = f"2026-01-0{1 + (name != 'old')}T00:00:00Z"
         put(BINDING, body)
     asked = []
-    rivals = context.store.rivals
-    monkeypatch.setattr(context.store, "rivals", lambda *name: asked.append(name) or rivals(*name))
+    rivals = context.store.conflicting_bindings
+    monkeypatch.setattr(context.store, "conflicting_bindings", lambda *name: asked.append(name) or rivals(*name))
     assert reconcile(context, DEMO).refresh_seconds > 0, "a topic that both match may be made any time"
     assert sorted(asked) == [("team", "more"), ("team", "young")]

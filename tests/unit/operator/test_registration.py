@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly.finalizer import needs_hold
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.fetch import ANONYMOUS
 from readonly_operator.cluster.registration import ClusterDesk, Entry, Step, step
 from readonly_operator.kube.kinds import POOL
@@ -71,7 +72,7 @@ def test_a_name_is_one_part_of_the_path(pool_body, name):
     body = pool_body(lookup={"clusterName": name})
     body["spec"]["source"]["adminUrl"] = f"http://127.0.0.1:{server.server_port}"
     body["metadata"]["finalizers"] = [FINALIZER_WRITER]
-    store = Store()
+    store = Store(BindingTopicIndex())
     store.put(POOL, body)
     ClusterDesk(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS).look()
     server.shutdown()

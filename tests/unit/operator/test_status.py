@@ -7,11 +7,12 @@ import datetime as dt
 import pytest
 from readonly_operator.api.pool import ExplicitLac
 from readonly_operator.assembly import binding_status
-from readonly_operator.assembly.brokers import BrokerReport, Figures, Lag, is_ready, waiting_reason
+from readonly_operator.assembly.brokers import BrokerReport, Figures, Lag
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.assembly.source_conditions import explicit_lac, said_before, source_reachable
 from readonly_operator.cluster.explicit_lac.probe import Tried
 from readonly_operator.cluster.source import SourceReport
+from readonly_operator.kube.pods import is_ready, waiting_reason
 from readonly_operator.kube.status import Condition, Truth, complete, keep, listed, paused, render
 from readonly_operator.model.lookup import LookupConfig
 

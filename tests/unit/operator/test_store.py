@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POOL
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.store import Store
@@ -15,7 +16,7 @@ OTHER = PoolKey("team", "other")
 
 @pytest.fixture
 def store():
-    return Store()
+    return Store(BindingTopicIndex())
 
 
 def changed(body, version, **spec):
@@ -117,7 +118,7 @@ def of(binding_body, name, pool, *topics, version=8, generation=1):
 
 
 def rivals(store, name):
-    return [body["metadata"]["name"] for body in store.rivals("team", name)]
+    return [body["metadata"]["name"] for body in store.conflicting_bindings("team", name)]
 
 
 def test_bindings_of_other_pools_that_claim_a_topic_are_rivals(store, binding_body):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from readonly_operator.assembly.apply_events import applied
+from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.apply import Result
 from readonly_operator.kube.events import NORMAL, Notice
 from readonly_operator.kube.kinds import BINDING, POOL
@@ -56,7 +57,7 @@ def test_what_is_not_wanted_any_more_is_told(made):
 
 
 def test_objects_are_counted_by_their_conditions(pool_body, binding_body):
-    store = Store()
+    store = Store(BindingTopicIndex())
     pool = pool_body()
     pool["status"] = {"replicas": 3, "readyReplicas": 2, "conditions": [{"type": "Ready", "status": "False"}]}
     store.put(POOL, pool)

@@ -7,8 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.assembly.brokers import is_ready, waiting_reason
 from readonly_operator.kube.names import ANNOTATION_EXPLICIT_LAC, ANNOTATION_EXPLICIT_LAC_FROM, MANAGER_EXPLICIT_LAC
+from readonly_operator.kube.pods import is_ready, waiting_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

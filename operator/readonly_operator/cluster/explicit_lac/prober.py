@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool, Source
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.assembly.brokers import is_ready
 from readonly_operator.cluster.background import Desk, guarded
 from readonly_operator.cluster.explicit_lac.probe import Trial, Tried
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.kube.kinds import POD
 from readonly_operator.kube.names import PoolKey
+from readonly_operator.kube.pods import is_ready
 
 if TYPE_CHECKING:
     import threading
