@@ -18,7 +18,7 @@ from readonly_operator.assembly.locality import Places
 from readonly_operator.assembly.lookup_history import Told
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.access import Accesses
+from readonly_operator.cluster.credentials import Accesses
 from readonly_operator.cluster.explicit_lac.controller import LacDesk
 from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
 from readonly_operator.cluster.registration import ClusterDesk

@@ -13,8 +13,8 @@ from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.kinds import BINDING, POOL
 
-CRDS = pathlib.Path(__file__).parents[3] / "crds"
-EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+CRDS = pathlib.Path(__file__).parents[4] / "crds"
+EXAMPLES = pathlib.Path(__file__).parents[4] / "examples"
 
 
 @functools.cache

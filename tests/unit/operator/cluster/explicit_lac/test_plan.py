@@ -12,7 +12,7 @@ from readonly_operator.cluster.explicit_lac.observed import Note
 from readonly_operator.cluster.explicit_lac.plan import Evict, Forget, PutBack, SetValue, plan, turned_down
 from readonly_operator.kube.api_server import Right
 
-from tests.unit.operator.lac_world import PLACE, START, World, agreement, noted, wish
+from tests.unit.operator.cluster.explicit_lac.lac_world import PLACE, START, World, agreement, noted, wish
 
 ONE = agreement(wish())
 

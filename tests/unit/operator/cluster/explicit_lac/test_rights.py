@@ -9,7 +9,7 @@ from readonly_operator.cluster.explicit_lac.controller import rights
 from readonly_operator.cluster.explicit_lac.requests import Place
 from readonly_operator.kube.kinds import POOL
 
-FILE = pathlib.Path(__file__).parents[3] / "manifests" / "explicit-lac" / "rbac.yaml"
+FILE = pathlib.Path(__file__).parents[5] / "manifests" / "explicit-lac" / "rbac.yaml"
 
 
 def roles() -> dict[str, dict]:

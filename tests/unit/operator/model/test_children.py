@@ -1,6 +1,6 @@
 """What a pool becomes, against golden files.
 
-A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/operator/test_desired.py, then read the diff.
+A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/operator/model/test_children.py, then read the diff.
 """
 
 from __future__ import annotations

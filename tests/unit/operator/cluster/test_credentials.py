@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.cluster import fetch
-from readonly_operator.cluster.access import KEPT_SECONDS, Accesses
+from readonly_operator.cluster.credentials import KEPT_SECONDS, Accesses
 from readonly_operator.cluster.source import active_brokers, check
 from readonly_operator.kube.api_server import KubeError
 

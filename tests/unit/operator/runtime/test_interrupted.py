@@ -21,7 +21,7 @@ from readonly_operator.runtime import controller as module
 from readonly_operator.runtime.controller import Controller
 from readonly_operator.settings import Settings
 
-from tests.unit.operator.interrupted_world import (
+from tests.unit.operator.runtime.interrupted_world import (
     LAC_KEY,
     WRITER,
     Fault,
