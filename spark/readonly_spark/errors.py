@@ -1,15 +1,15 @@
 """Errors that end a query.
 
-SourceError          what is asked for cannot be read: names the topic, and why
-└── DataLossError    messages that were to be read are not there any more
+SourceError          a topic cannot be read; the message names the topic and the reason
+└── DataLossError    messages of the query no longer exist
 """
 
 from __future__ import annotations
 
 
 class SourceError(Exception):
-    """What is asked for cannot be read."""
+    """A topic cannot be read."""
 
 
 class DataLossError(SourceError):
-    """Messages that were to be read are not there any more, and `failOnDataLoss` is true."""
+    """Messages of the query no longer exist, and `failOnDataLoss` is true."""

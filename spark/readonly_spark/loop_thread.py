@@ -1,4 +1,4 @@
-"""The engine's coroutines for who has no event loop: a loop in a thread of its own, and calls with a deadline."""
+"""An event loop in a thread of its own, for blocking calls of the engine's coroutines with a deadline."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class LoopThread:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """Run a coroutine there and wait for it.
+        """Run a coroutine on the loop and wait for its result.
 
         Raises:
-            TimeoutError: it has not ended in time; it is cancelled.
+            TimeoutError: the coroutine did not finish in time, and was cancelled.
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -36,7 +36,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """End the loop and its thread; what still runs there is cancelled."""
+        """Cancel the running coroutines, and stop the loop and its thread."""
         if self._loop.is_closed():
             return
         asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(STOP_TIMEOUT_S)

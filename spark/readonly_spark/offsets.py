@@ -1,9 +1,9 @@
-"""Offsets of a streaming query: for each topic the next entry to read, as canonical JSON.
+"""Offsets of a streaming query as canonical JSON: the next entry to read of each topic.
 
     {"c": CLUSTER, "t": {"persistent://TENANT/NAMESPACE/TOPIC": "LEDGER:ENTRY", ...}, "v": 1}
 
-Spark compares offsets as texts, so equal offsets must be equal texts: keys ascend, and an offset moves only when there is an
-entry to read before it. CLUSTER is BookKeeper's id of the cluster: a checkpoint of another one is refused.
+Spark compares offsets as text, so equal offsets must be equal text. Keys are sorted, and an offset moves only if there is an
+entry to read before it. CLUSTER is the id of the BookKeeper cluster: a checkpoint of another cluster is refused.
 """
 
 from __future__ import annotations
@@ -23,49 +23,51 @@ VERSION: Final = 1
 
 
 class OffsetError(ValueError):
-    """An offset that this source cannot go on from."""
+    """An offset that the query cannot resume from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where a query stands.
+    """The position of a query.
 
     Attributes:
-        cluster: the cluster's id.
-        topics: for each topic or partition, by its full name, the next entry.
+        cluster: the id of the BookKeeper cluster.
+        topics: the next entry of each topic or partition, by full name.
     """
 
     cluster: str
     topics: Mapping[str, Position]
 
     def to_dict(self) -> dict[str, Any]:
-        """As Spark's interface wants it, with keys in their order."""
+        """Return the offset as Spark's interface expects it, with sorted keys."""
         topics = {name: str(self.topics[name]) for name in sorted(self.topics)}
         return {"c": self.cluster, "t": topics, "v": VERSION}
 
     def to_json(self) -> str:
-        """The text that a checkpoint has."""
+        """Return the text that a checkpoint stores."""
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, found: object, cluster: str) -> Offsets:
-        """Read an offset.
+        """Parse an offset.
 
         Args:
-            found: what Spark hands back.
-            cluster: the cluster that is connected to.
+            found: the offset that Spark passes back.
+            cluster: the id of the connected cluster.
 
         Raises:
-            OffsetError: it is not an offset of this source and this cluster.
+            OffsetError: the offset is not of this source and this cluster.
         """
         if not isinstance(found, dict) or not isinstance(found.get("t"), dict):
-            raise OffsetError(f"the checkpoint holds {str(found)[:80]!r}, which is no offset of pulsar-readonly")
+            raise OffsetError(f"the checkpoint holds {str(found)[:80]!r}, which is not an offset of pulsar-readonly")
         if found.get("v") != VERSION:
             raise OffsetError(
-                f"the checkpoint was written by version {found.get('v')!r} of offsets; {VERSION} is known"
+                f"the checkpoint has offsets of version {found.get('v')!r}; supported is version {VERSION}"
             )
         if found.get("c") != cluster:
-            raise OffsetError(f"the checkpoint is of cluster {found.get('c')!r}, and metadataUrl leads to {cluster!r}")
+            raise OffsetError(
+                f"the checkpoint is of cluster {found.get('c')!r}, but metadataUrl leads to cluster {cluster!r}"
+            )
         topics = {}
         for name, where in found["t"].items():
             try:

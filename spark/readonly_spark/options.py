@@ -1,4 +1,4 @@
-"""The options of the source `pulsar-readonly`: what may be given, what it means, and one clear error for what may not."""
+"""The options of the source `pulsar-readonly`: documentation, parsing and validation."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _UNITS: Final = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1
 _EPOCH_MS: Final = re.compile(r"[0-9]{1,15}")
 
 BATCH_BYTES: Final = (64 << 10, 256 << 20)
-"""The least and the most of `batchBytes`: a column of one Arrow batch must stay below 2 GiB."""
+"""Minimum and maximum of `batchBytes`: a column of one record batch must stay below 2 GiB."""
 
 
 class OptionError(ValueError):
-    """An option that cannot be used: names it, and says what would be right."""
+    """An invalid option; the message names it and the expected form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option, as documentation and errors know it.
+    """The documentation of one option.
 
     Attributes:
-        name: how it is written; upper and lower case make no difference.
-        default: what holds without it; empty for nothing.
+        name: the name; its case is ignored.
+        default: the default; empty for none.
         meaning: one or two sentences.
-        use: `both`, or `batch` or `streaming` where it is an error in the other.
+        use: `both`, or the only kind of query that accepts it: `batch` or `streaming`.
     """
 
     name: str
@@ -63,89 +63,89 @@ class Option:
 
 OPTIONS: Final = (
     Option("metadataUrl", "", "The cluster's metadata store, `zk:HOST:PORT[,HOST:PORT...][/chroot]`. Required."),
-    Option("topic", "", "One topic; of a partitioned topic all partitions."),
-    Option("topics", "", "Several topics, with commas between them."),
+    Option("topic", "", "One topic; for a partitioned topic all partitions."),
+    Option("topics", "", "Several topics, separated by commas."),
     Option(
         "topicsPattern",
         "",
-        "An expression (RE2) that must match a topic's whole name, `persistent://TENANT/NAMESPACE/TOPIC` without a partition's "
-        "suffix. Topics that come later are read from their first message on.",
+        "A regular expression (RE2) for the whole name of a topic, `persistent://TENANT/NAMESPACE/TOPIC` without a partition's "
+        "suffix. New topics are read from their first message on.",
     ),
     Option(
         "startingOffsets",
         "`earliest` in batch, `latest` in streaming",
-        'Where to begin: `earliest`, `latest`, or JSON from topics to message ids or these words, `{"TOPIC": "LEDGER:ENTRY"}`; '
-        "this entry is the first. Streaming takes it for a query's first start only.",
+        "The first entry to read: `earliest`, `latest`, or JSON with one of these or a message id per topic, "
+        '`{"TOPIC": "LEDGER:ENTRY"}`. A streaming query uses it only on its first start.',
     ),
     Option(
         "endingOffsets",
         "`latest`",
-        "Where to end, written in the same way; this entry is the first that is not read.",
+        "The first entry that is not read, in the same form.",
         "batch",
     ),
     Option(
         "startingTimestamp",
         "",
-        "Begin at this publish time: ms since the epoch, or ISO 8601 such as `2026-11-21T12:00:00Z`.",
+        "Start at this publish time: ms since the epoch, or ISO 8601 such as `2026-11-21T12:00:00Z`.",
     ),
     Option("endingTimestamp", "", "End before this publish time.", "batch"),
-    Option("minPartitions", "", "Make at least so many tasks, where there are as many entries."),
-    Option("maxBytesPerPartition", "256MiB", "Stored bytes that a task reads, about."),
-    Option("maxRecordsPerPartition", "", "Messages that a task reads, about."),
+    Option("minPartitions", "", "Minimum number of tasks, unless there are fewer entries."),
+    Option("maxBytesPerPartition", "256MiB", "Target size of a task in stored bytes."),
+    Option("maxRecordsPerPartition", "", "Target number of messages of a task."),
     Option(
         "maxBytesPerTrigger",
         "",
-        "Stored bytes of a micro-batch, about; shared out fairly over the topics. From Spark 4.2 on.",
+        "Target size of a micro-batch in stored bytes, divided fairly between topics. Requires Spark 4.2.",
         "streaming",
     ),
     Option(
         "maxMessagesPerTrigger",
         "",
-        "Messages of a micro-batch, about: their number in an entry is estimated from a few. From Spark 4.2 on.",
+        "Target number of messages of a micro-batch, estimated from a sample of entries. Requires Spark 4.2.",
         "streaming",
     ),
-    Option("batchBytes", "4MiB", "Bytes of an Arrow batch on its way to the JVM, about."),
+    Option("batchBytes", "4MiB", "Target size of an Arrow record batch sent to the JVM."),
     Option(
         "failOnDataLoss",
         "true",
-        "Whether messages that were to be read and are gone (trimmed, deleted) are an error; else what is left is read.",
+        "`true`: trimmed or deleted messages are an error. `false`: the remaining messages are read.",
     ),
     Option(
         "readCompacted",
         "false",
-        "Read what compaction has left, and what came after it.",
+        "Read the compacted view of the topic and the messages after it.",
         "batch",
     ),
     Option(
         "valueSchema",
         "raw",
-        "`raw`: the column `value` is binary. `auto`: it is decoded by the topic's newest schema. JSON: it is read as this one, "
-        '`{"type": "AVRO", "schema": {...}}`.',
+        "`raw`: the column `value` is binary. `auto`: values are decoded as the topic's newest schema. JSON: values are decoded "
+        'as this schema, `{"type": "AVRO", "schema": {...}}`.',
     ),
-    Option("decodeErrors", "fail", "What becomes of a value that its schema cannot decode: `fail`, or `null`."),
-    Option("readsInFlight", "4", "Requests of a task that are under way at a time, each of about 1 MiB."),
-    Option("maxReadBytesPerSecond", "", "A task reads no more than this from the bookies, on the average of a second."),
+    Option("decodeErrors", "fail", "Result of a value that its schema cannot decode: `fail` or `null`."),
+    Option("readsInFlight", "4", "Concurrent read requests of a task, each of about 1 MiB."),
+    Option("maxReadBytesPerSecond", "", "Maximum read rate of a task from bookies, averaged over one second."),
     Option(
         "bookieTls.trustCertificates",
         "",
-        "File of the authorities (PEM) of the bookies; this or the next two turn TLS on.",
+        "PEM file of the bookies' certificate authorities. This option or the next two enable TLS.",
     ),
-    Option("bookieTls.certificate", "", "File of the certificate (PEM) that is shown to bookies."),
-    Option("bookieTls.key", "", "File of its key (PEM)."),
-    Option("bookieTls.verifyHostname", "true", "Whether a bookie's certificate must name its host."),
-    Option("tieredStorage.readPriority", "tiered-storage-first", "Which copy of an offloaded ledger is read first."),
-    Option("tieredStorage.endpoint", "", "The object store's address, instead of the one that the brokers use."),
-    Option("tieredStorage.region", "", "Its region, instead of the brokers'."),
-    Option("tieredStorage.bucket", "", "Its bucket, instead of the brokers'."),
+    Option("bookieTls.certificate", "", "PEM file of the client certificate."),
+    Option("bookieTls.key", "", "PEM file of the client key."),
+    Option("bookieTls.verifyHostname", "true", "Whether the certificate of a bookie must match its host name."),
+    Option("tieredStorage.readPriority", "tiered-storage-first", "The copy of an offloaded ledger that is read first."),
+    Option("tieredStorage.endpoint", "", "Address of the object store; default: the brokers' setting."),
+    Option("tieredStorage.region", "", "Region of the object store; default: the brokers' setting."),
+    Option("tieredStorage.bucket", "", "Bucket of the object store; default: the brokers' setting."),
     Option(
         "tieredStorage.credentialsFile",
         "",
-        "File with its credentials, on every node; without it they come from the environment of the executors.",
+        "File with the credentials, present on every node; default: the environment of the executors.",
     ),
-    Option("tieredStorage.filesystemRoot", "", "Where the file system of the filesystem offloader is mounted."),
-    Option("tieredStorage.readSize", "1MiB", "Bytes asked for at once."),
-    Option("tieredStorage.cacheSize", "64MiB", "Bytes kept of what was read, in each task."),
-    Option("tieredStorage.requestTimeout", "30", "Seconds for one request."),
+    Option("tieredStorage.filesystemRoot", "", "Mount point of the filesystem offloader's file system."),
+    Option("tieredStorage.readSize", "1MiB", "Bytes per request."),
+    Option("tieredStorage.cacheSize", "64MiB", "Read cache of each task."),
+    Option("tieredStorage.requestTimeout", "30", "Timeout of one request, in seconds."),
 )
 """Every option, in the order of the documentation."""
 
@@ -154,30 +154,30 @@ _BY_KEY: Final = {option.name.lower(): option for option in OPTIONS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What was asked for, checked.
+    """The parsed options.
 
     Attributes:
-        metadata_hosts: the hosts of ZooKeeper, as its clients write them.
-        topics: full names; empty where there is a pattern.
-        topics_pattern: what full names must match; empty where topics are named.
-        starting: `earliest`, `latest`, or for each topic one of these or a position; None for the default.
-        ending: the same.
-        starting_ms: publish time to begin at, ms since the epoch; None for none.
-        ending_ms: publish time to end before.
-        min_partitions: tasks at least.
-        partition_bytes: bytes of a task.
-        partition_records: messages of a task; None for any number.
-        trigger_bytes: bytes of a micro-batch; None for any number.
-        trigger_messages: messages of a micro-batch.
-        batch_bytes: bytes of an Arrow batch.
+        metadata_hosts: the ZooKeeper connect string.
+        topics: full names; empty with a pattern.
+        topics_pattern: the pattern of full names; empty with named topics.
+        starting: `earliest`, `latest`, or one of these or a position for each topic; None for the default.
+        ending: the end, in the same form.
+        starting_ms: publish time of the start in ms since the epoch; None for none.
+        ending_ms: publish time of the end, not included; None for none.
+        min_partitions: minimum number of tasks.
+        partition_bytes: target bytes of a task.
+        partition_records: target messages of a task; None for no target.
+        trigger_bytes: target bytes of a micro-batch; None for no limit.
+        trigger_messages: target messages of a micro-batch; None for no limit.
+        batch_bytes: target bytes of an Arrow record batch.
         fail_on_data_loss: whether lost messages are an error.
         read_compacted: whether to read the compacted view.
         value_schema: `raw`, `auto`, or a schema's JSON.
         decode_errors: `fail` or `null`.
-        reads_in_flight: requests of a task at a time.
-        read_rate: bytes a second of a task; None for no limit.
-        bookie_tls: files for TLS to bookies; None for none.
-        tiered: how offloaded ledgers are read.
+        reads_in_flight: concurrent requests of a task.
+        read_rate: bytes per second of a task; None for no limit.
+        bookie_tls: files for TLS to bookies; None for plain connections.
+        tiered: settings for reads of offloaded ledgers.
     """
 
     metadata_hosts: str
@@ -204,11 +204,11 @@ class Options:
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Options:
-    """Check and read options.
+    """Parse options.
 
     Args:
-        given: from names, in whatever case, to texts.
-        streaming: whether a stream is read, else a batch; None where that is not known yet.
+        given: texts by option name, in any case.
+        streaming: True for a streaming query, False for a batch query, None if it is not known yet.
 
     Raises:
         OptionError: an option is missing, unknown, malformed, or contradicts another.
@@ -217,10 +217,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
     for key in sorted(texts):
         if key not in _BY_KEY:
             names = ", ".join(option.name for option in OPTIONS)
-            raise OptionError(f"unknown option {key!r}; known are {names}")
+            raise OptionError(f"unknown option {key!r}; the options are {names}")
         use = _BY_KEY[key].use
         if streaming is not None and use != "both" and (use == "streaming") != streaming:
-            kind = "a batch, and this is a stream" if use == "batch" else "streams, and this is a batch"
+            kind = "batch queries, not for a stream" if use == "batch" else "streaming queries, not for a batch"
             raise OptionError(f"{_BY_KEY[key].name} is for {kind}")
 
     def read(name: str, parse: Callable[[str], Any], default: Any) -> Any:
@@ -234,13 +234,13 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
 
     hosts = read("metadataUrl", lambda text: hosts_in(text.strip()), None)
     if hosts is None:
-        raise OptionError("metadataUrl is missing; it would be zk:HOST:PORT[,HOST:PORT...][/chroot]")
+        raise OptionError("metadataUrl is missing; set it to zk:HOST:PORT[,HOST:PORT...][/chroot]")
     _one_of(texts, ("topic", "topics", "topicsPattern"), required=True)
     _one_of(texts, ("startingOffsets", "startingTimestamp"))
     _one_of(texts, ("endingOffsets", "endingTimestamp"))
     starting_ms, ending_ms = read("startingTimestamp", _time, None), read("endingTimestamp", _time, None)
     if starting_ms is not None and ending_ms is not None and starting_ms > ending_ms:
-        raise OptionError("endingTimestamp lies before startingTimestamp")
+        raise OptionError("endingTimestamp is before startingTimestamp")
     compacted = read("readCompacted", _truth, False)
     return Options(
         metadata_hosts=hosts,
@@ -270,50 +270,50 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
 def _one_of(texts: Mapping[str, str], names: tuple[str, ...], *, required: bool = False) -> None:
     found = [name for name in names if name.lower() in texts]
     if len(found) > 1:
-        raise OptionError(f"{' and '.join(found)} contradict each other; give one of them")
+        raise OptionError(f"{' and '.join(found)} contradict each other; set one of them")
     if required and not found:
-        raise OptionError(f"no topic is named; give one of {', '.join(names)}")
+        raise OptionError(f"no topic is named; set one of {', '.join(names)}")
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes, as 1048576, 64MiB or 2g.
+    """Parse a number of bytes such as 1048576, 64MiB or 2g.
 
     Raises:
-        ValueError: none of these.
+        ValueError: the text is malformed.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} would be a number of bytes above 0, such as 67108864 or 64MiB")
+        raise ValueError(f"{text!r} must be a number of bytes above 0, such as 67108864 or 64MiB")
     return int(match[1]) * _UNITS[match[2][:1].upper()]
 
 
 def _count(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,14}", text.strip()):
-        raise ValueError(f"{text!r} would be a number above 0")
+        raise ValueError(f"{text!r} must be a number above 0")
     return int(text)
 
 
 def _truth(text: str) -> bool:
     if text.strip().lower() not in {"true", "false"}:
-        raise ValueError(f"{text!r} would be true or false")
+        raise ValueError(f"{text!r} must be true or false")
     return text.strip().lower() == "true"
 
 
 def _batch_bytes(text: str) -> int:
     size = parse_size(text)
     if not BATCH_BYTES[0] <= size <= BATCH_BYTES[1]:
-        raise ValueError(f"{text!r} would be from 64KiB to 256MiB")
+        raise ValueError(f"{text!r} must be from 64KiB to 256MiB")
     return size
 
 
 def _topics(text: str) -> tuple[str, ...]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise ValueError(f"{text!r} would be names of topics, with commas between them")
+        raise ValueError(f"{text!r} must be topic names separated by commas")
     topics = [parse_topic_name(name) for name in names]
     for topic in topics:
         if topic.domain != "persistent":
-            raise ValueError(f"{topic} is not persistent: nothing of it is stored")
+            raise ValueError(f"{topic} is not persistent, so it is not stored")
     full = tuple(str(topic) for topic in topics)
     for name in full:
         if full.count(name) > 1:
@@ -330,7 +330,7 @@ def _pattern(text: str) -> str:
     try:
         re2.compile(full)
     except re2.error as error:
-        raise ValueError(f"{text!r} is no expression of RE2: {error}") from None
+        raise ValueError(f"{text!r} is not a regular expression of RE2: {error}") from None
     return full
 
 
@@ -342,7 +342,7 @@ def _offsets(text: str) -> str | dict[str, str | Position]:
     except ValueError:
         found = None
     if not isinstance(found, dict) or not found:
-        raise ValueError(f'{text!r} would be earliest, latest, or JSON as {{"TOPIC": "LEDGER:ENTRY"}}')
+        raise ValueError(f'{text!r} must be earliest, latest, or JSON as {{"TOPIC": "LEDGER:ENTRY"}}')
     offsets: dict[str, str | Position] = {}
     for name, where in found.items():
         topic = str(parse_topic_name(name))
@@ -365,9 +365,9 @@ def _time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} would be ms since the epoch, or a time as 2026-11-21T12:00:00Z") from None
+        raise ValueError(f"{text!r} must be ms since the epoch, or a time such as 2026-11-21T12:00:00Z") from None
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)  # where a task or the driver runs must make no difference
+        moment = moment.replace(tzinfo=UTC)  # independent of the time zone of the driver
     return round(moment.timestamp() * 1000)
 
 
@@ -379,13 +379,13 @@ def _value_schema(text: str) -> str:
     except ValueError:
         found = None
     if not isinstance(found, dict) or "type" not in found:
-        raise ValueError(f'{text[:60]!r} would be raw, auto, or JSON as {{"type": "AVRO", "schema": {{...}}}}')
+        raise ValueError(f'{text[:60]!r} must be raw, auto, or JSON as {{"type": "AVRO", "schema": {{...}}}}')
     return text
 
 
 def _decode_errors(text: str) -> str:
     if text.strip().lower() not in {FAIL, NULL}:
-        raise ValueError(f"{text!r} would be {FAIL} or {NULL}")
+        raise ValueError(f"{text!r} must be {FAIL} or {NULL}")
     return text.strip().lower()
 
 
@@ -395,17 +395,17 @@ def _tls(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], An
     verify = read("bookieTls.verifyHostname", _truth, True)
     if not any(paths):
         if "bookietls.verifyhostname" in texts:
-            raise OptionError("bookieTls.verifyHostname means nothing without bookieTls.trustCertificates")
+            raise OptionError("bookieTls.verifyHostname requires bookieTls.trustCertificates")
         return None
     if paths[2] is not None and paths[1] is None:
-        raise OptionError("bookieTls.key is given without bookieTls.certificate")
+        raise OptionError("bookieTls.key requires bookieTls.certificate")
     trust, certificate, key = paths
     return TlsFiles("bookieTls", trust, certificate, key, verify_hostname=verify)
 
 
 def _path(text: str) -> Path:
     if not text.startswith("/"):
-        raise ValueError(f"{text!r} would be an absolute path")
+        raise ValueError(f"{text!r} must be an absolute path")
     return Path(text)
 
 

@@ -11,7 +11,7 @@ from readonly_spark.rows.columns import COLUMNS
 
 
 def options_table() -> str:
-    """Every option."""
+    """Return the table of options."""
     rows = ["| option | default | meaning |", "|---|---|---|"]
     for option in OPTIONS:
         default = option.default if not option.default or "`" in option.default else f"`{option.default}`"
@@ -21,8 +21,8 @@ def options_table() -> str:
 
 
 def columns_table() -> str:
-    """Every column."""
-    rows = ["| column | type | what it is |", "|---|---|---|"]
+    """Return the table of columns."""
+    rows = ["| column | type | meaning |", "|---|---|---|"]
     rows += [f"| `{column.name}` | `{column.spark}` | {_cell(column.meaning)} |" for column in COLUMNS]
     return "\n".join(rows)
 
@@ -32,7 +32,7 @@ def _cell(text: str) -> str:
 
 
 def rewritten(text: str) -> str:
-    """A document with its tables made anew, each between `<!-- NAME -->` and `<!-- end -->`."""
+    """Return a document with its tables replaced, each between `<!-- NAME -->` and `<!-- end -->`."""
     for name, table in (("options", options_table()), ("columns", columns_table())):
         text = re.sub(
             rf"(<!-- {name} -->\n).*?(\n<!-- end -->)",

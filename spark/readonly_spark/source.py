@@ -1,9 +1,9 @@
-"""The data source `pulsar-readonly` as Spark sees it: thin, everything else knows nothing of Spark.
+"""The data source `pulsar-readonly`: the classes that Spark calls. Only this module and `export` import Spark.
 
     spark.dataSource.register(PulsarReadOnly)
     spark.read.format("pulsar-readonly").option("metadataUrl", "zk:...").option("topic", "orders").load()
 
-Spark pickles readers to send them to tasks and makes several of them: nothing is connected before something is asked.
+Spark pickles readers for tasks and makes several of them, so a reader connects on its first query.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from readonly_spark.options import EARLIEST, LATEST, RAW, OptionError, parse_opt
 from readonly_spark.plan.admission import Limits
 from readonly_spark.plan.catalog import Catalog
 from readonly_spark.plan.planner import Planner
-from readonly_spark.read.task_reader import read_work
+from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES
 from readonly_spark.values.schema import value_type
 from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from readonly_spark.options import Options
     from readonly_spark.plan.topic_state import TopicState
-    from readonly_spark.task import Work
+    from readonly_spark.task import TaskPlan
 
     T = TypeVar("T")
 
@@ -55,7 +55,7 @@ except ImportError:  # 4.0 and 4.1: streams without limits
     ReadAllAvailable = ReadMaxBytes = ReadMaxRows = None  # type: ignore[assignment, misc]
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in for Spark's class of this name, which these versions do not ask for."""
+        """Replace Spark's class of this name, which these versions do not have."""
 
 
 FORMAT: Final = "pulsar-readonly"
@@ -63,31 +63,31 @@ FORMAT: Final = "pulsar-readonly"
 _PLANNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
 PLAN_TIMEOUT_S: Final = 300.0
-"""For one step of planning, over all topics; each request in it has a deadline of its own."""
+"""Deadline of one planning step over all topics; each request in it has a deadline of its own."""
 
 
 class TaskPartition(InputPartition):
-    """The work of one task, in the wrapping that Spark asks for."""
+    """The plan of one task as Spark's InputPartition."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, plan: TaskPlan) -> None:
         super().__init__(None)
-        self.work = work
+        self.plan = plan
 
     def __repr__(self) -> str:
-        pieces = self.work.pieces
-        return f"{pieces[0].topic} {pieces[0].ledger.ledger_id}:{pieces[0].first} ({len(pieces)} pieces)"
+        ranges = self.plan.ranges
+        return f"{ranges[0].topic} {ranges[0].ledger.ledger_id}:{ranges[0].first} ({len(ranges)} ranges)"
 
 
 class PulsarReadOnly(DataSource):
-    """Reads topics of Apache Pulsar straight from storage."""
+    """Read Pulsar topics from bookies and tiered storage."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> str:
-        """All columns; with a schema of values, `value` is of its type."""
+        """Return all columns; with a value schema, `value` has its type."""
         options = parse_options(self.options, streaming=None)
         value = BY_NAME["value"].spark
         if options.value_schema != RAW:
@@ -99,12 +99,12 @@ class PulsarReadOnly(DataSource):
         return ", ".join(f"{column.name} {value if column.name == 'value' else column.spark}" for column in COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For batches."""
+        """Return the reader of a batch query."""
         options = parse_options(self.options, streaming=False)
         return BatchReader(options, arrow_schema(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For streams."""
+        """Return the reader of a streaming query."""
         options = parse_options(self.options, streaming=True)
         return StreamReader(options, arrow_schema(schema, options))
 
@@ -116,35 +116,37 @@ async def _value_type(catalog: Catalog) -> pa.DataType:
 
 
 def arrow_schema(schema: StructType, options: Options) -> pa.Schema:
-    """The wanted columns in Arrow's terms.
+    """Return the requested columns as an Arrow schema.
 
     Args:
-        schema: the columns as Spark wants them.
-        options: say whether values are decoded: then they have the type that Spark wants, so that a query keeps the type with
-            which it was planned.
+        schema: the columns that Spark requests.
+        options: the options of the source. Decoded values have the type that Spark requests, so a query keeps the type that it
+            was planned with.
 
     Raises:
-        OptionError: a column that there is not, or of another type.
+        OptionError: a column does not exist, or has another type.
     """
     fields = []
-    for wanted in schema.fields:
-        column = BY_NAME.get(wanted.name)
+    for requested in schema.fields:
+        column = BY_NAME.get(requested.name)
         if column is None:
-            raise OptionError(f"schema: there is no column {wanted.name!r}; there are {', '.join(NAMES)}")
+            raise OptionError(f"schema: unknown column {requested.name!r}; the columns are {', '.join(NAMES)}")
         if column.name == "value" and options.value_schema != RAW:
             try:
-                fields.append(pa.field("value", arrow_type(wanted.dataType.jsonValue())))
+                fields.append(pa.field("value", arrow_type(requested.dataType.jsonValue())))
             except TypeNameError as error:
                 raise OptionError(f"schema: {error}") from None
             continue
-        if wanted.dataType.simpleString() != column.spark:
-            raise OptionError(f"schema: column {wanted.name} is {column.spark}, not {wanted.dataType.simpleString()}")
+        if requested.dataType.simpleString() != column.spark:
+            raise OptionError(
+                f"schema: column {requested.name} has type {column.spark}, not {requested.dataType.simpleString()}"
+            )
         fields.append(pa.field(column.name, column.arrow))
     return pa.schema(fields)
 
 
 class _Connection:
-    """A catalog and its planner behind blocking calls."""
+    """A catalog and its planner, with blocking calls."""
 
     def __init__(self, options: Options) -> None:
         self._loop = LoopThread()
@@ -155,14 +157,14 @@ class _Connection:
             raise
         self.planner = Planner(self.catalog, options)
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for a coroutine; errors of the cluster come as SourceError."""
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for a coroutine; raise errors of the cluster as SourceError."""
         try:
-            return self._loop.call(work, PLAN_TIMEOUT_S)
+            return self._loop.call(coroutine, PLAN_TIMEOUT_S)
         except (MetadataError, BookKeeperError) as error:
             raise SourceError(str(error)) from error
         except TimeoutError:
-            raise SourceError(f"planning has taken more than {PLAN_TIMEOUT_S:g} s") from None
+            raise SourceError(f"planning took more than {PLAN_TIMEOUT_S:g} s") from None
 
     def close(self) -> None:
         try:
@@ -178,46 +180,46 @@ async def _opened(options: Options) -> Catalog:
 
 
 def _read(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    _set_aside_what_is_loaded()
-    # Where there is nothing to read Spark makes up a partition of its own.
+    _freeze_loaded_modules()
+    # Without partitions Spark makes one of its own.
     if isinstance(partition, TaskPartition):
-        yield from read_work(partition.work, schema)
+        yield from read_task(partition.plan, schema)
 
 
 @cache
-def _set_aside_what_is_loaded() -> None:
-    """Once in a worker: Spark collects garbage after every task, and would look through all modules each time."""
+def _freeze_loaded_modules() -> None:
+    """Exclude loaded modules from garbage collection, once per worker: Spark runs a full collection after every task."""
     gc.collect()
     gc.freeze()
 
 
 class BatchReader(DataSourceReader):
-    """Reads what there is when it is planned."""
+    """Read the messages that exist at planning time."""
 
     def __init__(self, options: Options, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Called by Spark on the driver."""
+        """Return the tasks. Spark calls this on the driver."""
         connection = _Connection(self._options)
         try:
-            return [TaskPartition(work) for work in connection.call(self._plan(connection.planner))]
+            return [TaskPartition(plan) for plan in connection.call(self._plans(connection.planner))]
         finally:
             connection.close()
 
-    async def _plan(self, planner: Planner) -> list[Work]:
+    async def _plans(self, planner: Planner) -> list[TaskPlan]:
         states = await planner.states()
         starts = await planner.starts(states, EARLIEST)
-        return await planner.work(states, starts, await planner.ends(states))
+        return await planner.tasks(states, starts, await planner.ends(states))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Called by Spark in a task."""
+        """Yield the record batches of a task. Spark calls this in a worker."""
         return _read(partition, self._schema)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows topics. What lies between two offsets is the same whenever it is read."""
+    """Follow topics. The rows between two offsets are the same whenever they are read."""
 
     def __init__(self, options: Options, schema: pa.Schema) -> None:
         self._options = options
@@ -225,12 +227,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connected: _Connection | None = None
         self._cluster = ""
         self._frozen: dict[str, Position] | None = None
-        self._seen: dict[str, Position] = {}
+        self._latest: dict[str, Position] = {}
         self._admitted: tuple[dict[str, Position], dict[str, TopicState]] = ({}, {})
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark sends readers to tasks: without their connections, and what only plans need."""
-        return {**self.__dict__, "_connected": None, "_seen": {}, "_admitted": ({}, {})}
+        """Leave out connections and planning state: Spark sends readers to tasks."""
+        return {**self.__dict__, "_connected": None, "_latest": {}, "_admitted": ({}, {})}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -243,7 +245,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connected
 
     def initialOffset(self) -> dict[str, Any]:
-        """Called by Spark when a query starts for the first time."""
+        """Return the start of a new query. Spark calls this without a checkpoint."""
         planner = self._connection.planner
 
         async def starts() -> dict[str, Position]:
@@ -252,7 +254,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offsets(self._cluster, self._connection.call(starts())).to_dict()
 
     def getDefaultReadLimit(self) -> Any:
-        """Called by Spark 4.2 and later: which limits there are. They are applied by `latestOffset`."""
+        """Return the limit of the options, which `latestOffset` applies. Spark 4.2 and later call this."""
         if self._options.trigger_bytes is not None:
             return ReadMaxBytes(self._options.trigger_bytes)
         if self._options.trigger_messages is not None:
@@ -260,7 +262,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """Called by Spark for each micro-batch; by 4.0 and 4.1 without arguments, which then take all that there is."""
+        """Return the end of the next micro-batch. Spark 4.0 and 4.1 pass no arguments; then there is no limit."""
         connection = self._connection
         starts = {} if start is None else Offsets.from_dict(start, self._cluster).topics
         unlimited = start is None or ReadAllAvailable is None or limit is None or isinstance(limit, ReadAllAvailable)
@@ -273,7 +275,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         frozen = self._frozen
         states = await planner.states(None if frozen is None else frozen)
         ends = {name: state.latest for name, state in states.items()}
-        self._seen = ends
+        self._latest = ends
         if frozen is not None:
             ends = {name: min(end, frozen[name]) for name, end in ends.items()}
         admitted = planner.admit(starts, states, ends, limits)
@@ -281,52 +283,52 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return admitted
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """Called by Spark 4.2 and later, for the query's progress: what was there when it was last looked at."""
-        return Offsets(self._cluster, self._seen).to_dict()
+        """Return the latest known ends for the query's progress. Spark 4.2 and later call this."""
+        return Offsets(self._cluster, self._latest).to_dict()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Called by Spark 4.2 and later: what comes from now on, new topics too, is left to the next run."""
+        """Leave later messages and new topics to the next run. Spark 4.2 and later call this."""
         connection = self._connection
         states = connection.call(connection.planner.states())
         self._frozen = {name: state.latest for name, state in states.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Called by Spark on the driver, again with the same offsets when a query is started again."""
+        """Return the tasks between two offsets. After a restart Spark calls this again with the same offsets."""
         connection = self._connection
         starts = Offsets.from_dict(start, self._cluster).topics
         ends = Offsets.from_dict(end, self._cluster).topics
-        # Spark asks for the tasks right after the end: the topics need not be looked at twice.
+        # Spark requests the tasks right after the end, so the topics need not be queried twice.
         admitted, states = self._admitted
         known = states if admitted == ends else {}
-        return [TaskPartition(work) for work in connection.call(_between(connection.planner, starts, ends, known))]
+        return [TaskPartition(plan) for plan in connection.call(_between(connection.planner, starts, ends, known))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Called by Spark in a task."""
+        """Yield the record batches of a task. Spark calls this in a worker."""
         return _read(partition, self._schema)
 
     def stop(self) -> None:
-        """Called by Spark when the query ends."""
+        """Close the connection. Spark calls this when the query ends."""
         if self._connected is not None:
             self._connected.close()
             self._connected = None
         if _is_planner() and isinstance(sys.exc_info()[1], EOFError):
-            # The JVM has closed its end, which is how a query ends. Spark's planner (4.2) would go on to write to it that this is
-            # an error, and print tracebacks of a broken pipe; there is nothing else left for its process to do.
+            # The JVM closed its end, as it does at the end of a query. Spark's planner (4.2) would report this as an error
+            # and print tracebacks of a broken pipe. The process has nothing else left to do.
             os._exit(0)
 
 
 def _is_planner() -> bool:
-    """Whether this process is there for one query's plans and for nothing else."""
+    """Return whether this process only plans one query."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec is not None and spec.name == _PLANNER
 
 
 async def _between(
     planner: Planner, starts: Mapping[str, Position], ends: Mapping[str, Position], known: Mapping[str, TopicState]
-) -> list[Work]:
+) -> list[TaskPlan]:
     moved = [name for name, end in ends.items() if starts.get(name) != end]
     states = known or await planner.states(moved)
-    return await planner.work(states, starts, {name: ends[name] for name in moved})
+    return await planner.tasks(states, starts, {name: ends[name] for name in moved})
 
 
 __all__ = ["FORMAT", "BatchReader", "PulsarReadOnly", "StreamReader", "TaskPartition", "arrow_schema"]

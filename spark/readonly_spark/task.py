@@ -1,4 +1,4 @@
-"""What a task gets: all that it needs to read its entries, so that it never asks the metadata store. No secret is in it."""
+"""The plan of one Spark task: all that it needs to read its entries without the metadata store. It holds no secret."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskLedger:
-    """One ledger, and where it is.
+class LedgerLocation:
+    """One ledger and the places that store it.
 
     Attributes:
-        ledger_id: its id.
-        last: its last entry that may be read.
-        metadata: its bookies; None where it is in tiered storage only.
-        offload: how it was offloaded (OffloadContext, serialized); empty where it was not.
-        entry_bytes: the average size of an entry, about.
+        ledger_id: the ledger's id.
+        last: the last entry that may be read.
+        metadata: its bookies; None if the ledger exists in tiered storage only.
+        offload: the serialized OffloadContext; empty if the ledger was not offloaded.
+        entry_bytes: the estimated average size of an entry.
     """
 
     ledger_id: int
@@ -35,48 +35,48 @@ class TaskLedger:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """A piece of a compacted ledger: entries that stood in the topic from `start` on and before `end` are wanted."""
+class CompactedRange:
+    """Positions to read of a compacted ledger, by their original place in the topic: from `start` up to, not including, `end`."""
 
     start: Position
     end: Position
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPiece:
-    """Entries of one ledger.
+class TaskRange:
+    """Consecutive entries of one ledger for one task.
 
     Attributes:
-        topic: the topic or partition, in full.
+        topic: the full name of the topic or partition.
         ledger: the ledger.
         first: the first entry.
         last: the last entry, included.
-        aborted: transactions whose messages are left out.
-        earlier: the topic's ledgers before this one, the nearest first: chunks of the first messages may be there.
-        compacted: set where the ledger is what compaction has left.
+        aborted: transactions whose messages are skipped.
+        earlier: the preceding ledgers of the topic, nearest first: they may hold the first chunks of a message.
+        compacted: set if the ledger was written by compaction.
     """
 
     topic: str
-    ledger: TaskLedger
+    ledger: LedgerLocation
     first: int
     last: int
     aborted: frozenset[tuple[int, int]] = frozenset()
-    earlier: tuple[TaskLedger, ...] = ()
-    compacted: Compacted | None = None
+    earlier: tuple[LedgerLocation, ...] = ()
+    compacted: CompactedRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskPlan:
     """The work of one task.
 
     Attributes:
-        pieces: what to read, in this order.
-        addresses: where the bookies listen.
-        options: how to read.
-        schemas: how the values of each topic are decoded; none for not at all.
+        ranges: the entries to read, in this order.
+        addresses: the host and port of each bookie.
+        options: the options of the source.
+        schemas: the schema of each topic's values; empty if values are not decoded.
     """
 
-    pieces: tuple[TaskPiece, ...]
+    ranges: tuple[TaskRange, ...]
     addresses: dict[str, tuple[str, int]]
     options: Options
     schemas: Mapping[str, ValueSchema] = field(default_factory=dict)

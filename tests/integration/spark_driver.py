@@ -10,7 +10,7 @@ from readonly_spark.loop_thread import LoopThread
 from readonly_spark.options import EARLIEST, parse_options
 from readonly_spark.plan.catalog import Catalog
 from readonly_spark.plan.planner import Planner
-from readonly_spark.read.task_reader import read_work
+from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, NAMES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pulsar as pulsar_lib
     from readonly_spark.plan.topic_state import TopicState
-    from readonly_spark.task import Work
+    from readonly_spark.task import TaskPlan
 
     from devstack.pulsar.cluster import PulsarCluster
 
@@ -80,27 +80,27 @@ class Driver:
         """The topics as they are now."""
         return self.call(self.planner.states())
 
-    def work(self) -> list[Work]:
+    def tasks(self) -> list[TaskPlan]:
         """The tasks that read what the options name."""
 
-        async def plan() -> list[Work]:
+        async def plan() -> list[TaskPlan]:
             states = await self.planner.states()
             starts = await self.planner.starts(states, EARLIEST)
-            return await self.planner.work(states, starts, await self.planner.ends(states))
+            return await self.planner.tasks(states, starts, await self.planner.ends(states))
 
         return self.call(plan())
 
-    def plan(self, count: int) -> list[Work]:
+    def plan(self, count: int) -> list[TaskPlan]:
         """The same, once so many entries can be read: the owner tells the bookies of the last ones a moment later."""
         deadline = time.monotonic() + DEADLINE_S
         while sum(ledger.last + 1 for state in self.states().values() for ledger in state.ledgers) < count:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        return self.work()
+        return self.tasks()
 
     def values(self) -> list[str]:
         """What is read now."""
-        return read(self.work())
+        return read(self.tasks())
 
     def await_values(self, expected: list[str]) -> None:
         """Wait until this is what is read, and nothing else."""
@@ -110,12 +110,12 @@ class Driver:
             time.sleep(0.05)
 
 
-def read_rows(works: Iterable[Work], names: Iterable[str] = NAMES) -> list[dict[str, Any]]:
+def read_rows(tasks: Iterable[TaskPlan], names: Iterable[str] = NAMES) -> list[dict[str, Any]]:
     """What tasks give, in their order."""
     schema = pa.schema([(name, BY_NAME[name].arrow) for name in names])
-    return [row for work in works for found in read_work(work, schema) for row in found.to_pylist()]
+    return [row for task in tasks for found in read_task(task, schema) for row in found.to_pylist()]
 
 
-def read(works: Iterable[Work]) -> list[str]:
+def read(tasks: Iterable[TaskPlan]) -> list[str]:
     """The values alone."""
-    return [row["value"].decode() for row in read_rows(works, ("value",))]
+    return [row["value"].decode() for row in read_rows(tasks, ("value",))]

@@ -43,35 +43,35 @@ def truncate(stack: PulsarCluster, topic: str) -> None:
 
 def test_a_plan_is_read_as_it_was_made_whatever_comes_after_it(spark_stack, spark_client, driver, topic) -> None:
     publish(spark_client, topic, 0, 249)
-    works = driver(topic, maxBytesPerPartition="2k").plan(250)
+    tasks = driver(topic, maxBytesPerPartition="2k").plan(250)
     publish(spark_client, topic, 250, 499)  # rolls the ledger in use
     spark_stack.admin().unload(topic)
-    assert len(works) > 3
-    assert read(works) == numbers(0, 249)
-    assert read(works) == numbers(0, 249), "as often as one likes"
+    assert len(tasks) > 3
+    assert read(tasks) == numbers(0, 249)
+    assert read(tasks) == numbers(0, 249), "as often as one likes"
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_what_is_trimmed_between_plan_and_read(spark_stack, spark_client, driver, topic, fail) -> None:
     publish(spark_client, topic, 0, 249)
     plan = driver(topic, failOnDataLoss=fail)
-    works = plan.plan(250)
+    tasks = plan.plan(250)
     states = plan.states()
     truncate(spark_stack, topic)
     # Bookies keep what nobody needs for a while: a task may still find it, or has to say that it does not.
     if fail == "true":
         try:
-            assert read(works) == numbers(0, 249)
+            assert read(tasks) == numbers(0, 249)
         except DataLossError as error:
             assert topic in str(error)  # noqa: PT017 - both outcomes are right
         (name, state), *_ = states.items()
         with pytest.raises(DataLossError, match="were trimmed"):
-            plan.call(plan.planner.work(plan.states(), {name: state.earliest}, {name: state.latest}))
+            plan.call(plan.planner.tasks(plan.states(), {name: state.earliest}, {name: state.latest}))
     else:
-        assert set(read(works)) <= set(numbers(0, 249))
+        assert set(read(tasks)) <= set(numbers(0, 249))
         (name, state), *_ = states.items()
         now = plan.states()
-        left = plan.call(plan.planner.work(now, {name: state.earliest}, {name: state.latest}))
+        left = plan.call(plan.planner.tasks(now, {name: state.earliest}, {name: state.latest}))
         kept = read(left)
         assert kept == numbers(250 - len(kept), 249)
         assert len(kept) < 250
@@ -79,10 +79,10 @@ def test_what_is_trimmed_between_plan_and_read(spark_stack, spark_client, driver
 
 def test_a_bookie_that_is_gone_makes_no_difference(spark_stack, spark_client, driver, topic) -> None:
     publish(spark_client, topic, 0, 149)
-    works = driver(topic).plan(150)
+    tasks = driver(topic).plan(150)
     spark_stack.stop_bookie(0)
     try:
-        assert read(works) == numbers(0, 149)
+        assert read(tasks) == numbers(0, 149)
     finally:
         spark_stack.start_bookie(0)
 
@@ -132,7 +132,7 @@ def test_offloaded_and_deleted_from_the_bookies(spark, spark_stack, spark_client
         assert time.monotonic() < deadline
         time.sleep(0.05)
     between = plan.plan(250)
-    assert any(piece.ledger.offload for work in between for piece in work.pieces)
+    assert any(one.ledger.offload for task in between for one in task.ranges)
     assert read(between) == numbers(0, 249)
     admin.set_offload_policies(namespace, {**policies, "managedLedgerOffloadDeletionLagInMillis": 0})
     while not deleted(plan, topic):

@@ -53,7 +53,7 @@ def test_tasks_speak_tls_with_the_bookies(secured, spark, written: str, shown) -
     driver = Driver(stack, written, maxBytesPerPartition="2k", **shown)
     try:
         driver.await_values(numbers(0, COUNT - 1))
-        assert Path(shown["bookieTls.key"]).read_bytes() not in pickle.dumps(driver.work()), "plans name files"
+        assert Path(shown["bookieTls.key"]).read_bytes() not in pickle.dumps(driver.tasks()), "plans name files"
     finally:
         driver.close()
     frame = batch(spark, stack, written, columns="value binary", **shown)

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
 from readonly_engine.wire.schemas import decode_schema_locator
 from readonly_spark.errors import SourceError
-from readonly_spark.read.task_reader import read_work
+from readonly_spark.read.task_reader import read_task
 from readonly_spark.values.schema import value_type
 from readonly_spark.values.type_names import spark_name
 
@@ -71,8 +71,8 @@ def read_values(driver: Driver, kind: pa.DataType, count: int) -> list[Any]:
     while True:
         found = [
             value.as_py()
-            for work in driver.work()
-            for one in read_work(work, pa.schema([("value", kind)]))
+            for task in driver.tasks()
+            for one in read_task(task, pa.schema([("value", kind)]))
             for value in one.column("value")
         ]
         if len(found) >= count:
@@ -117,7 +117,7 @@ def refusal(driver: Driver, wanted: pa.DataType) -> str:
 def values_now(driver: Driver, wanted: pa.DataType, entries: int) -> list[Any]:
     schema = pa.schema([("value", wanted)])
     return [
-        one for work in driver.plan(entries) for rows in read_work(work, schema) for one in rows["value"].to_pylist()
+        one for task in driver.plan(entries) for rows in read_task(task, schema) for one in rows["value"].to_pylist()
     ]
 
 

@@ -96,5 +96,5 @@ class LagMeter:
 
 def _lag(state: TopicState, end: str | None) -> Lag:
     start = EARLIEST if end is None else parse_message_id(end)
-    runs = list(state.runs(start, state.latest))
-    return Lag(state.name, sum(run.entries for run in runs), sum(run.bytes for run in runs))
+    ranges = list(state.entry_ranges(start, state.latest))
+    return Lag(state.name, sum(one.entries for one in ranges), sum(one.bytes for one in ranges))

@@ -1,4 +1,4 @@
-"""How much of what is there a micro-batch takes: a share for each topic, and never nothing. Pure."""
+"""Admission of entries to a micro-batch under its limits, with a fair share for every topic. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from readonly_engine.topic.position import Position
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from readonly_spark.plan.topic_state import Run, TopicState
+    from readonly_spark.plan.topic_state import EntryRange, TopicState
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a micro-batch may have; None for any amount.
+    """Limits of one micro-batch; None for no limit.
 
     Attributes:
         bytes: stored bytes.
@@ -34,64 +34,66 @@ class Limits:
 def admit(
     starts: Mapping[str, Position], states: Mapping[str, TopicState], ends: Mapping[str, Position], limits: Limits
 ) -> dict[str, Position]:
-    """Where a micro-batch ends in each topic.
+    """Return the end of a micro-batch in each topic.
 
-    The limits are shared out evenly; what a topic does not need of its share goes to the others. Every topic that has something
-    to read gets one entry at least, so that none waits for ever, however small the limits are.
+    The limits are divided evenly; the unused part of a topic's share goes to the other topics. Every topic with unread entries
+    gets at least one entry, so that no topic waits for ever under small limits.
 
     Args:
-        starts: where it begins; a topic that is not there begins at its first entry.
+        starts: the start in each topic; a missing topic starts at its first entry.
         states: the topics.
-        ends: where they end now.
-        limits: what it may have in all.
+        ends: the current ends of the topics.
+        limits: the limits of the whole micro-batch.
 
     Returns:
-        A position for each topic of `ends`, not before its start and not behind its end.
+        For each topic of `ends` a position from its start to its end.
     """
-    runs = {
-        topic: list(states[topic].runs(starts.get(topic, states[topic].earliest), end)) if topic in states else []
+    ranges = {
+        topic: list(states[topic].entry_ranges(starts.get(topic, states[topic].earliest), end))
+        if topic in states
+        else []
         for topic, end in ends.items()
     }
     if limits.none:
         return dict(ends)
-    shares = {topic: float("inf") for topic in runs}
-    for most, cost in (
-        (limits.bytes, {topic: sum(run.bytes for run in found) for topic, found in runs.items()}),
-        (limits.messages, {topic: sum(run.messages for run in found) for topic, found in runs.items()}),
+    shares = {topic: float("inf") for topic in ranges}
+    for limit, cost in (
+        (limits.bytes, {topic: sum(one.bytes for one in found) for topic, found in ranges.items()}),
+        (limits.messages, {topic: sum(one.messages for one in found) for topic, found in ranges.items()}),
     ):
-        if most is None:
+        if limit is None:
             continue
-        for topic, granted in share_out(most, cost).items():
+        for topic, granted in share_out(limit, cost).items():
             if cost[topic]:
                 shares[topic] = min(shares[topic], granted / cost[topic])
     return {
-        topic: end if shares[topic] >= 1.0 or not runs[topic] else _end_of(runs[topic], shares[topic])
+        topic: end if shares[topic] >= 1.0 or not ranges[topic] else _end_of(ranges[topic], shares[topic])
         for topic, end in ends.items()
     }
 
 
-def share_out(most: float, wanted: Mapping[str, float]) -> dict[str, float]:
-    """Even shares of an amount; nobody gets more than it wants, and what is left over goes to the others."""
-    granted = dict.fromkeys(wanted, 0.0)
-    left = most
-    waiting = sorted(wanted, key=lambda topic: (wanted[topic], topic))
+def share_out(amount: float, requested: Mapping[str, float]) -> dict[str, float]:
+    """Divide an amount evenly; no topic gets more than it requests, and the rest goes to the others."""
+    granted = dict.fromkeys(requested, 0.0)
+    left = amount
+    waiting = sorted(requested, key=lambda topic: (requested[topic], topic))
     for index, topic in enumerate(waiting):
-        granted[topic] = min(wanted[topic], left / (len(waiting) - index))
+        granted[topic] = min(requested[topic], left / (len(waiting) - index))
         left -= granted[topic]
     return granted
 
 
-def _end_of(runs: Sequence[Run], share: float) -> Position:
-    """The place up to which entries cost about this share of them all; behind the first one at least."""
-    budget = share * sum(run.bytes for run in runs)
-    end = Position(runs[0].ledger.ledger_id, runs[0].first + 1)
-    for run in runs:
-        if budget >= run.bytes:
-            budget -= run.bytes
-            end = Position(run.ledger.ledger_id, run.last + 1)
+def _end_of(ranges: Sequence[EntryRange], share: float) -> Position:
+    """Return the position up to which entries take about this share of all bytes; at least after the first entry."""
+    budget = share * sum(one.bytes for one in ranges)
+    end = Position(ranges[0].ledger.ledger_id, ranges[0].first + 1)
+    for one in ranges:
+        if budget >= one.bytes:
+            budget -= one.bytes
+            end = Position(one.ledger.ledger_id, one.last + 1)
             continue
-        entries = int(budget / run.ledger.entry_bytes)
+        entries = int(budget / one.ledger.entry_bytes)
         if entries:
-            end = max(end, Position(run.ledger.ledger_id, run.first + entries))
+            end = max(end, Position(one.ledger.ledger_id, one.first + entries))
         break
     return end

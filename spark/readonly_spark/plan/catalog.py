@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: topics, their ledgers, how far they may be read, and where times are."""
+"""Queries of the driver to the cluster: topics, their ledgers and readable ends, schemas, and positions of timestamps."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from readonly_engine.wire.message import decode_stored
 from readonly_spark.errors import SourceError
 from readonly_spark.options import AUTO, NULL, RAW
 from readonly_spark.plan.schema_registry import read_schemas
-from readonly_spark.plan.topic_state import LedgerState, TopicState
-from readonly_spark.plan.transactions import Transactions
-from readonly_spark.task import TaskLedger
+from readonly_spark.plan.topic_state import ReadableLedger, TopicState
+from readonly_spark.plan.transactions import TransactionCatalog
+from readonly_spark.task import LedgerLocation
 from readonly_spark.values.schema import ValueSchema, parse_definition
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ log = logging.getLogger(__name__)
 A = TypeVar("A")
 B = TypeVar("B")
 
-AT_A_TIME: Final = 64
-"""Topics that are looked into at the same time."""
+MAX_CONCURRENT_QUERIES: Final = 64
+"""Topics that are queried at the same time."""
 
-REMEMBERED_LEDGERS: Final = 10_000
-"""What was found out about so many is kept."""
+MAX_REMEMBERED_LEDGERS: Final = 10_000
+"""Ledgers whose state is cached."""
 
 CACHE_BYTES: Final = 16 << 20
 _INSTANCE_ID: Final = "/ledgers/INSTANCEID"
@@ -63,10 +63,10 @@ _SYSTEM_PREFIX: Final = "__"
 
 
 class Catalog:
-    """Read access to one cluster, for planning. Every method runs on the event loop on which it was opened.
+    """Read access to one cluster for planning. Every method runs on the event loop that `open` ran on.
 
     Args:
-        options: where the cluster is, and which topics are wanted.
+        options: the options of the source.
     """
 
     def __init__(self, options: Options) -> None:
@@ -79,60 +79,60 @@ class Catalog:
         self._tiered = TieredStorage(options.tiered)
         self._cache = EntryCache(CACHE_BYTES)
         self._samples: OrderedDict[int, tuple[int, float]] = OrderedDict()
-        self._tails: OrderedDict[int, LedgerState] = OrderedDict()
+        self._tail_ledgers: OrderedDict[int, ReadableLedger] = OrderedDict()
         self._open: OrderedDict[int, LedgerMetadata] = OrderedDict()
-        self.transactions = Transactions(self.cluster, self.pool, self._cache, self._tiered)
+        self.transactions = TransactionCatalog(self.cluster, self.pool, self._cache, self._tiered)
         self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
 
     async def open(self) -> None:
         """Connect.
 
         Raises:
-            MetadataError: nobody answers.
+            MetadataError: the metadata store does not answer.
         """
         await self._store.start()
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._tiered.close()
         self.pool.close()
         await self.pool.wait_closed()
         await self._store.close()
 
     async def cluster_id(self) -> str:
-        """BookKeeper's id of the cluster; empty where it has none."""
+        """Return the id of the BookKeeper cluster; empty if it has none."""
         node = await self._store.get(_INSTANCE_ID)
         return "" if node is None else node.value.decode(errors="replace")
 
     # Topics
 
     async def topics(self) -> list[str]:
-        """The topics that are wanted, of partitioned ones all partitions, those that hold nothing yet too.
+        """Return the topics of the options, with all partitions of partitioned topics, also those without messages.
 
         Raises:
-            SourceError: a topic that is named does not exist.
+            SourceError: a named topic does not exist.
             MetadataError: the metadata store does not answer.
         """
         if self._pattern is not None:
             return sorted(await self._matching())
-        found = await _all(self._parts, [parse_topic_name(name) for name in self._options.topics])
+        found = await _gather(self._partitions, [parse_topic_name(name) for name in self._options.topics])
         return sorted(str(part) for parts in found for part in parts)
 
-    async def _parts(self, topic: TopicName) -> list[TopicName]:
+    async def _partitions(self, topic: TopicName) -> list[TopicName]:
         partitions = await self.cluster.partitions(topic)
         if partitions:
             return [topic.at(number) for number in range(partitions)]
         if await self.cluster.topic(topic) is None:
             in_range = topic.partition >= 0 and topic.partition < await self.cluster.partitions(topic.base)
             if not in_range:
-                raise SourceError(f"there is no topic {topic}")
+                raise SourceError(f"topic {topic} does not exist")
         return [topic]
 
     async def _matching(self) -> set[str]:
         assert self._pattern is not None
         literal = _LITERAL_NAMESPACE.match(self._options.topics_pattern)
         names = [f"{literal[1]}/{literal[2]}"] if literal else await self.cluster.namespaces()
-        return set[str]().union(*await _all(self._matching_in, names))
+        return set[str]().union(*await _gather(self._matching_in, names))
 
     async def _matching_in(self, name: str) -> set[str]:
         tenant, _, namespace = name.partition("/")
@@ -140,41 +140,41 @@ class Catalog:
         found = {
             str(topic.at(number))
             for topic, count in partitioned.items()
-            if self._wanted(topic)
+            if self._matches(topic)
             for number in range(count)
         }
         for topic in await self.cluster.topics(tenant, namespace):
-            if topic.base not in partitioned and self._wanted(topic):
+            if topic.base not in partitioned and self._matches(topic):
                 found.add(str(topic))
         return found
 
-    def _wanted(self, topic: TopicName) -> bool:
+    def _matches(self, topic: TopicName) -> bool:
         assert self._pattern is not None
         return not topic.local_name.startswith(_SYSTEM_PREFIX) and self._pattern.fullmatch(str(topic)) is not None
 
     async def states(self, names: Iterable[str], *, sample: bool = False) -> dict[str, TopicState]:
-        """What there is of topics now; one that does not exist is left out.
+        """Return the current state of topics; a topic that does not exist is left out.
 
         Args:
-            names: topics and partitions, in full.
-            sample: whether to find out how many messages an entry has.
+            names: full names of topics and partitions.
+            sample: whether to estimate the number of messages per entry.
 
         Raises:
             MetadataError: the metadata store does not answer.
             BookKeeperError: the bookies of an open ledger do not answer.
         """
-        found = await _all(lambda name: self._state(name, sample=sample), sorted(names))
-        there = [state for state in found if state is not None]
-        # Behind the topics: a snapshot is there before a topic's first message of a transaction is.
+        found = await _gather(lambda name: self._state(name, sample=sample), sorted(names))
+        existing = [state for state in found if state is not None]
+        # After the topics: a snapshot is written before a topic's first message of a transaction.
         try:
-            await self.transactions.look(
-                (topic.tenant, topic.namespace) for topic in (parse_topic_name(state.name) for state in there)
+            await self.transactions.refresh_topics(
+                (topic.tenant, topic.namespace) for topic in (parse_topic_name(state.name) for state in existing)
             )
         except WireError as error:
-            raise SourceError(f"the snapshots of transactions: {error}") from error
-        return {state.name: state for state in await _all(self._limited, there)}
+            raise SourceError(f"transaction buffer snapshots: {error}") from error
+        return {state.name: state for state in await _gather(self._with_limit, existing)}
 
-    async def _limited(self, state: TopicState) -> TopicState:
+    async def _with_limit(self, state: TopicState) -> TopicState:
         scan = await self.transactions.scan(state.name)
         return state if scan is None else replace(state, limit=scan.limit)
 
@@ -184,17 +184,17 @@ class Catalog:
             info = await self.cluster.topic(topic)
             if info is None:
                 return None
-            ledgers: list[LedgerState] = []
-            # An offload leaves the list in another order; the owner sorts it too.
+            ledgers: list[ReadableLedger] = []
+            # An offload changes the order of the list; the owner broker sorts it too.
             for listed in sorted(info.ledger_info, key=lambda ledger: ledger.ledger_id):
-                ledger = _closed(listed) if listed.timestamp else await self._at_the_tail(listed)
+                ledger = _closed_ledger(listed) if listed.timestamp else await self._tail_ledger(listed)
                 if ledger is None:
                     continue
                 if sample and ledger.last >= 0:
                     ledger = replace(ledger, messages_per_entry=await self._messages_per_entry(ledger))
                 ledgers.append(ledger)
                 if not ledger.closed:
-                    break  # nothing may be read before what precedes it
+                    break  # later ledgers must not be read before its end
             compaction = None
             if self._options.read_compacted:
                 compaction = await find_compaction(self.cluster, self.pool, topic)
@@ -204,32 +204,32 @@ class Catalog:
         if compaction is None:
             return state
         size = compaction.reader.metadata.length
-        compacted = LedgerState(compaction.reader.ledger_id, compaction.entries - 1, size, compacted=True)
+        compacted = ReadableLedger(compaction.reader.ledger_id, compaction.entries - 1, size, compacted=True)
         return replace(state, compacted=compacted, horizon=compaction.horizon)
 
-    async def _at_the_tail(self, listed: LedgerInfo) -> LedgerState | None:
-        """A ledger whose size the list does not have yet: its own metadata and its LAC decide."""
+    async def _tail_ledger(self, listed: LedgerInfo) -> ReadableLedger | None:
+        """Return a ledger without a size in the list, from its own metadata and its LAC."""
         metadata = await self.cluster.ledger(listed.ledger_id)
         if metadata is None:
             return None
         if metadata.closed:
-            return LedgerState(listed.ledger_id, metadata.last_entry_id, metadata.length)
+            return ReadableLedger(listed.ledger_id, metadata.last_entry_id, metadata.length)
         _remember(self._open, listed.ledger_id, metadata)
         reader = LedgerReader(listed.ledger_id, metadata, self.pool)
         last = (await reader.read_lac()).lac
-        known = self._tails.get(listed.ledger_id)
+        known = self._tail_ledgers.get(listed.ledger_id)
         if known is not None and known.last == last:
             return known
         size = 0
         if last >= 0:
             (entry,) = await reader.read(last, last)
             size = entry.length
-        found = LedgerState(listed.ledger_id, last, size, closed=False)
-        _remember(self._tails, listed.ledger_id, found)
+        found = ReadableLedger(listed.ledger_id, last, size, closed=False)
+        _remember(self._tail_ledgers, listed.ledger_id, found)
         return found
 
-    async def _messages_per_entry(self, ledger: LedgerState) -> float:
-        """From a few entries; what is not known counts as one. A ledger that has become twice as long is looked at again."""
+    async def _messages_per_entry(self, ledger: ReadableLedger) -> float:
+        """Estimate from a few entries; 1 if they cannot be read. A ledger is sampled again when it has twice as many entries."""
         last, known = self._samples.get(ledger.ledger_id, (-1, 1.0))
         if last >= 0 and ledger.last <= 2 * last + 1:
             return known
@@ -242,13 +242,13 @@ class Catalog:
                 (entry,) = await reader.read(entry_id, entry_id)
                 counts.append(decode_stored(entry.payload).messages)
         except (BookKeeperError, WireError) as error:
-            log.info("ledger %d: how many messages an entry has is not known: %s", ledger.ledger_id, error)
+            log.info("ledger %d: cannot sample the messages per entry: %s", ledger.ledger_id, error)
         average = max(sum(counts) / len(counts), 1.0) if counts else 1.0
         _remember(self._samples, ledger.ledger_id, (ledger.last, average))
         return average
 
     async def positions_at(self, names: Iterable[str], timestamp: int) -> dict[str, Position]:
-        """The first entries of topics that were published at a time or later.
+        """Return the first entry of each topic that was published at a time or later.
 
         Args:
             names: topics and partitions.
@@ -258,9 +258,9 @@ class Catalog:
             MetadataError: the metadata store does not answer.
             BookKeeperError: entries cannot be read.
         """
-        wanted = list(names)
-        found = await _all(lambda name: self._position_at(name, timestamp), wanted)
-        return dict(zip(wanted, found, strict=True))
+        topics = list(names)
+        found = await _gather(lambda name: self._position_at(name, timestamp), topics)
+        return dict(zip(topics, found, strict=True))
 
     async def _position_at(self, name: str, timestamp: int) -> Position:
         topic_log = TopicLog(parse_topic_name(name), self.cluster, self.pool, self._cache, _no_owner, self._tiered)
@@ -272,11 +272,11 @@ class Catalog:
             topic_log.close()
 
     async def value_schema(self, names: Iterable[str]) -> ValueSchema | None:
-        """As what the values of topics are read, by the option `valueSchema`; None for not at all.
+        """Return the schema to read values as, by the option `valueSchema`; None if values are not decoded.
 
         Raises:
             SourceError: topics have different schemas, or none.
-            SchemaError: it cannot be used.
+            SchemaError: the schema cannot be used.
             MetadataError: the metadata store does not answer.
             BookKeeperError: the schemas cannot be read.
         """
@@ -288,33 +288,35 @@ class Catalog:
         for base in bases if schemas else ():
             if not schemas[base].unversioned:
                 raise SourceError(
-                    f"valueSchema=auto: the newest version of the schema of {base} was deleted; give a schema, or raw"
+                    f"valueSchema=auto: the newest schema version of {base} was deleted; set valueSchema to a schema, or to raw"
                 )
         return schemas[bases[0]] if schemas else None
 
     async def value_schemas(self, names: Iterable[str]) -> Mapping[str, ValueSchema]:
-        """How the values of topics are decoded; see `value_schema`.
+        """Return the schemas to decode the values of topics with; see `value_schema`.
 
         Returns:
-            By topic, without a partition's suffix; empty where they are not decoded.
+            By topic, without a partition's suffix; empty if values are not decoded.
         """
         options = self._options
         nulls = options.decode_errors == NULL
         if options.value_schema == RAW:
             return {}
         bases = _bases(names)
-        found: dict[str, TopicSchemas] = dict(zip(bases, await _all(self._schemas, bases), strict=True))
+        found: dict[str, TopicSchemas] = dict(zip(bases, await _gather(self._schemas, bases), strict=True))
         if options.value_schema != AUTO:
-            wanted = parse_definition(options.value_schema)
-            return {base: ValueSchema(wanted, schemas.versions, nulls) for base, schemas in found.items()}
+            definition = parse_definition(options.value_schema)
+            return {base: ValueSchema(definition, schemas.versions, nulls) for base, schemas in found.items()}
         if not bases:
-            raise SourceError("valueSchema=auto: there is no topic yet to take the schema of")
+            raise SourceError(
+                "valueSchema=auto: there is no topic yet, so no schema; set valueSchema to a schema, or to raw"
+            )
         for base, schemas in found.items():
             if not schemas.versions:
-                raise SourceError(f"valueSchema=auto: {base} has no schema; give one, or raw")
+                raise SourceError(f"valueSchema=auto: {base} has no schema; set valueSchema to a schema, or to raw")
             if schemas != found[bases[0]]:
                 raise SourceError(
-                    f"valueSchema=auto: {bases[0]} and {base} have different schemas; read them one by one"
+                    f"valueSchema=auto: {bases[0]} and {base} have different schemas; read them separately"
                 )
         first = found[bases[0]]
         newest = first.versions[max(first.versions)]
@@ -329,18 +331,18 @@ class Catalog:
         metadata = await self.cluster.ledger(ledger_id)
         return None if metadata is None else LedgerReader(ledger_id, metadata, self.pool)
 
-    async def task_ledgers(self, ledgers: Sequence[LedgerState]) -> dict[int, TaskLedger]:
-        """Where ledgers are, for tasks; one that was deleted is left out.
+    async def locations(self, ledgers: Sequence[ReadableLedger]) -> dict[int, LedgerLocation]:
+        """Return the locations of ledgers for tasks; a deleted ledger is left out.
 
         Raises:
-            SourceError: a ledger cannot be read by tasks.
+            SourceError: tasks cannot read a ledger.
             MetadataError: the metadata store does not answer.
         """
-        found = await _all(self._task_ledger, ledgers)
+        found = await _gather(self._location, ledgers)
         return {ledger.ledger_id: ledger for ledger in found if ledger is not None}
 
-    async def _task_ledger(self, ledger: LedgerState) -> TaskLedger | None:
-        # What was read of an open ledger when it was looked at says where all entries are that were confirmed then.
+    async def _location(self, ledger: ReadableLedger) -> LedgerLocation | None:
+        # The metadata that `states` read of an open ledger covers all entries that were confirmed then.
         metadata = None if ledger.closed else self._open.get(ledger.ledger_id)
         if metadata is None:
             try:
@@ -351,10 +353,10 @@ class Catalog:
             return None
         if metadata is not None:
             metadata = _without_password(ledger.ledger_id, metadata)
-        return TaskLedger(ledger.ledger_id, ledger.last, metadata, ledger.offload, ledger.entry_bytes)
+        return LedgerLocation(ledger.ledger_id, ledger.last, metadata, ledger.offload, ledger.entry_bytes)
 
-    async def addresses(self, ledgers: Iterable[TaskLedger]) -> dict[str, tuple[str, int]]:
-        """Where the bookies of ledgers listen; those that are not registered now are left out."""
+    async def addresses(self, ledgers: Iterable[LedgerLocation]) -> dict[str, tuple[str, int]]:
+        """Return the host and port of the ledgers' bookies; a bookie that is not registered is left out."""
         bookies = sorted(
             {
                 bookie
@@ -372,7 +374,7 @@ class Catalog:
                 log.warning("%s", error)
                 return None
 
-        found = await _all(address, bookies)
+        found = await _gather(address, bookies)
         return {bookie: where for bookie, where in zip(bookies, found, strict=True) if where is not None}
 
 
@@ -380,39 +382,39 @@ def _bases(names: Iterable[str]) -> list[str]:
     return sorted({str(parse_topic_name(name).base) for name in names})
 
 
-def _closed(listed: LedgerInfo) -> LedgerState:
+def _closed_ledger(listed: LedgerInfo) -> ReadableLedger:
     context = listed.offload_context
     offload = context.SerializeToString(deterministic=True) if context.complete else b""
-    return LedgerState(listed.ledger_id, listed.entries - 1, listed.size, offload=offload)
+    return ReadableLedger(listed.ledger_id, listed.entries - 1, listed.size, offload=offload)
 
 
 def _without_password(ledger_id: int, metadata: LedgerMetadata) -> LedgerMetadata:
-    """Plans hold no secrets. A bookie asks for no password to read; only HMAC digests are made with it, and Pulsar's is empty."""
+    """Remove the password: plans hold no secrets. Reads need none; only HMAC digests use it, and Pulsar's is empty."""
     if metadata.password and metadata.digest_type == LedgerMetadataFormat.HMAC:
-        raise SourceError(f"ledger {ledger_id} has a password of its own, which is no ledger of Pulsar's")
+        raise SourceError(f"ledger {ledger_id} has a password, so Pulsar did not write it")
     return replace(metadata, password=b"")
 
 
-def _remember(where: OrderedDict[int, A], ledger_id: int, what: A) -> None:
-    where[ledger_id] = what
-    where.move_to_end(ledger_id)
-    if len(where) > REMEMBERED_LEDGERS:
-        where.popitem(last=False)
+def _remember(cache: OrderedDict[int, A], ledger_id: int, item: A) -> None:
+    cache[ledger_id] = item
+    cache.move_to_end(ledger_id)
+    if len(cache) > MAX_REMEMBERED_LEDGERS:
+        cache.popitem(last=False)
 
 
 async def _no_owner() -> None:
-    """No broker is asked."""
+    """Query no owner broker."""
 
 
-async def _all(ask: Callable[[A], Awaitable[B]], what: Iterable[A]) -> list[B]:
-    """Ask for all of them, so many at a time; the first error ends it."""
-    gate = asyncio.Semaphore(AT_A_TIME)
+async def _gather(query: Callable[[A], Awaitable[B]], items: Iterable[A]) -> list[B]:
+    """Run a query for every item, a limited number at a time; the first error cancels the others."""
+    gate = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
     async def one(item: A) -> B:
         async with gate:
-            return await ask(item)
+            return await query(item)
 
-    tasks = [asyncio.ensure_future(one(item)) for item in what]
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
     try:
         return await asyncio.gather(*tasks)
     finally:

@@ -1,4 +1,4 @@
-"""Planning on the driver: from options and offsets to the work of tasks. The same for batches and streams."""
+"""Planning on the driver: from options and offsets to tasks, for batch and streaming queries."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from readonly_spark.errors import DataLossError, SourceError
 from readonly_spark.options import EARLIEST, LATEST
 from readonly_spark.plan.admission import Limits, admit
 from readonly_spark.plan.splits import split
-from readonly_spark.task import Compacted, TaskLedger, TaskPiece, Work
+from readonly_spark.task import CompactedRange, LedgerLocation, TaskPlan, TaskRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from readonly_spark.options import Options
     from readonly_spark.plan.catalog import Catalog
-    from readonly_spark.plan.splits import Piece
-    from readonly_spark.plan.topic_state import LedgerState, TopicState
+    from readonly_spark.plan.topic_state import EntryRange, ReadableLedger, TopicState
 
 log = logging.getLogger(__name__)
 
 EARLIER_LEDGERS: Final = 2
-"""Ledgers before a task's own in which the first chunks of a message may be."""
+"""Preceding ledgers that a task searches for the first chunks of a message."""
 
 
 class Planner:
-    """Plans what is read. Every method runs on the catalog's event loop.
+    """Plan a query. Every method runs on the catalog's event loop.
 
     Args:
-        catalog: the cluster.
-        options: what is wanted.
+        catalog: access to the cluster.
+        options: the options of the source.
     """
 
     def __init__(self, catalog: Catalog, options: Options) -> None:
@@ -45,23 +44,23 @@ class Planner:
         return self._options.partition_records is not None or self._options.trigger_messages is not None
 
     async def states(self, names: Iterable[str] | None = None) -> dict[str, TopicState]:
-        """The wanted topics as they are now; those that hold nothing yet are left out."""
+        """Return the current state of topics, by default of all topics of the options; topics without ledgers are left out."""
         return await self._catalog.states(await self._catalog.topics() if names is None else names, sample=self._sample)
 
     async def starts(self, states: Mapping[str, TopicState], default: str) -> dict[str, Position]:
-        """Where each topic begins, by the options.
+        """Return the start of each topic by the options.
 
         Raises:
-            SourceError: `startingOffsets` does not fit the topics.
+            SourceError: `startingOffsets` does not match the topics.
         """
         options = self._options
         return await self._positions(states, "startingOffsets", options.starting, options.starting_ms, default)
 
     async def ends(self, states: Mapping[str, TopicState]) -> dict[str, Position]:
-        """Where each topic ends, by the options: never behind what may be read.
+        """Return the end of each topic by the options, at most its readable end.
 
         Raises:
-            SourceError: `endingOffsets` does not fit the topics.
+            SourceError: `endingOffsets` does not match the topics.
         """
         options = self._options
         found = await self._positions(states, "endingOffsets", options.ending, options.ending_ms, LATEST)
@@ -95,13 +94,11 @@ class Planner:
         unknown = sorted(named.keys() - states.keys())
         if unknown:
             raise SourceError(
-                f"{option} names {unknown[0]}, which is not read; of a partitioned topic each partition is named by itself"
+                f"{option} names {unknown[0]}, which is not read; name each partition of a partitioned topic"
             )
         missing = sorted(states.keys() - named.keys())
         if missing:
-            raise SourceError(
-                f"{option} does not name {missing[0]}; it would name every topic or partition that is read"
-            )
+            raise SourceError(f"{option} does not name {missing[0]}; name every topic or partition that is read")
 
     def admit(
         self,
@@ -110,106 +107,104 @@ class Planner:
         ends: Mapping[str, Position],
         limits: Limits,
     ) -> dict[str, Position]:
-        """Where a micro-batch ends; see `admission.admit`. A topic that is not there any more stays where it was."""
+        """Return the end of a micro-batch; see `admission.admit`. A deleted topic keeps its start."""
         reachable = {name: max(end, starts.get(name, FIRST)) for name, end in ends.items()}
         admitted = admit(starts, states, reachable, limits)
         return {**{name: start for name, start in starts.items() if name not in admitted}, **admitted}
 
-    async def work(
+    async def tasks(
         self, states: Mapping[str, TopicState], starts: Mapping[str, Position], ends: Mapping[str, Position]
-    ) -> list[Work]:
-        """The tasks that read from `starts` on and before `ends`; a topic without a start is read from its first entry on.
+    ) -> list[TaskPlan]:
+        """Return the tasks from `starts` up to, not including, `ends`; a topic without a start is read from its first entry on.
 
-        The ends are confirmed: an earlier plan, or this one, has seen that they are.
+        The ends must be confirmed: this plan or an earlier one read the LAC.
 
         Raises:
-            DataLossError: something of it is gone, and that is an error.
-            SourceError: it cannot be read.
+            DataLossError: entries no longer exist, and `failOnDataLoss` is true.
+            SourceError: a topic cannot be read.
         """
-        ranges = []
-        bounds: dict[str, Compacted] = {}
+        ranges: list[EntryRange] = []
+        bounds: dict[str, CompactedRange] = {}
         for name, end in sorted(ends.items()):
             start = starts.get(name, FIRST)
             if start >= end:
                 continue
             state = states.get(name)
             if state is None:
-                self._lost(name, f"the topic is gone; entries from {start} on and before {end} were to be read")
+                self._lost(name, f"the topic was deleted; entries from {start} up to, not including, {end} are lost")
                 continue
             state = state.confirmed_to(end)
-            gap = state.gap(start, end) or state.missing_end(start, end)
+            gap = state.gap(start, end) or state.end_gap(start, end)
             if gap is not None:
-                self._lost(name, f"entries {gap} are gone, or may be: they were trimmed")
+                self._lost(name, f"entries {gap} were trimmed, or may have been")
             if state.limit is not None and end > state.limit:
-                raise SourceError(
-                    f"{name}: a transaction is open at {state.limit}, before the end of what was to be read, {end}"
-                )
-            ranges.append((name, list(state.runs(start, end))))
-            bounds[name] = Compacted(start, end)
+                raise SourceError(f"{name}: a transaction is open at {state.limit}, before the end of the range, {end}")
+            ranges += state.entry_ranges(start, end)
+            bounds[name] = CompactedRange(start, end)
         options = self._options
-        tasks = split(
+        splits = split(
             ranges,
-            most_bytes=options.partition_bytes,
-            most_messages=options.partition_records,
-            least_tasks=options.min_partitions,
+            max_bytes=options.partition_bytes,
+            max_messages=options.partition_records,
+            min_tasks=options.min_partitions,
         )
-        return await self._tasks(states, tasks, bounds)
+        return await self._task_plans(states, splits, bounds)
 
     def _lost(self, name: str, what: str) -> None:
         if self._options.fail_on_data_loss:
-            raise DataLossError(f"{name}: {what}. failOnDataLoss=false reads what is left")
+            raise DataLossError(f"{name}: {what}; set failOnDataLoss=false to read the rest")
         log.warning("%s: %s", name, what)
 
-    async def _tasks(
-        self, states: Mapping[str, TopicState], tasks: list[list[Piece]], bounds: Mapping[str, Compacted]
-    ) -> list[Work]:
-        wanted = {piece.ledger.ledger_id: piece.ledger for task in tasks for piece in task}
-        before = {
+    async def _task_plans(
+        self, states: Mapping[str, TopicState], splits: list[list[EntryRange]], bounds: Mapping[str, CompactedRange]
+    ) -> list[TaskPlan]:
+        own = {one.ledger.ledger_id: one.ledger for ranges in splits for one in ranges}
+        earlier = {
             ledger.ledger_id: ledger
-            for task in tasks
-            for piece in task
-            for ledger in _before(states[piece.topic], piece.ledger)
+            for ranges in splits
+            for one in ranges
+            for ledger in _preceding(states[one.topic], one.ledger)
         }
-        ledgers = await self._catalog.task_ledgers(list({**before, **wanted}.values()))
+        ledgers = await self._catalog.locations(list({**earlier, **own}.values()))
         addresses = await self._catalog.addresses(ledgers.values())
-        schemas = await self._catalog.value_schemas(bounds) if tasks else {}
-        found = []
-        for task in tasks:
-            pieces = []
-            for piece in task:
-                ledger = ledgers.get(piece.ledger.ledger_id)
+        schemas = await self._catalog.value_schemas(bounds) if splits else {}
+        plans = []
+        for ranges in splits:
+            found = []
+            for one in ranges:
+                ledger = ledgers.get(one.ledger.ledger_id)
                 if ledger is None:
-                    self._lost(piece.topic, f"ledger {piece.ledger.ledger_id} was deleted")
+                    self._lost(one.topic, f"ledger {one.ledger.ledger_id} was deleted")
                     continue
-                earlier = _before(states[piece.topic], piece.ledger)
-                scan = self._catalog.transactions.known(piece.topic)
-                compacted = piece.ledger.compacted
-                pieces.append(
-                    TaskPiece(
-                        piece.topic,
+                preceding = _preceding(states[one.topic], one.ledger)
+                scan = self._catalog.transactions.scanned(one.topic)
+                compacted = one.ledger.compacted
+                found.append(
+                    TaskRange(
+                        one.topic,
                         ledger,
-                        piece.first,
-                        piece.last,
+                        one.first,
+                        one.last,
                         aborted=frozenset() if scan is None or compacted else scan.aborted(ledger.ledger_id),
-                        compacted=bounds[piece.topic] if compacted else None,
-                        earlier=tuple(ledgers[one.ledger_id] for one in earlier if one.ledger_id in ledgers),
+                        compacted=bounds[one.topic] if compacted else None,
+                        earlier=tuple(ledgers[each.ledger_id] for each in preceding if each.ledger_id in ledgers),
                     )
                 )
-            if pieces:
-                found.append(Work(tuple(pieces), _of(addresses, pieces), self._options, schemas))
-        return found
+            if found:
+                plans.append(TaskPlan(tuple(found), _addresses_of(addresses, found), self._options, schemas))
+        return plans
 
 
-def _before(state: TopicState, following: LedgerState) -> list[LedgerState]:
-    """A topic's ledgers before another one, the nearest first."""
-    if following.compacted:
+def _preceding(state: TopicState, ledger: ReadableLedger) -> list[ReadableLedger]:
+    """Return the last ledgers of a topic before another one, nearest first."""
+    if ledger.compacted:
         return []
-    ledgers = [ledger for ledger in state.ledgers if ledger.ledger_id < following.ledger_id and ledger.last >= 0]
+    ledgers = [one for one in state.ledgers if one.ledger_id < ledger.ledger_id and one.last >= 0]
     return ledgers[: -EARLIER_LEDGERS - 1 : -1]
 
 
-def _of(addresses: Mapping[str, tuple[str, int]], pieces: Iterable[TaskPiece]) -> dict[str, tuple[str, int]]:
-    ledgers: list[TaskLedger] = [ledger for piece in pieces for ledger in (piece.ledger, *piece.earlier)]
+def _addresses_of(addresses: Mapping[str, tuple[str, int]], ranges: Iterable[TaskRange]) -> dict[str, tuple[str, int]]:
+    ledgers: list[LedgerLocation] = [ledger for one in ranges for ledger in (one.ledger, *one.earlier)]
     bookies = {
         bookie
         for ledger in ledgers

@@ -1,4 +1,4 @@
-"""The schemas of topics, read from where Pulsar's registry stores them."""
+"""Schemas of topics, read from the storage of Pulsar's schema registry."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
 
 _KINDS: Final = {"PROTOBUFNATIVE": "PROTOBUF_NATIVE", "NONE": "BYTES"}
-"""Names of kinds where the registry has others than clients have."""
+"""Kinds that the registry names differently than clients do."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSchemas:
-    """What the registry has of a topic.
+    """The schemas of one topic.
 
     Attributes:
         versions: the versions that can be read.
-        newest: the number of the newest one, deleted or not; None where there was none.
+        newest: the number of the newest version, deleted or not; None if the topic never had a schema.
     """
 
     versions: Mapping[int, Definition]
@@ -39,23 +39,23 @@ class TopicSchemas:
 
     @property
     def deleted(self) -> bool:
-        """Whether the newest version is gone, or says that there is no schema any more."""
+        """Whether the newest version was deleted, or records the deletion of the schema."""
         return self.newest is not None and self.newest not in self.versions
 
 
 async def read_schemas(
     store: MetadataStore, cluster: ClusterMetadata, pool: BookiePool, topic: TopicName
 ) -> TopicSchemas:
-    """Every version of a topic's schema; none for a topic without a schema.
+    """Read every version of a topic's schema; none for a topic without a schema.
 
     Args:
         store: the metadata store.
-        cluster: the same in the words of Pulsar.
+        cluster: Pulsar's metadata in this store.
         pool: connections to the bookies.
         topic: the topic, or a partition.
 
     Raises:
-        SourceError: what is stored is damaged.
+        SourceError: the stored schema is damaged.
         MetadataError: the metadata store does not answer.
         BookKeeperError: a version cannot be read.
     """
@@ -70,7 +70,7 @@ async def read_schemas(
             newest = place.version
             metadata = await cluster.ledger(place.ledger_id)
             if metadata is None:
-                continue  # a version that was deleted
+                continue  # the version was deleted
             (entry,) = await LedgerReader(place.ledger_id, metadata, pool).read(place.entry_id, place.entry_id)
             schema = decode_schema(entry.payload)
             if not schema.deleted:

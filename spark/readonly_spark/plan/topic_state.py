@@ -1,4 +1,4 @@
-"""What there is of a topic at one moment: its ledgers, and how far each may be read. Pure."""
+"""The readable ledgers of a topic at one moment. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerState:
-    """One ledger of a topic.
+class ReadableLedger:
+    """One ledger of a topic, and how much of it can be read.
 
     Attributes:
-        ledger_id: its id.
-        last: the last entry that may be read, -1 for none.
+        ledger_id: the ledger's id.
+        last: the last entry that may be read; -1 for none.
         size: bytes of these entries.
-        closed: whether nothing will follow.
-        offload: how it was offloaded (OffloadContext, serialized); empty where it was not.
-        messages_per_entry: on the average, about.
-        compacted: whether it is what compaction has left of the topic, and none of the topic's own ledgers.
+        closed: True if no entry will follow.
+        offload: the serialized OffloadContext; empty if the ledger was not offloaded.
+        messages_per_entry: the estimated average.
+        compacted: True for the ledger that compaction wrote, which is not in the topic's own list.
     """
 
     ledger_id: int
@@ -41,49 +41,51 @@ class LedgerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Entries of one ledger that follow each other.
+class EntryRange:
+    """Consecutive entries of one ledger of one topic.
 
     Attributes:
+        topic: the full name of the topic or partition.
         ledger: the ledger.
         first: the first entry.
         last: the last entry, included.
     """
 
-    ledger: LedgerState
+    topic: str
+    ledger: ReadableLedger
     first: int
     last: int
 
     @property
     def entries(self) -> int:
-        """How many."""
+        """The number of entries."""
         return self.last - self.first + 1
 
     @property
     def bytes(self) -> float:
-        """Their size, about."""
+        """The estimated size of the entries."""
         return self.entries * self.ledger.entry_bytes
 
     @property
     def messages(self) -> float:
-        """How many messages they hold, about."""
+        """The estimated number of messages."""
         return self.entries * self.ledger.messages_per_entry
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Entries that are not there any more.
+    """Entries that no longer exist.
 
     Attributes:
-        start: the first position that was wanted.
-        end: where the topic goes on, or the end of what was wanted.
+        start: the first requested position.
+        end: the first position that exists, or the end of the request.
     """
 
     start: Position
     end: Position
 
     def __str__(self) -> str:
-        return f"from {self.start} on and before {self.end}"
+        return f"from {self.start} up to, not including, {self.end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +93,22 @@ class TopicState:
     """One topic or partition.
 
     Attributes:
-        name: its full name.
-        ledgers: in order. Only the last one can be open.
-        limit: entries from here on must not be read although they are there (an open transaction); None for no such limit.
-        compacted: what compaction has left of the entries up to `horizon`; None where that is not to be read.
-        horizon: the last entry that compaction took in.
+        name: the full name.
+        ledgers: the ledgers in order. Only the last one can be open.
+        limit: the first entry that must not be read yet because a transaction is open; None for no limit.
+        compacted: the ledger that compaction wrote, with the entries up to `horizon`; None if it is not read.
+        horizon: the last entry that compaction covered.
     """
 
     name: str
-    ledgers: tuple[LedgerState, ...]
+    ledgers: tuple[ReadableLedger, ...]
     limit: Position | None = None
-    compacted: LedgerState | None = None
+    compacted: ReadableLedger | None = None
     horizon: Position = EARLIEST
 
     @property
     def earliest(self) -> Position:
-        """The first entry that there is, or the place of the next one to come."""
+        """The first existing entry, or the position of the next one to be written."""
         if self.compacted is not None:
             return Position(0, 0)
         for ledger in self.ledgers:
@@ -116,9 +118,9 @@ class TopicState:
 
     @property
     def latest(self) -> Position:
-        """Behind the last entry that may be read.
+        """The position after the last readable entry.
 
-        It stays where it is until there is another entry to read: a new ledger alone does not move it.
+        It moves only when there is another entry to read; a new empty ledger does not move it.
         """
         found = EARLIEST
         for ledger in reversed(self.ledgers):
@@ -130,11 +132,14 @@ class TopicState:
                 found = Position(self.ledgers[0].ledger_id, 0)
         return found if self.limit is None else min(found, self.limit)
 
-    def runs(self, start: Position, end: Position) -> Iterator[Run]:
-        """The entries that there are from `start` on and before `end`; of compaction's ledger all, whoever reads them looks."""
+    def entry_ranges(self, start: Position, end: Position) -> Iterator[EntryRange]:
+        """Yield the existing entries from `start` up to, not including, `end`.
+
+        The compacted ledger is always yielded whole: its reader selects entries by their original position.
+        """
         if self.compacted is not None and start <= self.horizon:
             if self.compacted.last >= 0:
-                yield Run(self.compacted, 0, self.compacted.last)
+                yield EntryRange(self.name, self.compacted, 0, self.compacted.last)
             start = Position(self.horizon.ledger_id, self.horizon.entry_id + 1)
         for ledger in self.ledgers:
             if ledger.ledger_id < start.ledger_id or ledger.ledger_id > end.ledger_id:
@@ -142,12 +147,12 @@ class TopicState:
             first = max(start.entry_id, 0) if ledger.ledger_id == start.ledger_id else 0
             last = min(ledger.last, end.entry_id - 1) if ledger.ledger_id == end.ledger_id else ledger.last
             if first <= last:
-                yield Run(ledger, first, last)
+                yield EntryRange(self.name, ledger, first, last)
 
     def confirmed_to(self, end: Position) -> TopicState:
-        """The topic with an open ledger that goes on at least to a position which was confirmed once.
+        """Extend an open ledger to a position that was confirmed once.
 
-        A bookie that crashes can forget how far the writer had told it (an explicit LAC is not in its journal).
+        A bookie that crashes can lose the newest LAC: an explicit LAC is not in its journal.
         """
         ledgers = tuple(
             replace(ledger, last=end.entry_id - 1, size=int(ledger.entry_bytes * end.entry_id))
@@ -158,9 +163,9 @@ class TopicState:
         return replace(self, ledgers=ledgers)
 
     def gap(self, start: Position, end: Position) -> Gap | None:
-        """What is missing at the beginning of a range: ledgers are trimmed from the first one on.
+        """Return the missing entries at the start of a range; ledgers are trimmed from the first one on.
 
-        A start in a ledger that is gone is a gap even where that ledger may have ended just there: nobody knows any more.
+        A start in a deleted ledger is always a gap: nothing records any more where that ledger ended.
         """
         if start >= end or start <= EARLIEST or (self.compacted is not None and start <= self.horizon):
             return None
@@ -169,8 +174,8 @@ class TopicState:
             return None
         return Gap(start, min(self.earliest, end))
 
-    def missing_end(self, start: Position, end: Position) -> Gap | None:
-        """What is missing at the end of a range that was there once: its last ledger is shorter now, or gone."""
+    def end_gap(self, start: Position, end: Position) -> Gap | None:
+        """Return the missing entries at the end of a range that existed once: its last ledger is shorter now, or deleted."""
         if start >= end or end.entry_id <= 0:
             return None
         ledger = next((ledger for ledger in self.ledgers if ledger.ledger_id == end.ledger_id), None)

@@ -1,8 +1,8 @@
-"""Which messages of topics are committed (PIP-31), for planning: markers say so, and they stand behind the messages.
+"""Committed and aborted transactions of topics (PIP-31), for planning: their markers follow the messages.
 
-An owner writes a snapshot into a topic of the namespace before it takes a topic's first message of a transaction
-(TopicTransactionBuffer, Pulsar 4.0.8). A topic without one has no transactions and costs nothing here. The others are read once
-from their first entry on, on the driver; a stream goes on from where it was.
+An owner broker writes a snapshot to a system topic of the namespace before it stores a topic's first message of a transaction
+(TopicTransactionBuffer, Pulsar 4.0.8). A topic without a snapshot has no transactions and is not scanned. The driver scans the
+other topics once from their first entry on; a stream resumes from its last scan.
 """
 
 from __future__ import annotations
@@ -40,50 +40,50 @@ SNAPSHOTS: Final = (
     "__transaction_buffer_snapshot_indexes",
     "__transaction_buffer_snapshot_segments",
 )
-"""The topics of a namespace in which owners keep what they know of transactions (SystemTopicNames)."""
+"""The system topics of a namespace with the owner brokers' snapshots (SystemTopicNames)."""
 
 READ_ENTRIES: Final = 500
 
 
-class TopicScan:
-    """What is known of the transactions of one topic.
+class TopicTransactions:
+    """The transactions of one topic, up to the last scanned entry.
 
     Args:
-        start: the first entry that it will be shown.
+        start: the first entry to scan.
     """
 
     def __init__(self, start: Position) -> None:
         self.index = TransactionIndex(start)
-        self._met: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        self._seen: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
 
     @property
     def limit(self) -> Position:
-        """What lies before it may be read: every transaction there has ended."""
+        """The first entry that must not be read yet: every transaction before it has ended."""
         return self.index.limit
 
     def aborted(self, ledger_id: int) -> frozenset[tuple[int, int]]:
-        """The transactions with messages in a ledger that were aborted."""
-        return frozenset(txn for txn in self._met.get(ledger_id, ()) if self.index.aborted(txn))
+        """Return the aborted transactions with messages in a ledger."""
+        return frozenset(txn for txn in self._seen.get(ledger_id, ()) if self.index.aborted(txn))
 
     async def advance(self, topic_log: TopicLog) -> None:
-        """Read on to the end that there is now.
+        """Scan up to the current end of the topic.
 
         Raises:
             BookKeeperError: an entry cannot be read.
         """
         async for entry in TopicReader(topic_log, self.index.next).entries():
             if entry.txn is not None and not entry.marker:
-                self._met[entry.position.ledger_id].add(entry.txn)
+                self._seen[entry.position.ledger_id].add(entry.txn)
             self.index.feed((entry,))
 
 
-class Transactions:
-    """The transactions of all topics that are read.
+class TransactionCatalog:
+    """The transactions of all topics of a query.
 
     Args:
-        cluster: the metadata.
+        cluster: Pulsar's metadata.
         pool: connections to the bookies.
-        cache: where entries are kept.
+        cache: the cache of entries.
         tiered: reads offloaded ledgers.
     """
 
@@ -92,16 +92,16 @@ class Transactions:
         self._pool = pool
         self._cache = cache
         self._tiered = tiered
-        self._scans: dict[str, TopicScan] = {}
+        self._scans: dict[str, TopicTransactions] = {}
         self._with_transactions: dict[str, set[str]] = {}
-        self._read_up_to: dict[str, Position] = {}
+        self._scanned_to: dict[str, Position] = {}
 
-    def known(self, name: str) -> TopicScan | None:
-        """What is known of a topic since it was scanned last; None where it has no transactions."""
+    def scanned(self, name: str) -> TopicTransactions | None:
+        """Return the result of a topic's last scan; None for a topic without transactions."""
         return self._scans.get(name)
 
-    async def scan(self, name: str) -> TopicScan | None:
-        """What is known of a topic, up to date; None where it has no transactions.
+    async def scan(self, name: str) -> TopicTransactions | None:
+        """Scan a topic up to its end and return its transactions; None for a topic without transactions.
 
         Raises:
             MetadataError: the metadata store does not answer.
@@ -112,7 +112,7 @@ class Transactions:
         if scan is None:
             if name not in self._with_transactions.get(f"{topic.tenant}/{topic.namespace}", ()):
                 return None
-            scan = self._scans[name] = TopicScan(EARLIEST)
+            scan = self._scans[name] = TopicTransactions(EARLIEST)
         topic_log = TopicLog(topic, self._cluster, self._pool, self._cache, _no_owner, self._tiered)
         try:
             await topic_log.opened()
@@ -122,8 +122,8 @@ class Transactions:
             topic_log.close()
         return scan
 
-    async def look(self, namespaces: Iterable[tuple[str, str]]) -> None:
-        """Learn which topics of namespaces have transactions.
+    async def refresh_topics(self, namespaces: Iterable[tuple[str, str]]) -> None:
+        """Find the topics of namespaces with transactions.
 
         Raises:
             MetadataError: the metadata store does not answer.
@@ -134,17 +134,17 @@ class Transactions:
             found = self._with_transactions.setdefault(f"{tenant}/{namespace}", set())
             for topic in await self._cluster.topics(tenant, namespace):
                 if topic.base.local_name in SNAPSHOTS:
-                    found |= await self._keys(topic)
+                    found |= await self._topics_with_snapshots(topic)
 
         await asyncio.gather(*(one(*name) for name in sorted(set(namespaces))))
 
-    async def _keys(self, topic: TopicName) -> set[str]:
-        """The topics of which there are snapshots, as far as they were not looked at before.
+    async def _topics_with_snapshots(self, topic: TopicName) -> set[str]:
+        """Return the topics with snapshots in the entries since the last call.
 
-        The last entry of an open ledger counts though it may not be confirmed yet: to look at a topic in vain costs little.
+        The last entry of an open ledger counts even if it is not confirmed yet: scanning a topic needlessly costs little.
         """
         keys: set[str] = set()
-        start = self._read_up_to.get(str(topic))
+        start = self._scanned_to.get(str(topic))
         if start is None:
             start = EARLIEST
             compaction = await find_compaction(self._cluster, self._pool, topic)
@@ -170,8 +170,8 @@ class Transactions:
                         keys |= _key_of(entry.payload)
                         start = Position(entry.ledger_id, entry.entry_id)
             except (NoSuchEntryError, NoSuchLedgerError) as error:
-                log.info("%s: %s", topic, error)  # trimmed just now, or not there yet
-        self._read_up_to[str(topic)] = start
+                log.info("%s: %s", topic, error)  # just trimmed, or not written yet
+        self._scanned_to[str(topic)] = start
         return keys
 
 
@@ -184,4 +184,4 @@ def _key_of(payload: bytes) -> set[str]:
 
 
 async def _no_owner() -> None:
-    """No broker is asked."""
+    """Query no owner broker."""

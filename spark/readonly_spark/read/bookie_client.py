@@ -1,6 +1,7 @@
-"""Reads ledgers for one task: blocking calls, with many requests under way at every bookie. The sockets around `fetch`.
+"""Blocking reads of ledgers for one task, with pipelined requests: the sockets around `fetch`.
 
-Nothing runs between two calls: while the task decodes, replies wait in the sockets' buffers, which hold as much as was asked for.
+Nothing runs between two calls. While the task decodes, replies wait in the receive buffers of the sockets, which hold all
+requested bytes.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from readonly_engine.wire.errors import DigestMismatchError, WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter
 
 from readonly_spark.read.fetch import PART_BYTES, Fetch
-from readonly_spark.read.frame_buffers import OF_PROCESS
-from readonly_spark.read.rate_limit import Pace
+from readonly_spark.read.frame_buffers import PROCESS_BUFFERS
+from readonly_spark.read.rate_limit import RateLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,52 +45,52 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH_REFUSALS: Final = 2
-"""So many connections closed at a batch read without an answer, and the bookie does not know it (BookKeeper before 4.17)."""
+MAX_BATCH_REFUSALS: Final = 2
+"""Connections that a bookie closes on a batch read until it counts as one without batch reads (BookKeeper before 4.17)."""
 
-MOST_WAIT_S: Final = 1.0
-"""Deadlines are looked at this often at least."""
+MAX_WAIT_S: Final = 1.0
+"""Maximum time between two checks of deadlines."""
 
 _RECEIVE_BYTES: Final = 1 << 18
 _SEND_ROOM: Final = 1 << 20
 
 
 class _Connection:
-    """One socket to a bookie, for batches (v2) or for single entries (v3); a bookie takes no mix of them."""
+    """One socket to a bookie, for batch reads (v2) or single entries (v3); a bookie accepts only one of them per connection."""
 
     def __init__(self, bookie_id: str, sock: socket.socket, *, batches: bool) -> None:
         self.bookie_id = bookie_id
         self.sock = sock
         self.batches = BatchSession() if batches else None
         self.singles = None if batches else BookieSession()
-        self.tokens: dict[int, int] = {}  # the session's number of a request to ours
-        self.heard_at = time.monotonic()
+        self.tokens: dict[int, int] = {}  # the session's request id to the token
+        self.received_at = time.monotonic()
         self._unsent = b""
 
     def send(self, data: bytes) -> None:
-        """Send, or keep until there is room: requests are small, so that there nearly always is."""
+        """Send, or keep the data until the socket has room. Requests are small, so it nearly always has."""
         self._unsent += data
         try:
             while self._unsent:
                 self._unsent = self._unsent[self.sock.send(self._unsent) :]
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             if len(self._unsent) > _SEND_ROOM:
-                raise OSError("it takes no requests any more") from None
+                raise OSError("the bookie does not read requests") from None
 
     @property
     def unsent(self) -> bool:
-        """Whether something is left to send."""
+        """Whether data is left to send."""
         return bool(self._unsent)
 
 
 class BookieClient:
-    """Reads entries from bookies.
+    """Read entries from bookies.
 
     Args:
-        addresses: where the bookies listen.
-        tls: encrypt the connections; None for clear ones.
-        in_flight: batches of about 1 MiB that are under way at a time.
-        bytes_per_second: read no more than this; None for no limit.
+        addresses: host and port of each bookie.
+        tls: TLS settings; None for plain connections.
+        in_flight: concurrent batch reads of about 1 MiB.
+        bytes_per_second: the rate limit; None for no limit.
     """
 
     def __init__(
@@ -103,13 +104,13 @@ class BookieClient:
         self._addresses = addresses
         self._tls = tls
         self._in_flight = in_flight
-        self._pace = None if bytes_per_second is None else Pace(bytes_per_second, time.monotonic())
+        self._rate_limiter = None if bytes_per_second is None else RateLimiter(bytes_per_second, time.monotonic())
         self._choice = ReplicaChoice("", random.random)
         self._selector = selectors.DefaultSelector()
         self._connections: dict[tuple[str, bool], _Connection] = {}
         self._refusals: dict[str, int] = {}
         self._numbers = count(1)
-        self._asked: dict[int, tuple[Fetch, Digest, Request]] = {}
+        self._pending: dict[int, tuple[Fetch, Digest, Request]] = {}
 
     def close(self) -> None:
         """Close every connection."""
@@ -122,21 +123,21 @@ class BookieClient:
     def read(
         self, ledger_id: int, metadata: LedgerMetadata, first: int, last: int, entry_bytes: float
     ) -> Iterator[list[Entry]]:
-        """The verified entries from `first` to `last`, both included, in order, in pieces of about 1 MiB.
+        """Yield the verified entries from `first` to `last`, both included, in order, in lists of about 1 MiB.
 
-        Payloads are bytes or views; what one lies in is used again when the view is gone.
+        Payloads are bytes or views of a buffer that is reused after its last view is gone.
 
         Args:
             ledger_id: the ledger.
             metadata: its bookies.
             first: the first entry.
-            last: the last entry. The caller keeps to what is confirmed.
-            entry_bytes: the average size of an entry, about.
+            last: the last entry; it must be confirmed.
+            entry_bytes: the estimated average size of an entry.
 
         Raises:
             NoSuchLedgerError: the ledger was deleted.
-            NoSuchEntryError: no replica has one of them.
-            ReadFailedError: all replicas of one of them failed.
+            NoSuchEntryError: no replica has an entry.
+            ReadFailedError: all replicas of an entry failed.
         """
         digest = digest_for(metadata.digest_type, metadata.password)
         fetch = Fetch(
@@ -147,7 +148,7 @@ class BookieClient:
             entry_bytes=entry_bytes,
             in_flight=self._in_flight,
             choice=self._choice,
-            knows_batches=self._knows_batches,
+            supports_batches=self._supports_batches,
             tokens=lambda: next(self._numbers),
         )
         try:
@@ -158,15 +159,17 @@ class BookieClient:
                 if entries is None:
                     self._wait(fetch)
                     continue
-                if self._pace is not None:
-                    time.sleep(self._pace.used(sum(len(entry.payload) for entry in entries), time.monotonic()))
+                if self._rate_limiter is not None:
+                    time.sleep(
+                        self._rate_limiter.record(sum(len(entry.payload) for entry in entries), time.monotonic())
+                    )
                 yield entries
                 self._receive(0.0)
         finally:
-            self._asked = {token: asked for token, asked in self._asked.items() if asked[0] is not fetch}
+            self._pending = {token: pending for token, pending in self._pending.items() if pending[0] is not fetch}
 
-    def _knows_batches(self, bookie_id: str) -> bool:
-        return self._refusals.get(bookie_id, 0) < BATCH_REFUSALS
+    def _supports_batches(self, bookie_id: str) -> bool:
+        return self._refusals.get(bookie_id, 0) < MAX_BATCH_REFUSALS
 
     # Sending
 
@@ -177,26 +180,26 @@ class BookieClient:
             deadline = now + READ_TIMEOUT_S
             if connection.batches is not None:
                 number, data = connection.batches.batch_read(
-                    fetch.ledger_id, request.first, request.most, 2 * PART_BYTES, deadline
+                    fetch.ledger_id, request.first, request.max_entries, 2 * PART_BYTES, deadline
                 )
             else:
                 assert connection.singles is not None
                 number, data = connection.singles.read_entry(fetch.ledger_id, request.first, deadline)
             connection.tokens[number] = request.token
-            self._asked[request.token] = (fetch, digest, request)
+            self._pending[request.token] = (fetch, digest, request)
             connection.send(data)
-            self._watch(connection)
+            self._update_events(connection)
         except BookieUnavailableError as error:
-            fetch.failed(request.token, None, str(error), now)
+            fetch.on_failure(request.token, None, str(error), now)
         except OSError as error:
-            self._lost(connection, str(error))
+            self._disconnect(connection, str(error))
 
     def _connected(self, bookie_id: str, *, batches: bool) -> _Connection:
         connection = self._connections.get((bookie_id, batches))
         if connection is None:
             address = self._addresses.get(bookie_id)
             if address is None:
-                raise BookieUnavailableError("it was not registered when the task was planned")
+                raise BookieUnavailableError("the bookie was not registered when the task was planned")
             try:
                 sock = _connect(address, self._tls)
             except (OSError, WireError) as error:
@@ -206,7 +209,7 @@ class BookieClient:
             self._selector.register(sock, selectors.EVENT_READ, connection)
         return connection
 
-    def _watch(self, connection: _Connection) -> None:
+    def _update_events(self, connection: _Connection) -> None:
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
         if self._selector.get_key(connection.sock).events != events:
             self._selector.modify(connection.sock, events, connection)
@@ -215,7 +218,7 @@ class BookieClient:
 
     def _wait(self, fetch: Fetch) -> None:
         now = time.monotonic()
-        self._receive(min(max(fetch.wake_at() - now, 0.0), MOST_WAIT_S))
+        self._receive(min(max(fetch.next_deadline() - now, 0.0), MAX_WAIT_S))
         now = time.monotonic()
         for connection in list(self._connections.values()):
             session = connection.batches or connection.singles
@@ -223,88 +226,88 @@ class BookieClient:
             late = session.expire(now)
             for number in late:
                 self._fail(connection.tokens.pop(number), None, "no answer in time")
-            if late and now - connection.heard_at > READ_TIMEOUT_S:
-                self._lost(connection, "nothing was heard of it")
+            if late and now - connection.received_at > READ_TIMEOUT_S:
+                self._disconnect(connection, "no data received")
 
     def _receive(self, timeout: float) -> None:
-        """Take what has arrived; wait so long for something."""
+        """Handle received data; wait up to `timeout` seconds for some."""
         for key, _ in self._selector.select(timeout):
             connection: _Connection = key.data
             try:
                 if connection.unsent:
                     connection.send(b"")
-                    self._watch(connection)
+                    self._update_events(connection)
                 self._drain(connection)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 continue
             except WireError as error:
-                self._lost(connection, str(error))
+                self._disconnect(connection, str(error))
             except OSError as error:
-                self._lost(connection, error.strerror or str(error))
+                self._disconnect(connection, error.strerror or str(error))
 
     def _drain(self, connection: _Connection) -> None:
-        """Receive until nothing is there; ends with the exception that says so."""
+        """Receive until no data is left; the socket raises then."""
         while True:
             if connection.batches is not None:
                 received = connection.sock.recv_into(connection.batches.buffer())
                 if not received:
                     raise OSError("end of stream")
-                connection.heard_at = time.monotonic()
+                connection.received_at = time.monotonic()
                 replies = connection.batches.received(received)
                 for header, frame in replies:
-                    self._take_batch(connection.tokens.pop(header.request_id), header.status, frame)
+                    self._on_batch_reply(connection.tokens.pop(header.request_id), header.status, frame)
                     self._refusals.pop(connection.bookie_id, None)
                 if replies:
-                    OF_PROCESS.keep(cast("bytearray", replies[0].frame.obj))
-                    connection.batches.leave(OF_PROCESS.take())
+                    PROCESS_BUFFERS.keep(cast("bytearray", replies[0].frame.obj))
+                    connection.batches.leave(PROCESS_BUFFERS.take())
             else:
                 assert connection.singles is not None
                 data = connection.sock.recv(_RECEIVE_BYTES)
                 if not data:
                     raise OSError("end of stream")
-                connection.heard_at = time.monotonic()
+                connection.received_at = time.monotonic()
                 for number, reply in connection.singles.receive_data(data):
-                    self._take_single(connection.tokens.pop(number), reply.status, reply.body)
+                    self._on_entry_reply(connection.tokens.pop(number), reply.status, reply.body)
 
-    def _take_batch(self, token: int, status: int, frame: memoryview) -> None:
-        asked = self._asked.pop(token, None)
-        if asked is None:
-            return  # nobody waits for it any more: it is not even looked into
-        fetch, digest, request = asked
+    def _on_batch_reply(self, token: int, status: int, frame: memoryview) -> None:
+        pending = self._pending.pop(token, None)
+        if pending is None:
+            return  # no longer requested: do not even decode it
+        fetch, digest, request = pending
         if status != EOK:
-            fetch.failed(token, status, f"status {status}", time.monotonic())
+            fetch.on_failure(token, status, f"status {status}", time.monotonic())
             return
         entries, damage = decode_batch(frame, digest, fetch.ledger_id, request.first, views=True)
         if damage is not None:
             log.warning("bookie %s: %s", request.bookie_id, damage)
         if entries:
-            fetch.answered(token, entries, time.monotonic())
+            fetch.on_entries(token, entries, time.monotonic())
         else:
-            fetch.failed(token, None, str(damage or "a batch without entries"), time.monotonic())
+            fetch.on_failure(token, None, str(damage or "empty batch"), time.monotonic())
 
-    def _take_single(self, token: int, status: int, body: bytes) -> None:
-        asked = self._asked.pop(token, None)
-        if asked is None:
+    def _on_entry_reply(self, token: int, status: int, body: bytes) -> None:
+        pending = self._pending.pop(token, None)
+        if pending is None:
             return
-        fetch, digest, request = asked
+        fetch, digest, request = pending
         if status != EOK:
-            fetch.failed(token, status, f"status {status}", time.monotonic())
+            fetch.on_failure(token, status, f"status {status}", time.monotonic())
             return
         try:
             entry = decode_entry(body, digest, fetch.ledger_id, request.first)
         except DigestMismatchError as damage:
             log.warning("bookie %s: %s", request.bookie_id, damage)
-            fetch.failed(token, None, str(damage), time.monotonic())
+            fetch.on_failure(token, None, str(damage), time.monotonic())
         else:
-            fetch.answered(token, [entry], time.monotonic())
+            fetch.on_entries(token, [entry], time.monotonic())
 
     def _fail(self, token: int, status: int | None, reason: str) -> None:
-        asked = self._asked.pop(token, None)
-        if asked is not None:
-            asked[0].failed(token, status, reason, time.monotonic())
+        pending = self._pending.pop(token, None)
+        if pending is not None:
+            pending[0].on_failure(token, status, reason, time.monotonic())
 
-    def _lost(self, connection: _Connection, why: str) -> None:
-        """A connection has ended: what was asked there is asked elsewhere."""
+    def _disconnect(self, connection: _Connection, reason: str) -> None:
+        """Close a connection and fail its requests, which go to other replicas."""
         batches = connection.batches is not None
         if self._connections.get((connection.bookie_id, batches)) is not connection:
             return
@@ -313,22 +316,22 @@ class BookieClient:
         connection.sock.close()
         if connection.batches is not None and not connection.batches.answered and connection.tokens:
             self._refusals[connection.bookie_id] = self._refusals.get(connection.bookie_id, 0) + 1
-        log.info("bookie %s closed the connection: %s", connection.bookie_id, why)
+        log.info("lost the connection to bookie %s: %s", connection.bookie_id, reason)
         for token in connection.tokens.values():
-            self._fail(token, None, why)
+            self._fail(token, None, reason)
 
 
 def _connect(address: tuple[str, int], tls: ClientTls | None) -> socket.socket:
-    """A connected socket that does not block.
+    """Connect a non-blocking socket.
 
     Raises:
-        OSError: nobody listens there, or not in time, or TLS is refused.
+        OSError: the connection failed or timed out, or TLS was refused.
     """
     sock = socket.create_connection(address, CONNECT_TIMEOUT_S)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
-            _ask_for_tls(sock)
+            _start_tls(sock)
             sock = tls.context().wrap_socket(sock, server_hostname=address[0])
         sock.setblocking(False)
     except BaseException:
@@ -337,8 +340,8 @@ def _connect(address: tuple[str, int], tls: ClientTls | None) -> socket.socket:
     return sock
 
 
-def _ask_for_tls(sock: socket.socket) -> None:
-    """START_TLS, in clear; the handshake follows on the same socket."""
+def _start_tls(sock: socket.socket) -> None:
+    """Send START_TLS in plain text; the handshake follows on the same socket."""
     sock.sendall(encode_start_tls(1))
     splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
@@ -350,5 +353,5 @@ def _ask_for_tls(sock: socket.socket) -> None:
             _, reply = decode_reply(frame)
             if reply.ok:
                 return
-            raise OSError(f"it answered {reply.status} to START_TLS: TLS is not set up there")
-    raise OSError("it closed the connection at START_TLS")
+            raise OSError(f"status {reply.status} for START_TLS: TLS is not enabled on the bookie")
+    raise OSError("the bookie closed the connection on START_TLS")

@@ -1,4 +1,4 @@
-"""Where a task's entries come from: the bookies, or tiered storage, whichever has them."""
+"""Entries of a task from bookies or tiered storage."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
     from readonly_engine.wire.entry import Entry
 
-    from readonly_spark.task import TaskLedger, Work
+    from readonly_spark.task import LedgerLocation, TaskPlan
 
 log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 1 << 20
-"""About so many bytes are asked for at once of tiered storage."""
+"""Target bytes of one read of tiered storage."""
 
 READ_TIMEOUT_S: Final = 300.0
-"""For one read of tiered storage with all its repetitions; every request in it has a deadline of its own."""
+"""Deadline of one read of tiered storage with all its retries; each request in it has a deadline of its own."""
 
 _ROOT: Final = "/managed-ledgers/"
 
 
 class EntrySource:
-    """Reads entries for one task. Close it.
+    """Read entries for one task. The caller must close it.
 
     Args:
-        work: the task.
+        task: the task.
     """
 
-    def __init__(self, work: Work) -> None:
-        options = work.options
+    def __init__(self, task: TaskPlan) -> None:
+        options = task.options
         self._options = options
         self._bookies = BookieClient(
-            work.addresses,
+            task.addresses,
             tls=None if options.bookie_tls is None else ClientTls(options.bookie_tls),
             in_flight=options.reads_in_flight,
             bytes_per_second=options.read_rate,
@@ -60,17 +60,19 @@ class EntrySource:
         if self._loop is not None:
             self._loop.stop()
 
-    def read(self, topic: str, ledger: TaskLedger, first: int, last: int, entry_bytes: float) -> Iterator[list[Entry]]:
-        """The entries from `first` to `last`, both included, in order, in pieces.
+    def read(
+        self, topic: str, ledger: LedgerLocation, first: int, last: int, entry_bytes: float
+    ) -> Iterator[list[Entry]]:
+        """Yield the entries from `first` to `last`, both included, in order.
 
-        Of an offloaded ledger the copy that the options name is read; where that fails, the other one from there on.
+        An offloaded ledger is read from the copy that the options prefer. If that fails, the rest is read from the other copy.
 
         Args:
-            topic: the topic or partition, in full.
+            topic: the full name of the topic or partition.
             ledger: the ledger.
             first: the first entry.
             last: the last entry.
-            entry_bytes: the average size of an entry, about.
+            entry_bytes: the estimated average size of an entry.
 
         Raises:
             BookKeeperError: no copy of the ledger can be read.
@@ -94,15 +96,15 @@ class EntrySource:
                     first = entries[-1].entry_id + 1
                     yield entries
             except (BookKeeperError, TieredStorageError, WireError) as error:
-                where = "tiered storage" if from_tiered else "the bookies"
-                log.warning("ledger %d cannot be read from %s: %s", ledger.ledger_id, where, error)
+                where = "tiered storage" if from_tiered else "bookies"
+                log.warning("cannot read ledger %d from %s: %s", ledger.ledger_id, where, error)
                 failures.append(f"{where}: {error}")
             else:
                 return
         raise ReadFailedError(f"offloaded ledger {ledger.ledger_id}: {'; '.join(failures)}")
 
     def _read_tiered(
-        self, topic: str, ledger: TaskLedger, context: OffloadContext, first: int, last: int, entry_bytes: float
+        self, topic: str, ledger: LedgerLocation, context: OffloadContext, first: int, last: int, entry_bytes: float
     ) -> Iterator[list[Entry]]:
         if self._loop is None:
             self._loop = LoopThread()

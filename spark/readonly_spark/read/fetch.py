@@ -1,8 +1,8 @@
-"""Fetching a stretch of one ledger from its replicas: which request goes to whom, and what follows from each answer. Pure.
+"""State machine that reads a range of one ledger from its replicas. Pure.
 
-The stretch is cut into parts that are under way side by side and given out in order. A part is a batch (v2) of about 1 MiB, or
-one entry (v3) where the ensemble is striped or its bookies do not know batches. All parts go to one replica; on any error to the
-next; after a while without an answer to the next as well, and the first answer counts.
+The range is cut into parts, which are read concurrently and returned in order. A part is a batch read (protocol v2) of about
+1 MiB. It is a single entry (protocol v3) if the ensemble is striped or its bookies do not support batch reads. All parts go to
+one replica. After an error or a timeout a part goes to the next replica too, and the first answer wins.
 
 Times are seconds of any monotonic clock.
 """
@@ -26,39 +26,38 @@ if TYPE_CHECKING:
     from readonly_engine.wire.ledgers import LedgerMetadata
 
 PART_BYTES: Final = 1 << 20
-"""What one batch is meant to bring."""
+"""Target size of one batch read."""
 
-PART_MOST_ENTRIES: Final = 5000
+MAX_PART_ENTRIES: Final = 5000
 
 STRETCH_BYTES: Final = 256 << 20
-"""Stretches of a ledger go to its replicas by turns, of this size and not less: bookies read far ahead of what they are asked
-for, a thousand entries by default, so that of two that are asked for neighbouring parts each would read all. Nor more: two
-tasks that read at one bookie, so far apart, make it read some of it twice."""
+"""Consecutive stretches of a ledger go to its replicas in turn. Bookies read ahead by a thousand entries by default. With
+smaller stretches two bookies would each read all entries; with larger ones two tasks at one bookie would make it read twice."""
 
 SINGLES_PER_READ: Final = 64
-"""So many single entries may be under way in the place of one batch."""
+"""Concurrent reads of single entries that replace one batch read."""
 
-LEAST_BATCH: Final = 2
+MIN_BATCH_ENTRIES: Final = 2
 
 BUSY_DEADLINE_S: Final = 30.0
-"""Bookies that have too many requests are asked again for so long."""
+"""Time to retry bookies that report too many requests."""
 
 
 class Request(NamedTuple):
-    """One request.
+    """One read request.
 
     Attributes:
-        token: names it in the answers.
-        bookie_id: whom to ask.
+        token: identifies the request in `on_entries` and `on_failure`.
+        bookie_id: the bookie.
         first: the first entry.
-        most: how many entries at most.
-        batch: whether to ask for a batch, else for the one entry.
+        max_entries: the maximum number of entries.
+        batch: True for a batch read, False for a single entry.
     """
 
     token: int
     bookie_id: str
     first: int
-    most: int
+    max_entries: int
     batch: bool
 
 
@@ -69,33 +68,33 @@ class _Part:
     ensemble: tuple[str, ...]
     batch: bool
     found: list[Entry] = field(default_factory=list)
-    asked: dict[int, tuple[str, float]] = field(default_factory=dict)  # token to bookie and time
+    pending: dict[int, tuple[str, float]] = field(default_factory=dict)  # token to bookie and time
     failures: dict[str, tuple[int | None, str]] = field(default_factory=dict)  # bookie to status and reason
-    ask_more_at: float = 0.0
+    next_request_at: float = 0.0
     give_up_at: float | None = None
 
     @property
-    def wanted(self) -> int:
+    def next_entry(self) -> int:
         return self.first + len(self.found)
 
     @property
     def done(self) -> bool:
-        return self.wanted > self.last
+        return self.next_entry > self.last
 
 
 class Fetch:
-    """Fetches the entries from `first` to `last`, both included.
+    """Read the entries from `first` to `last`, both included.
 
     Args:
         ledger_id: the ledger.
         metadata: its bookies.
         first: the first entry.
         last: the last entry.
-        entry_bytes: the average size of an entry, about.
-        in_flight: how many batches may be under way or not given out yet.
-        choice: whom to ask first, and how long to wait.
-        knows_batches: whether a bookie can be asked for batches.
-        tokens: gives the next number for a request.
+        entry_bytes: the estimated average size of an entry.
+        in_flight: maximum number of batches that are requested, or received and not taken yet.
+        choice: the order of replicas, and the time to wait for each.
+        supports_batches: returns whether a bookie supports batch reads.
+        tokens: returns the next request token.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class Fetch:
         entry_bytes: float,
         in_flight: int,
         choice: ReplicaChoice,
-        knows_batches: Callable[[str], bool],
+        supports_batches: Callable[[str], bool],
         tokens: Callable[[], int],
     ) -> None:
         self.ledger_id = ledger_id
@@ -118,7 +117,7 @@ class Fetch:
         self._entry_bytes = max(entry_bytes, 1.0)
         self._in_flight = in_flight
         self._choice = choice
-        self._knows_batches = knows_batches
+        self._supports_batches = supports_batches
         self._tokens = tokens
         self._parts: deque[_Part] = deque()
         self._by_token: dict[int, _Part] = {}
@@ -126,93 +125,93 @@ class Fetch:
 
     @property
     def done(self) -> bool:
-        """Whether everything was given out."""
+        """Whether all entries were taken."""
         return not self._parts and self._next > self._last
 
     def take(self) -> list[Entry] | None:
-        """The next entries; None where they have not come yet."""
+        """Return the next entries; None if they have not arrived."""
         if not self._parts or not self._parts[0].done:
             return None
         part = self._parts.popleft()
-        # What comes next is cut by the size of what came last.
+        # Size the next parts by the entries that arrived last.
         newest = part.found[-1]
         if newest.length > 0:
             self._entry_bytes = max(newest.length / (newest.entry_id + 1), 1.0)
         return part.found
 
     def requests(self, now: float) -> list[Request]:
-        """What to send now: for new parts, for parts whose replica is slow, and after a rest.
+        """Return the requests to send now: for new parts, for slow replicas, and retries.
 
         Raises:
-            BookKeeperError: an entry cannot be had from any replica.
+            BookKeeperError: no replica can provide an entry.
         """
         sent: list[Request] = []
-        while self._next <= self._last and self._room():
-            self._parts.append(self._cut())
+        while self._next <= self._last and self._has_room():
+            self._parts.append(self._next_part())
         for part in list(self._parts):
-            if not part.done and now >= part.ask_more_at:
-                self._ask(part, now, sent)
+            if not part.done and now >= part.next_request_at:
+                self._request_part(part, now, sent)
         return sent
 
-    def wake_at(self) -> float:
-        """When to call `requests` again, if no answer comes before."""
-        return min((part.ask_more_at for part in self._parts if not part.done), default=float("inf"))
+    def next_deadline(self) -> float:
+        """Return the time to call `requests` again if no answer arrives before."""
+        return min((part.next_request_at for part in self._parts if not part.done), default=float("inf"))
 
-    def answered(self, token: int, entries: Sequence[Entry], now: float) -> None:
-        """Entries have come: from the one that was asked for on, at least one, perhaps fewer than were asked for."""
+    def on_entries(self, token: int, entries: Sequence[Entry], now: float) -> None:
+        """Handle an answer: at least one entry from the first requested one on, perhaps fewer than requested."""
         part = self._by_token.pop(token, None)
         if part is None:
-            return  # another replica was quicker
-        bookie_id, asked_at = part.asked.pop(token)
-        self._choice.answered(bookie_id, now - asked_at, now)
-        part.found += entries[: part.last - part.wanted + 1]
-        self._forget(part)
+            return  # another replica was faster
+        bookie_id, requested_at = part.pending.pop(token)
+        self._choice.answered(bookie_id, now - requested_at, now)
+        part.found += entries[: part.last - part.next_entry + 1]
+        self._cancel_requests(part)
         part.failures.clear()
         part.give_up_at = None
-        part.ask_more_at = now
+        part.next_request_at = now
 
-    def failed(self, token: int, status: int | None, reason: str, now: float) -> None:
-        """A replica has not what was asked for, or cannot give it now.
+    def on_failure(self, token: int, status: int | None, reason: str, now: float) -> None:
+        """Handle a failed request.
 
         Args:
             token: the request.
-            status: a StatusCode; None where there was no answer, or a damaged one.
-            reason: for messages.
+            status: the StatusCode; None without an answer, or for a damaged one.
+            reason: the reason for error messages.
             now: the time.
         """
         part = self._by_token.pop(token, None)
         if part is None:
             return
-        bookie_id, _ = part.asked.pop(token)
+        bookie_id, _ = part.pending.pop(token)
         part.failures[bookie_id] = (status, f"{bookie_id}: {reason}")
         if status == ETOOMANYREQUESTS:
             self._choice.busy(bookie_id, now)
         elif status is None:
             self._choice.failed(bookie_id, now)
-        if not part.asked:
-            part.ask_more_at = now
+        if not part.pending:
+            part.next_request_at = now
 
     # Parts
 
-    def _room(self) -> bool:
+    def _has_room(self) -> bool:
         batches = sum(1.0 if part.batch else 1.0 / SINGLES_PER_READ for part in self._parts)
         return batches < self._in_flight
 
-    def _cut(self) -> _Part:
+    def _next_part(self) -> _Part:
         first, end, ensemble = next(stretches(self._metadata, self._next, self._last))
         batch = (
-            end - first + 1 >= LEAST_BATCH
+            end - first + 1 >= MIN_BATCH_ENTRIES
             and self._metadata.write_quorum == len(ensemble)
-            and any(map(self._knows_batches, ensemble))
+            and any(map(self._supports_batches, ensemble))
         )
-        size = max(1, min(int(PART_BYTES / self._entry_bytes), PART_MOST_ENTRIES)) if batch else 1
+        size = max(1, min(int(PART_BYTES / self._entry_bytes), MAX_PART_ENTRIES)) if batch else 1
         last = min(first + size - 1, end)
         self._next = last + 1
         return _Part(first, last, ensemble, batch)
 
-    def _ask(self, part: _Part, now: float, sent: list[Request]) -> None:
-        """Ask the next replica for a part; where none is left wait for those asked, for those that rest, or give up."""
-        out = {bookie_id for bookie_id, _ in part.asked.values()}
+    def _request_part(self, part: _Part, now: float, sent: list[Request]) -> None:
+        """Request a part from the next replica; without one, wait for pending or busy replicas, or give up."""
+        out = {bookie_id for bookie_id, _ in part.pending.values()}
         left = [
             bookie_id
             for bookie_id in self._choice.order(self._replicas(part), now, self._turn)
@@ -220,30 +219,30 @@ class Fetch:
         ]
         if left:
             for bookie_id in out:
-                self._choice.failed(bookie_id, now)  # it lets us wait
+                self._choice.failed(bookie_id, now)  # it is slow
             token = self._tokens()
-            part.asked[token] = (left[0], now)
+            part.pending[token] = (left[0], now)
             self._by_token[token] = part
-            part.ask_more_at = now + self._choice.patience(left[0], now)
-            sent.append(Request(token, left[0], part.wanted, part.last - part.wanted + 1, part.batch))
-        elif part.asked:
-            part.ask_more_at = float("inf")
-        elif not self._rested(part, now):
+            part.next_request_at = now + self._choice.patience(left[0], now)
+            sent.append(Request(token, left[0], part.next_entry, part.last - part.next_entry + 1, part.batch))
+        elif part.pending:
+            part.next_request_at = float("inf")
+        elif not self._retry_busy(part, now):
             if not part.batch:
-                raise self._verdict(part)
-            self._one_by_one(part)
-            part.ask_more_at = float("inf")
+                raise self._failure(part)
+            self._split_into_singles(part)
+            part.next_request_at = float("inf")
             for single in self._parts:
-                if not single.batch and not single.asked and not single.done and now >= single.ask_more_at:
-                    self._ask(single, now, sent)
+                if not single.batch and not single.pending and not single.done and now >= single.next_request_at:
+                    self._request_part(single, now, sent)
 
     def _replicas(self, part: _Part) -> tuple[str, ...]:
         if part.batch:
-            return tuple(filter(self._knows_batches, part.ensemble))
-        return self._metadata.replicas_of(part.wanted)
+            return tuple(filter(self._supports_batches, part.ensemble))
+        return self._metadata.replicas_of(part.next_entry)
 
-    def _rested(self, part: _Part, now: float) -> bool:
-        """Where replicas have too many requests: ask them again when they may be asked."""
+    def _retry_busy(self, part: _Part, now: float) -> bool:
+        """Schedule a retry if replicas report too many requests; return False if there is none to retry."""
         rests = [rest for bookie_id in self._replicas(part) if (rest := self._choice.rest(bookie_id, now))]
         if part.give_up_at is None:
             part.give_up_at = now + BUSY_DEADLINE_S
@@ -251,31 +250,33 @@ class Fetch:
             return False
         for bookie_id in [name for name, (status, _) in part.failures.items() if status == ETOOMANYREQUESTS]:
             del part.failures[bookie_id]
-        part.ask_more_at = now + min(rests)
+        part.next_request_at = now + min(rests)
         return True
 
-    def _one_by_one(self, part: _Part) -> None:
-        """No replica gives the rest of a batch: its entries are asked for by themselves, each from every replica."""
-        self._forget(part)
+    def _split_into_singles(self, part: _Part) -> None:
+        """Read the rest of a batch entry by entry, each from every replica, as no replica can provide the batch."""
+        self._cancel_requests(part)
         index = self._parts.index(part)
         self._parts.remove(part)
-        singles = [_Part(entry_id, entry_id, part.ensemble, False) for entry_id in range(part.wanted, part.last + 1)]
+        singles = [
+            _Part(entry_id, entry_id, part.ensemble, False) for entry_id in range(part.next_entry, part.last + 1)
+        ]
         if part.found:
-            singles.insert(0, _Part(part.first, part.wanted - 1, part.ensemble, False, part.found))
+            singles.insert(0, _Part(part.first, part.next_entry - 1, part.ensemble, False, part.found))
         for single in reversed(singles):
             self._parts.insert(index, single)
 
-    def _forget(self, part: _Part) -> None:
-        for token in part.asked:
+    def _cancel_requests(self, part: _Part) -> None:
+        for token in part.pending:
             self._by_token.pop(token, None)
-        part.asked.clear()
+        part.pending.clear()
 
-    def _verdict(self, part: _Part) -> BookKeeperError:
-        reasons = "; ".join(sorted(reason for _, reason in part.failures.values())) or "no replica can be asked"
-        what = f"entry {self.ledger_id}:{part.wanted} ({reasons})"
+    def _failure(self, part: _Part) -> BookKeeperError:
+        reasons = "; ".join(sorted(reason for _, reason in part.failures.values())) or "no replica is available"
+        message = f"entry {self.ledger_id}:{part.next_entry} ({reasons})"
         kinds = {status for status, _ in part.failures.values()}
         if kinds == {ENOLEDGER}:
-            return NoSuchLedgerError(what)
+            return NoSuchLedgerError(message)
         if kinds and kinds <= {ENOENTRY, ENOLEDGER}:
-            return NoSuchEntryError(what)
-        return ReadFailedError(what)
+            return NoSuchEntryError(message)
+        return ReadFailedError(message)

@@ -1,4 +1,4 @@
-"""Memory that bookies' replies are received into, used again once nobody looks at what lies in it."""
+"""Reusable receive buffers for replies of bookies."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 
 from readonly_engine.bookkeeper.session_v2 import IDLE_BUFFER_BYTES, KEPT_BUFFER_BYTES
 
-MOST_KEPT: Final = 16
+MAX_KEPT: Final = 16
 
 
 class FrameBuffers:
-    """Buffers of the tasks of a process: fresh memory for each reply would cost more in page faults than to verify what comes."""
+    """A pool of buffers. Page faults of fresh memory would cost more than the verification of a reply."""
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
         self._lock = threading.Lock()
 
     def keep(self, buffer: bytearray) -> None:
-        """Entries lie in a buffer: it can be had again when the last view of it is gone."""
+        """Return a buffer to the pool; it is reused after the last view of it is gone."""
         with self._lock:
             known = any(buffer is other for other in self._kept)
-            if len(buffer) <= KEPT_BUFFER_BYTES and len(self._kept) < MOST_KEPT and not known:
+            if len(buffer) <= KEPT_BUFFER_BYTES and len(self._kept) < MAX_KEPT and not known:
                 self._kept.append(buffer)
 
     def take(self) -> bytearray:
-        """A buffer that nobody has a view of."""
+        """Return a buffer without views."""
         with self._lock:
             for index, buffer in enumerate(self._kept):
                 if _unused(buffer):
@@ -34,11 +34,12 @@ class FrameBuffers:
         return bytearray(IDLE_BUFFER_BYTES)
 
 
-OF_PROCESS: Final = FrameBuffers()
+PROCESS_BUFFERS: Final = FrameBuffers()
+"""The pool that all tasks of this process share."""
 
 
 def _unused(buffer: bytearray) -> bool:
-    """Whether nobody has a view: Python refuses to resize it else."""
+    """Return whether a buffer has no views: Python refuses to resize one that has."""
     try:
         buffer.append(0)
     except BufferError:

@@ -1,4 +1,4 @@
-"""The work of one task: reads its entries and gives Arrow batches."""
+"""The entries of one task as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from readonly_spark.errors import DataLossError, SourceError
 from readonly_spark.read.entry_source import EntrySource
 from readonly_spark.rows.chunks import ChunkedMessages
 from readonly_spark.rows.columns import MessageColumns
-from readonly_spark.rows.decode import DamagedEntryError, Decoder, decode_entries
-from readonly_spark.values.schema import SchemaError, ValueDecoder
+from readonly_spark.rows.decode import DamagedEntryError, DecodeContext, decode_entries
+from readonly_spark.values.decoder import ValueDecoder
+from readonly_spark.values.schema import SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,86 +26,93 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from readonly_engine.wire.batch import StoredEntry
 
-    from readonly_spark.task import Compacted, TaskPiece, Work
+    from readonly_spark.task import CompactedRange, TaskPlan, TaskRange
 
 log = logging.getLogger(__name__)
 
-LOOK_BACK_ENTRIES: Final = 200
-"""Entries that are read at once in search of a message's earlier chunks."""
+LOOK_BACK_READ_ENTRIES: Final = 200
+"""Entries of one read in search of a message's earlier chunks."""
 
-LOOK_BACK_MOST: Final = 20_000
-"""A message of which no first chunk is found in so many entries before is left out, as one whose first chunk was trimmed."""
+MAX_LOOK_BACK_ENTRIES: Final = 20_000
+"""Entries to search for the first chunk; a message without one is skipped, as if its first chunk was trimmed."""
 
 
-def read_work(work: Work, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The messages of a task.
+def read_task(task: TaskPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a task.
 
     Args:
-        work: the task.
-        schema: the wanted columns.
+        task: the task.
+        schema: the columns to read.
 
     Raises:
-        SourceError: they cannot be read.
+        SourceError: the entries cannot be read.
     """
-    source = EntrySource(work)
+    source = EntrySource(task)
     try:
-        for piece in work.pieces:
-            yield from _read_piece(source, work, piece, schema)
+        for task_range in task.ranges:
+            yield from _read_range(source, task, task_range, schema)
     finally:
         source.close()
 
 
-def _read_piece(source: EntrySource, work: Work, piece: TaskPiece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    name = parse_topic_name(piece.topic)
+def _read_range(
+    source: EntrySource, task: TaskPlan, task_range: TaskRange, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    name = parse_topic_name(task_range.topic)
+    ledger = task_range.ledger
     values = None
-    if work.schemas and "value" in schema.names:
-        values = ValueDecoder(work.schemas[str(name.base)], schema.field("value").type).column
+    if task.schemas and "value" in schema.names:
+        values = ValueDecoder(task.schemas[str(name.base)], schema.field("value").type).column
     columns = MessageColumns(str(name.base), name.partition, schema.names, values)
-    decoder = Decoder(ChunkedMessages(lambda uuid: _earlier_chunks(source, piece, uuid)), piece.aborted)
-    most = work.options.batch_bytes
+    chunked = ChunkedMessages(lambda uuid: _earlier_chunks(source, task_range, uuid))
+    context = DecodeContext(chunked, task_range.aborted)
+    max_bytes = task.options.batch_bytes
     try:
         try:
-            for entries in source.read(piece.topic, piece.ledger, piece.first, piece.last, piece.ledger.entry_bytes):
-                wanted = entries if piece.compacted is None else _unwrap(entries, piece.compacted)
+            for entries in source.read(task_range.topic, ledger, task_range.first, task_range.last, ledger.entry_bytes):
+                decodable = entries if task_range.compacted is None else _unwrap(entries, task_range.compacted)
                 start = 0
-                while start < len(wanted):
-                    start = decode_entries(wanted, start, decoder, columns.rows, most)
-                    if columns.rows.size >= most:
+                while start < len(decodable):
+                    start = decode_entries(decodable, start, context, columns.rows, max_bytes)
+                    if columns.rows.size >= max_bytes:
                         yield columns.batch(schema)
         except (NoSuchEntryError, NoSuchLedgerError) as error:
-            lost = f"{piece.topic}: entries {piece.first} to {piece.last} of ledger {piece.ledger.ledger_id}: {error}"
-            if work.options.fail_on_data_loss:
-                raise DataLossError(f"{lost}; failOnDataLoss=false reads what is left") from error
+            lost = f"{task_range.topic}: entries {task_range.first} to {task_range.last} of ledger {ledger.ledger_id}: {error}"
+            if task.options.fail_on_data_loss:
+                raise DataLossError(f"{lost}; set failOnDataLoss=false to read the rest") from error
             log.warning("lost: %s", lost)
         if columns.rows.count:
             yield columns.batch(schema)
     except (BookKeeperError, DamagedEntryError, SchemaError) as error:
-        raise SourceError(f"{piece.topic}: {error}") from error
+        raise SourceError(f"{task_range.topic}: {error}") from error
 
 
-def _unwrap(entries: Sequence[Entry], compacted: Compacted) -> list[Entry]:
-    """Entries of a compacted ledger as they stood in the topic, those in the wanted range."""
+def _unwrap(entries: Sequence[Entry], compacted: CompactedRange) -> list[Entry]:
+    """Return the entries of a compacted ledger at their original positions, limited to the range."""
     found = []
     for entry in entries:
         try:
-            where, payload = decode_compacted(bytes(entry.payload))
+            position, payload = decode_compacted(bytes(entry.payload))
         except WireError as error:
             raise DamagedEntryError(f"entry {entry.entry_id} of compacted ledger {entry.ledger_id}: {error}") from error
-        if compacted.start <= where < compacted.end:
-            found.append(Entry(*where, -1, 0, payload))
+        if compacted.start <= position < compacted.end:
+            found.append(Entry(*position, -1, 0, payload))
     return found
 
 
-def _earlier_chunks(source: EntrySource, piece: TaskPiece, uuid: str) -> list[StoredEntry]:
-    """The chunks of a message before this piece, from its last first chunk on."""
+def _earlier_chunks(source: EntrySource, task_range: TaskRange, uuid: str) -> list[StoredEntry]:
+    """Return the chunks of a message that precede this range, from its last first chunk on."""
     found: list[StoredEntry] = []
     seen = 0
-    for ledger, last in ((piece.ledger, piece.first - 1), *((ledger, ledger.last) for ledger in piece.earlier)):
+    before = (task_range.ledger, task_range.first - 1)
+    for ledger, last in (before, *((ledger, ledger.last) for ledger in task_range.earlier)):
         end = last
-        while end >= 0 and seen < LOOK_BACK_MOST:
-            begin = max(end - LOOK_BACK_ENTRIES + 1, 0)
+        while end >= 0 and seen < MAX_LOOK_BACK_ENTRIES:
+            begin = max(end - LOOK_BACK_READ_ENTRIES + 1, 0)
             entries = [
-                entry for part in source.read(piece.topic, ledger, begin, end, ledger.entry_bytes) for entry in part
+                entry
+                for part in source.read(task_range.topic, ledger, begin, end, ledger.entry_bytes)
+                for entry in part
             ]
             seen += len(entries)
             for entry in reversed(entries):

@@ -1,4 +1,4 @@
-/* Columns that grow: byte strings and numbers of rows, in memory that Arrow gets without a copy. */
+/* Growing columns of byte strings and numbers, in memory that is handed to Arrow without a copy. */
 #ifndef READONLY_SPARK_COLUMNS_H
 #define READONLY_SPARK_COLUMNS_H
 
@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Memory of columns. Arrow gets it without a copy, and it comes back here when Arrow is done with it: fresh memory of some
-   megabytes for each batch would cost more in page faults than decoding does. */
+/* Memory of columns. Arrow reads it without a copy and returns it when it is done. Page faults of fresh memory for each record
+   batch would cost more than decoding does. */
 
 enum { KEPT_PIECES = 16, LEAST_ROOM = 4096 };
 static const size_t KEPT_MOST = (size_t)32 << 20;
@@ -18,7 +18,7 @@ static const size_t KEPT_MOST = (size_t)32 << 20;
 typedef struct {
     uint8_t *at;
     size_t size, room;
-    size_t last; /* how large it was when it was given away: so much is asked for next time */
+    size_t last; /* its size when it was handed over; the next allocation has this size */
 } Buffer;
 
 static Buffer kept[KEPT_PIECES];
@@ -35,7 +35,7 @@ static void give_back(Buffer *buffer) {
     *buffer = (Buffer){.last = buffer->size};
 }
 
-/* Make room for so many more bytes. False, and the error is set, where there is no memory. */
+/* Make room for this many more bytes. Without memory, set an error and return false. */
 static bool make_room(Buffer *buffer, size_t more) {
     if (more <= buffer->room - buffer->size) {
         return true;
@@ -69,7 +69,7 @@ static bool make_room(Buffer *buffer, size_t more) {
     return true;
 }
 
-/* A piece of such memory as an object that Arrow can read. */
+/* A block of such memory as an object that Arrow can read. */
 
 typedef struct {
     PyObject_HEAD
@@ -88,7 +88,7 @@ static int block_get_buffer(Block *self, Py_buffer *view, int flags) {
 }
 
 static PyType_Slot block_slots[] = {
-    {Py_tp_doc, "Memory of a column; read it by way of the buffer protocol."},
+    {Py_tp_doc, "Memory of a column, readable through the buffer protocol."},
     {Py_tp_dealloc, block_dealloc},
     {Py_bf_getbuffer, block_get_buffer},
     {0, NULL},
@@ -103,10 +103,10 @@ static PyType_Spec block_spec = {
 
 static PyTypeObject *block_type;
 
-/* An object of what is in a buffer, which is empty afterwards. */
+/* Move the content of a buffer to an object. */
 static PyObject *as_block(Buffer *buffer) {
     if (!buffer->at && !make_room(buffer, 1)) {
-        return NULL; /* also nothing has an address: Arrow asks for one */
+        return NULL; /* an empty block needs an address too: Arrow asks for one */
     }
     Block *block = PyObject_New(Block, block_type);
     if (!block) {
@@ -117,7 +117,7 @@ static PyObject *as_block(Buffer *buffer) {
     return (PyObject *)block;
 }
 
-/* Columns of byte strings and of numbers. Rows that have none cost nothing until one has: `filled` is how many are written. */
+/* Columns of byte strings and of numbers. Rows without a value cost nothing until a later row has one: `filled` rows are written. */
 
 typedef struct {
     Buffer data, offsets, valid;
@@ -151,10 +151,10 @@ static bool texts_fill(Texts *texts, size_t rows) {
     return true;
 }
 
-/* Room for a text in the row after `rows`; NULL, and the error is set, where it cannot be. */
+/* Make room for a text in the row after `rows`. On failure set an error and return NULL. */
 static uint8_t *texts_room(Texts *texts, size_t rows, size_t size) {
     if (size > INT32_MAX - texts->data.size) {
-        PyErr_SetString(PyExc_OverflowError, "a column of one batch would be above 2 GiB: batchBytes must be less");
+        PyErr_SetString(PyExc_OverflowError, "a column of one record batch exceeds 2 GiB; set a smaller batchBytes");
         return NULL;
     }
     if (texts->filled < rows && !texts_fill(texts, rows)) {
@@ -185,7 +185,7 @@ static bool texts_append(Texts *texts, size_t rows, Text text) {
     return at != NULL;
 }
 
-/* Back to so many rows, of which `before` tells how long they were. */
+/* Cut a column back to an earlier state. */
 static void texts_cut(Texts *texts, const Texts *before) {
     texts->data.size = before->data.size;
     texts->offsets.size = before->offsets.size;
@@ -224,7 +224,7 @@ static void numbers_free(Numbers *numbers) {
     numbers->filled = 0;
 }
 
-/* A bitmap, as Arrow has it, of bytes that are 0 or 1. */
+/* Pack bytes that are 0 or 1 into an Arrow bitmap. */
 static PyObject *bitmap(const uint8_t *bytes, size_t count) {
     Buffer bits = {0};
     if (!make_room(&bits, count / 8 + 1)) {
@@ -240,7 +240,7 @@ static PyObject *bitmap(const uint8_t *bytes, size_t count) {
     return block;
 }
 
-/* None where no row has a text; else the number of nulls, the bitmap (None for no nulls), offsets and data. */
+/* None if no row has a text; else the number of nulls, the bitmap (None for no nulls), offsets and data. */
 static PyObject *take_texts(Texts *texts, size_t rows) {
     PyObject *valid = NULL, *offsets = NULL, *data = NULL, *found = NULL;
     size_t nulls = rows - texts->present;
@@ -259,7 +259,7 @@ static PyObject *take_texts(Texts *texts, size_t rows) {
     return found;
 }
 
-/* Times in ms as microseconds: nulls, bitmap and data; None where no row has one. What no timestamp can be is null. */
+/* Times in ms as microseconds: nulls, bitmap and data; None if no row has a time. A time that a timestamp cannot hold is null. */
 static PyObject *take_times(Numbers *times, size_t rows) {
     if (!times->filled) {
         return Py_NewRef(Py_None);

@@ -1,8 +1,8 @@
-/* From entries to columns, in C: the twin of rows.py's ListRows for the entries that nearly all topics consist of.
+/* Entries to columns in C: the row builder for the simple entries that make up most topics (see builder.py).
 
-   `Rows.decode` takes entries as long as they are usual: not encrypted, no chunk, no marker, not compressed, every field known
-   and sound. At any other one it stops, with nothing of it taken, and Python does it: so what is left out, and what is an error
-   and how it reads, is decided in one place. Whatever this file reads is bounded by the entry that it is in. */
+   `append_entries` takes simple entries: not encrypted, chunked or compressed, no marker, and with known, valid fields only. It
+   stops at any other entry and appends nothing of it; Python decodes that entry. So one place decides what is skipped and what
+   is an error. No function reads beyond the entry that it was given. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -12,30 +12,30 @@
 #include "_metadata.h"
 #include "_wire.h"
 
-/* Rows */
+/* The builder */
 
 enum { WITH_VALUES = 1, WITH_KEYS = 2, WITH_PROPERTIES = 4, WITH_TIMES = 8, WITH_SEQUENCE = 16 };
-enum { ROW_BYTES = 96, MOST_PROPERTIES = 64 };
+enum { ROW_BYTES = 96, MAX_PROPERTIES = 64 };
 
 typedef struct {
     Texts values, keys, ordering_keys, property_keys, property_values;
     Numbers property_ends, event_times, sequence_ids;
     Buffer batch_indexes;
     size_t rows;
-    bool outside; /* a row stands outside of a batch */
+    bool unbatched; /* a row is not in a batch */
 } Columns;
 
 typedef struct {
     PyObject_HEAD
     Columns columns;
-    Buffer counts; /* rows of each entry */
-    PyObject *facts;
-    size_t entered; /* rows of those entries */
+    Buffer counts; /* rows of each ended entry */
+    PyObject *headers;
+    size_t ended; /* rows of the ended entries */
     Py_ssize_t size;
     unsigned with;
-} Rows;
+} RowBuilder;
 
-typedef enum { FAILED = -1, UNUSUAL = 0, TAKEN = 1 } Outcome;
+typedef enum { FAILED = -1, NOT_SIMPLE = 0, TAKEN = 1 } Outcome;
 
 static void columns_cut(Columns *columns, const Columns *before) {
     texts_cut(&columns->values, &before->values);
@@ -48,7 +48,7 @@ static void columns_cut(Columns *columns, const Columns *before) {
     numbers_cut(&columns->sequence_ids, &before->sequence_ids);
     columns->batch_indexes.size = before->batch_indexes.size;
     columns->rows = before->rows;
-    columns->outside = before->outside;
+    columns->unbatched = before->unbatched;
 }
 
 static void columns_free(Columns *columns) {
@@ -62,34 +62,34 @@ static void columns_free(Columns *columns) {
     numbers_free(&columns->sequence_ids);
     give_back(&columns->batch_indexes);
     columns->rows = 0;
-    columns->outside = false;
+    columns->unbatched = false;
 }
 
-/* Properties of the row that comes next, from the fields of its metadata with this tag. Of equal keys the last counts. */
+/* Append the properties of the next row: the fields of its metadata with this tag. The last of equal keys wins. */
 static Outcome append_properties(Columns *columns, const uint8_t *at, const uint8_t *end, uint64_t wanted) {
-    Text keys[MOST_PROPERTIES], values[MOST_PROPERTIES];
+    Text keys[MAX_PROPERTIES], values[MAX_PROPERTIES];
     size_t count = 0;
     while (at < end) {
         uint64_t tag, number;
         Text key, value;
         if (!load_varint(&at, end, &tag)) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         if (tag != wanted) {
             if (!((tag & 7) == VARINT ? load_varint(&at, end, &number) : (tag & 7) == LENGTH && load_text(&at, end, &key))) {
-                return UNUSUAL;
+                return NOT_SIMPLE;
             }
             continue;
         }
         if (!load_property(&at, end, &key, &value) || !is_utf8(key) || !is_utf8(value)) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         size_t place = 0;
         while (place < count && (keys[place].size != key.size || memcmp(keys[place].at, key.at, key.size))) {
             place++;
         }
-        if (place == MOST_PROPERTIES) {
-            return UNUSUAL;
+        if (place == MAX_PROPERTIES) {
+            return NOT_SIMPLE;
         }
         keys[place] = key;
         values[place] = value;
@@ -105,7 +105,7 @@ static Outcome append_properties(Columns *columns, const uint8_t *at, const uint
     return TAKEN;
 }
 
-/* `property_ends` tells of rows up to its `filled` where their properties end; later ones have none, and end there too. */
+/* `property_ends` holds the end of each row's properties up to row `filled`; later rows have none and end there too. */
 static bool properties_end(Columns *columns) {
     Numbers *ends = &columns->property_ends;
     size_t from = ends->filled;
@@ -125,21 +125,21 @@ static bool append_index(Columns *columns, int32_t index) {
     }
     memcpy(columns->batch_indexes.at + columns->batch_indexes.size, &index, sizeof index);
     columns->batch_indexes.size += sizeof index;
-    columns->outside = columns->outside || index < 0;
+    columns->unbatched = columns->unbatched || index < 0;
     return true;
 }
 
-/* The key, as its bytes were before base64. */
+/* Append the key, decoded from base64. */
 static Outcome append_key(Columns *columns, const Single *single) {
     if (!single->key_in_base64) {
         return texts_append(&columns->keys, columns->rows, single->key) ? TAKEN : FAILED;
     }
     Py_ssize_t size = base64_size(single->key);
     if (size < 0) {
-        return UNUSUAL;
+        return NOT_SIMPLE;
     }
     uint8_t *at = texts_room(&columns->keys, columns->rows, (size_t)size);
-    return !at ? FAILED : base64_decode(single->key, at, (size_t)size) ? TAKEN : UNUSUAL;
+    return !at ? FAILED : base64_decode(single->key, at, (size_t)size) ? TAKEN : NOT_SIMPLE;
 }
 
 static bool sound_base64(Text text) {
@@ -154,9 +154,9 @@ static bool sound_base64(Text text) {
     return size >= 0;
 }
 
-/* One message; `head` is its metadata, in which properties have this tag. */
+/* Append one message; `head` is its metadata, in which properties have this tag. */
 static Outcome append_message(
-    Rows *self, const Single *single, Text head, uint64_t property_tag, Text value, int32_t index, int64_t sequence_id) {
+    RowBuilder *self, const Single *single, Text head, uint64_t property_tag, Text value, int32_t index, int64_t sequence_id) {
     Columns *columns = &self->columns;
     bool has_key = single->key.at && !single->null_key;
     if (self->with & WITH_VALUES && !single->null_value && !texts_append(&columns->values, columns->rows, value)) {
@@ -171,7 +171,7 @@ static Outcome append_message(
             return FAILED;
         }
     } else if (has_key && single->key_in_base64 && !sound_base64(single->key)) {
-        return UNUSUAL;
+        return NOT_SIMPLE;
     }
     if (single->properties && self->with & WITH_PROPERTIES) {
         Outcome outcome = append_properties(columns, head.at, head.at + head.size, property_tag);
@@ -196,7 +196,7 @@ static Outcome append_message(
     return TAKEN;
 }
 
-/* A message of a batch that has nothing but its size and perhaps a number: nearly all of them. */
+/* Load the metadata of a batched message with only a size and perhaps a sequence id, as most have. */
 static inline bool load_plain(const uint8_t *at, const uint8_t *end, Single *single) {
     if (at == end || *at++ != TAG(3, VARINT) || !load_varint(&at, end, &single->payload_size) ||
         single->payload_size > INT32_MAX) {
@@ -213,29 +213,29 @@ static inline bool load_plain(const uint8_t *at, const uint8_t *end, Single *sin
     return at == end;
 }
 
-/* The messages of a batch; what was appended of an unusual one is not taken back. */
-static Outcome append_batch(Rows *self, Text body, uint64_t count, int64_t first_sequence_id) {
+/* Append the messages of a batch. If it is not simple, the caller removes the rows that were appended. */
+static Outcome append_batch(RowBuilder *self, Text body, uint64_t count, int64_t first_sequence_id) {
     if (!count || count > body.size / 4) {
-        return UNUSUAL;
+        return NOT_SIMPLE;
     }
     const uint8_t *at = body.at, *end = body.at + body.size;
     for (uint64_t index = 0; index < count; index++) {
         if (end - at < 4) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         uint32_t size = load_u32(at);
         at += 4;
         if (size > (uint64_t)(end - at)) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         Text head = {at, size};
         at += size;
         Single single = {0};
         if (!load_plain(head.at, at, &single) && !load_single(head.at, at, &single)) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         if (single.payload_size > (uint64_t)(end - at)) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         Text value = {at, (size_t)single.payload_size};
         at += single.payload_size;
@@ -253,16 +253,16 @@ static Outcome append_batch(Rows *self, Text body, uint64_t count, int64_t first
     return TAKEN;
 }
 
-/* The rows since the last entry belong to this one. */
-static bool end_entry(Rows *self, PyObject *facts) {
-    size_t count = self->columns.rows - self->entered;
+/* End an entry: the rows since the last one belong to it. */
+static bool end_entry(RowBuilder *self, PyObject *header) {
+    size_t count = self->columns.rows - self->ended;
     int32_t number = (int32_t)count;
-    if (!make_room(&self->counts, sizeof number) || PyList_Append(self->facts, facts) < 0) {
+    if (!make_room(&self->counts, sizeof number) || PyList_Append(self->headers, header) < 0) {
         return false;
     }
     memcpy(self->counts.at + self->counts.size, &number, sizeof number);
     self->counts.size += sizeof number;
-    self->entered = self->columns.rows;
+    self->ended = self->columns.rows;
     self->size += (Py_ssize_t)(count * ROW_BYTES);
     return true;
 }
@@ -271,7 +271,7 @@ static PyObject *text_or_none(Text text) {
     return text.at ? PyUnicode_DecodeUTF8((const char *)text.at, (Py_ssize_t)text.size, "replace") : Py_NewRef(Py_None);
 }
 
-static PyObject *facts_of(PyObject *ledger_id, PyObject *entry_id, const Metadata *metadata) {
+static PyObject *entry_header(PyObject *ledger_id, PyObject *entry_id, const Metadata *metadata) {
     PyObject *items[9] = {
         Py_NewRef(ledger_id),
         Py_NewRef(entry_id),
@@ -289,42 +289,42 @@ static PyObject *facts_of(PyObject *ledger_id, PyObject *entry_id, const Metadat
     for (int index = 0; index < 9; index++) {
         complete = complete && items[index];
     }
-    PyObject *facts = complete ? PyTuple_New(9) : NULL;
+    PyObject *header = complete ? PyTuple_New(9) : NULL;
     for (Py_ssize_t index = 0; index < 9; index++) {
-        if (facts) {
-            PyTuple_SET_ITEM(facts, index, items[index]);
+        if (header) {
+            PyTuple_SET_ITEM(header, index, items[index]);
         } else {
             Py_XDECREF(items[index]);
         }
     }
-    return facts;
+    return header;
 }
 
-/* One entry; of an unusual one nothing is taken. */
-static Outcome decode_entry(Rows *self, PyObject *ledger_id, PyObject *entry_id, Text payload, bool refuse_transactions) {
+/* Append one entry; append nothing of an entry that is not simple. */
+static Outcome decode_entry(RowBuilder *self, PyObject *ledger_id, PyObject *entry_id, Text payload, bool refuse_transactions) {
     const uint8_t *at = payload.at, *end = payload.at + payload.size;
     Metadata metadata = {0};
     if (end - at >= 6 && at[0] == 0x0E && at[1] == 0x02) {
         uint32_t size = load_u32(at + 2);
         at += 6;
         if (size > (uint64_t)(end - at) || !load_broker_metadata(at, at + size, &metadata.broker_time)) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         at += size;
     }
     if (end - at >= 6 && at[0] == 0x0E && at[1] == 0x01) {
         if (crc32c(0, at + 6, (size_t)(end - at - 6)) != load_u32(at + 2)) {
-            return UNUSUAL;
+            return NOT_SIMPLE;
         }
         at += 6;
     }
     if (end - at < 4 || load_u32(at) > (uint64_t)(end - at - 4)) {
-        return UNUSUAL;
+        return NOT_SIMPLE;
     }
     Text head = {at + 4, load_u32(at)};
     Text body = {head.at + head.size, (size_t)(end - head.at) - head.size};
     if (!load_metadata(head.at, body.at, &metadata) || (metadata.transaction && refuse_transactions)) {
-        return UNUSUAL;
+        return NOT_SIMPLE;
     }
     Columns before = self->columns;
     Py_ssize_t bytes = self->size;
@@ -335,12 +335,12 @@ static Outcome decode_entry(Rows *self, PyObject *ledger_id, PyObject *entry_id,
         outcome = append_message(self, &metadata.message, head, TAG(4, LENGTH), body, -1, metadata.message.sequence_id);
         self->size += (Py_ssize_t)(body.size + metadata.message.key.size);
     }
-    if (outcome == TAKEN && self->columns.rows > self->entered) {
-        PyObject *facts = facts_of(ledger_id, entry_id, &metadata);
-        if (!facts || !end_entry(self, facts)) {
+    if (outcome == TAKEN && self->columns.rows > self->ended) {
+        PyObject *header = entry_header(ledger_id, entry_id, &metadata);
+        if (!header || !end_entry(self, header)) {
             outcome = FAILED;
         }
-        Py_XDECREF(facts);
+        Py_XDECREF(header);
     }
     if (outcome != TAKEN) {
         columns_cut(&self->columns, &before);
@@ -351,51 +351,51 @@ static Outcome decode_entry(Rows *self, PyObject *ledger_id, PyObject *entry_id,
 
 /* Methods */
 
-static PyObject *rows_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+static PyObject *builder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *names[] = {"values", "keys", "properties", "times", "sequence", NULL};
     int values, keys, properties, times, sequence;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "$ppppp:Rows", names, &values, &keys, &properties, &times, &sequence)) {
+            arguments, keywords, "$ppppp:RowBuilder", names, &values, &keys, &properties, &times, &sequence)) {
         return NULL;
     }
-    Rows *self = (Rows *)type->tp_alloc(type, 0);
+    RowBuilder *self = (RowBuilder *)type->tp_alloc(type, 0);
     if (!self) {
         return NULL;
     }
     self->with = (values ? WITH_VALUES : 0) | (keys ? WITH_KEYS : 0) | (properties ? WITH_PROPERTIES : 0) |
                  (times ? WITH_TIMES : 0) | (sequence ? WITH_SEQUENCE : 0);
-    self->facts = PyList_New(0);
-    if (!self->facts) {
+    self->headers = PyList_New(0);
+    if (!self->headers) {
         Py_DECREF(self);
         return NULL;
     }
     return (PyObject *)self;
 }
 
-static void rows_dealloc(Rows *self) {
+static void builder_dealloc(RowBuilder *self) {
     PyTypeObject *type = Py_TYPE(self);
     columns_free(&self->columns);
     give_back(&self->counts);
-    Py_XDECREF(self->facts);
+    Py_XDECREF(self->headers);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-static PyObject *rows_decode(Rows *self, PyObject *arguments) {
+static PyObject *builder_append_entries(RowBuilder *self, PyObject *arguments) {
     PyObject *entries;
-    Py_ssize_t index, most;
+    Py_ssize_t index, max_bytes;
     int refuse_transactions;
-    if (!PyArg_ParseTuple(arguments, "O!nnp:decode", &PyList_Type, &entries, &index, &most, &refuse_transactions)) {
+    if (!PyArg_ParseTuple(arguments, "O!nnp:append_entries", &PyList_Type, &entries, &index, &max_bytes, &refuse_transactions)) {
         return NULL;
     }
     if (index < 0) {
-        PyErr_SetString(PyExc_ValueError, "start is below 0");
+        PyErr_SetString(PyExc_ValueError, "start must be 0 or more");
         return NULL;
     }
     while (index < PyList_GET_SIZE(entries)) {
         PyObject *entry = PyList_GET_ITEM(entries, index);
         if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) < 5) {
-            PyErr_SetString(PyExc_TypeError, "entries holds something else than entries");
+            PyErr_SetString(PyExc_TypeError, "entries must be a list of Entry");
             return NULL;
         }
         Py_buffer view;
@@ -409,25 +409,25 @@ static PyObject *rows_decode(Rows *self, PyObject *arguments) {
         if (outcome == FAILED) {
             return NULL;
         }
-        if (outcome == UNUSUAL) {
+        if (outcome == NOT_SIMPLE) {
             break;
         }
         index++;
-        if (self->size >= most) {
+        if (self->size >= max_bytes) {
             break;
         }
     }
     return PyLong_FromSsize_t(index);
 }
 
-static PyObject *rows_batch(Rows *self, PyObject *arguments) {
+static PyObject *builder_append_batch(RowBuilder *self, PyObject *arguments) {
     Py_buffer view;
     long long count, first_sequence_id;
-    if (!PyArg_ParseTuple(arguments, "y*LL:batch", &view, &count, &first_sequence_id)) {
+    if (!PyArg_ParseTuple(arguments, "y*LL:append_batch", &view, &count, &first_sequence_id)) {
         return NULL;
     }
     Columns before = self->columns;
-    Outcome outcome = UNUSUAL;
+    Outcome outcome = NOT_SIMPLE;
     if (count > 0) {
         outcome = append_batch(self, (Text){view.buf, (size_t)view.len}, (uint64_t)count, first_sequence_id);
     }
@@ -438,14 +438,14 @@ static PyObject *rows_batch(Rows *self, PyObject *arguments) {
     return outcome == FAILED ? NULL : PyBool_FromLong(outcome == TAKEN);
 }
 
-/* Bytes or None; false, and the error is set, for anything else. */
+/* Load bytes or None; for anything else set an error and return false. */
 static bool text_of(PyObject *object, Text *text) {
     *text = (Text){0};
     if (object == Py_None) {
         return true;
     }
     if (!PyBytes_Check(object)) {
-        PyErr_SetString(PyExc_TypeError, "bytes or None are expected");
+        PyErr_SetString(PyExc_TypeError, "bytes or None expected");
         return false;
     }
     *text = (Text){(const uint8_t *)PyBytes_AS_STRING(object), (size_t)PyBytes_GET_SIZE(object)};
@@ -469,12 +469,12 @@ static Outcome append_pairs(Columns *columns, PyObject *properties, Py_ssize_t *
     return properties_end(columns) ? TAKEN : FAILED;
 }
 
-static PyObject *rows_append(Rows *self, PyObject *arguments) {
+static PyObject *builder_append_message(RowBuilder *self, PyObject *arguments) {
     PyObject *value_object, *key_object, *ordering_key_object, *properties;
     int index;
     long long event_time, sequence_id;
     Text value, key, ordering_key;
-    if (!PyArg_ParseTuple(arguments, "OiOOO!LL:append", &value_object, &index, &key_object, &ordering_key_object,
+    if (!PyArg_ParseTuple(arguments, "OiOOO!LL:append_message", &value_object, &index, &key_object, &ordering_key_object,
                           &PyDict_Type, &properties, &event_time, &sequence_id) ||
         !text_of(value_object, &value) || !text_of(key_object, &key) || !text_of(ordering_key_object, &ordering_key)) {
         return NULL;
@@ -494,18 +494,18 @@ static PyObject *rows_append(Rows *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *rows_entry(Rows *self, PyObject *facts) {
-    if (!PyTuple_Check(facts)) {
-        PyErr_SetString(PyExc_TypeError, "facts are a tuple");
+static PyObject *builder_end_entry(RowBuilder *self, PyObject *header) {
+    if (!PyTuple_Check(header)) {
+        PyErr_SetString(PyExc_TypeError, "header must be a tuple");
         return NULL;
     }
-    if (self->columns.rows > self->entered && !end_entry(self, facts)) {
+    if (self->columns.rows > self->ended && !end_entry(self, header)) {
         return NULL;
     }
     Py_RETURN_NONE;
 }
 
-/* Offsets of the map column, keys and values; None where no row has a property. */
+/* Offsets of the map column, keys and values; None if no row has properties. */
 static PyObject *take_properties(Columns *columns) {
     size_t rows = columns->rows, pairs = columns->property_keys.filled;
     if (!pairs) {
@@ -533,14 +533,14 @@ static PyObject *take_properties(Columns *columns) {
     return found;
 }
 
-/* For each row the number of its entry; None where each entry has one row. */
-static PyObject *take_spread(Rows *self) {
+/* For each row the index of its entry; None if every entry has one row. */
+static PyObject *take_entry_of_row(RowBuilder *self) {
     size_t entries = self->counts.size / sizeof(int32_t);
-    if (entries == self->entered) {
+    if (entries == self->ended) {
         return Py_NewRef(Py_None);
     }
     Buffer spread = {0};
-    if (!make_room(&spread, self->entered * sizeof(int32_t))) {
+    if (!make_room(&spread, self->ended * sizeof(int32_t))) {
         return NULL;
     }
     const int32_t *counts = (const int32_t *)self->counts.at;
@@ -550,24 +550,24 @@ static PyObject *take_spread(Rows *self) {
             *out++ = (int32_t)entry;
         }
     }
-    spread.size = self->entered * sizeof(int32_t);
+    spread.size = self->ended * sizeof(int32_t);
     PyObject *block = as_block(&spread);
     give_back(&spread);
     return block;
 }
 
-static PyObject *rows_take(Rows *self, PyObject *Py_UNUSED(nothing)) {
+static PyObject *builder_finish(RowBuilder *self, PyObject *Py_UNUSED(nothing)) {
     Columns *columns = &self->columns;
     size_t rows = columns->rows;
-    if (rows != self->entered) {
-        PyErr_SetString(PyExc_ValueError, "rows whose entry was not told");
+    if (rows != self->ended) {
+        PyErr_SetString(PyExc_ValueError, "rows of an entry that was not ended");
         return NULL;
     }
     PyObject *empty = PyList_New(0), *found = NULL;
     PyObject *parts[9] = {0};
     if (empty) {
-        parts[0] = take_spread(self);
-        parts[1] = PyBool_FromLong(columns->outside);
+        parts[0] = take_entry_of_row(self);
+        parts[1] = PyBool_FromLong(columns->unbatched);
         parts[2] = as_block(&columns->batch_indexes);
         parts[3] = take_texts(&columns->values, rows);
         parts[4] = take_texts(&columns->keys, rows);
@@ -580,7 +580,7 @@ static PyObject *rows_take(Rows *self, PyObject *Py_UNUSED(nothing)) {
             complete = complete && parts[index];
         }
         if (complete) {
-            found = Py_BuildValue("nOOOOOOOOOO", (Py_ssize_t)rows, self->facts, parts[0], parts[1], parts[2], parts[3],
+            found = Py_BuildValue("nOOOOOOOOOO", (Py_ssize_t)rows, self->headers, parts[0], parts[1], parts[2], parts[3],
                                   parts[4], parts[5], parts[6], parts[7], parts[8]);
         }
     }
@@ -590,50 +590,50 @@ static PyObject *rows_take(Rows *self, PyObject *Py_UNUSED(nothing)) {
     if (!empty) {
         return NULL;
     }
-    Py_SETREF(self->facts, empty);
+    Py_SETREF(self->headers, empty);
     columns_free(columns);
-    self->counts.size = self->entered = 0;
+    self->counts.size = self->ended = 0;
     self->size = 0;
     return found;
 }
 
-static PyObject *rows_get_count(Rows *self, void *Py_UNUSED(closure)) { return PyLong_FromSize_t(self->entered); }
+static PyObject *builder_get_count(RowBuilder *self, void *Py_UNUSED(closure)) { return PyLong_FromSize_t(self->ended); }
 
-static PyObject *rows_get_size(Rows *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->size); }
+static PyObject *builder_get_size(RowBuilder *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->size); }
 
-static PyMethodDef rows_methods[] = {
-    {"decode", (PyCFunction)rows_decode, METH_VARARGS, "Take usual entries."},
-    {"batch", (PyCFunction)rows_batch, METH_VARARGS, "Take the messages of a batch, if it is a usual one."},
-    {"append", (PyCFunction)rows_append, METH_VARARGS, "Take one message."},
-    {"entry", (PyCFunction)rows_entry, METH_O, "Tell of the entry of the rows since the last call."},
-    {"take", (PyCFunction)rows_take, METH_NOARGS, "Give out all rows, and begin anew."},
+static PyMethodDef builder_methods[] = {
+    {"append_entries", (PyCFunction)builder_append_entries, METH_VARARGS, "Append simple entries."},
+    {"append_batch", (PyCFunction)builder_append_batch, METH_VARARGS, "Append the messages of a batch, if it is simple."},
+    {"append_message", (PyCFunction)builder_append_message, METH_VARARGS, "Append one message."},
+    {"end_entry", (PyCFunction)builder_end_entry, METH_O, "Set the header of the messages since the last call."},
+    {"finish", (PyCFunction)builder_finish, METH_NOARGS, "Return all rows, and start anew."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef rows_getters[] = {
-    {"count", (getter)rows_get_count, NULL, "Rows of entries that are complete.", NULL},
-    {"size", (getter)rows_get_size, NULL, "What they take in bytes, about.", NULL},
+static PyGetSetDef builder_getters[] = {
+    {"count", (getter)builder_get_count, NULL, "Rows of the entries that were ended.", NULL},
+    {"size", (getter)builder_get_size, NULL, "Estimated bytes of these rows.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot rows_slots[] = {
-    {Py_tp_doc, "Messages as columns; see rows.py."},
-    {Py_tp_new, rows_new},
-    {Py_tp_dealloc, rows_dealloc},
-    {Py_tp_methods, rows_methods},
-    {Py_tp_getset, rows_getters},
+static PyType_Slot builder_slots[] = {
+    {Py_tp_doc, "Collect messages as columns; see builder.py."},
+    {Py_tp_new, builder_new},
+    {Py_tp_dealloc, builder_dealloc},
+    {Py_tp_methods, builder_methods},
+    {Py_tp_getset, builder_getters},
     {0, NULL},
 };
 
-static PyType_Spec rows_spec = {
-    .name = "readonly_spark.rows._decode.Rows",
-    .basicsize = sizeof(Rows),
+static PyType_Spec builder_spec = {
+    .name = "readonly_spark.rows._decode.RowBuilder",
+    .basicsize = sizeof(RowBuilder),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = rows_slots,
+    .slots = builder_slots,
 };
 
 static PyMethodDef functions[] = {
-    {"message_ids", message_ids, METH_VARARGS, "Message ids of rows in batches, as text."},
+    {"message_ids", message_ids, METH_VARARGS, "Return the message ids of batched messages as text."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -642,8 +642,8 @@ static int prepare(PyObject *module) {
     if (!block_type) {
         block_type = (PyTypeObject *)PyType_FromSpec(&block_spec);
     }
-    PyObject *rows = block_type ? PyType_FromSpec(&rows_spec) : NULL;
-    int failed = rows ? PyModule_AddObjectRef(module, "Rows", rows) : -1;
+    PyObject *rows = block_type ? PyType_FromSpec(&builder_spec) : NULL;
+    int failed = rows ? PyModule_AddObjectRef(module, "RowBuilder", rows) : -1;
     Py_XDECREF(rows);
     return failed;
 }
@@ -659,7 +659,7 @@ static struct PyModuleDef_Slot slots[] = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "readonly_spark.rows._decode",
-    .m_doc = "From entries to columns, in C.",
+    .m_doc = "Entries to columns in C.",
     .m_methods = functions,
     .m_slots = slots,
 };

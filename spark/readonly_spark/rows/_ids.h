@@ -1,4 +1,4 @@
-/* Ids of messages as text. */
+/* Message ids as text. */
 #ifndef READONLY_SPARK_IDS_H
 #define READONLY_SPARK_IDS_H
 
@@ -17,14 +17,14 @@ static size_t write_decimal(uint8_t *at, uint32_t number) {
     return count;
 }
 
-/* Of each row what its entry has, and behind a colon its place in the batch. */
+/* Write for each row the id of its entry, a colon and the batch index. */
 static bool write_ids(PyObject *entries, const Py_buffer *spread, const Py_buffer *indexes, Texts *out) {
     const int32_t *of_rows = spread->buf, *places = indexes->buf;
     size_t rows = (size_t)indexes->len / sizeof(int32_t);
     for (size_t row = 0; row < rows; row++) {
         Py_ssize_t entry = of_rows ? of_rows[row] : (Py_ssize_t)row, size;
         if (entry < 0 || entry >= PyList_GET_SIZE(entries) || places[row] < 0) {
-            PyErr_SetString(PyExc_ValueError, "a row of no entry, or of no batch");
+            PyErr_SetString(PyExc_ValueError, "a row without an entry, or not in a batch");
             return false;
         }
         const char *text = PyUnicode_AsUTF8AndSize(PyList_GET_ITEM(entries, entry), &size);
@@ -53,7 +53,7 @@ static PyObject *message_ids(PyObject *Py_UNUSED(module), PyObject *arguments) {
         Texts out = {0};
         size_t rows = (size_t)indexes.len / sizeof(int32_t);
         if (spread.buf && spread.len < indexes.len) {
-            PyErr_SetString(PyExc_ValueError, "rows of which no entry is told");
+            PyErr_SetString(PyExc_ValueError, "rows without an entry");
         } else if (write_ids(entries, &spread, &indexes, &out)) {
             found = take_texts(&out, rows);
         }

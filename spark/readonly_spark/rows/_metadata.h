@@ -1,5 +1,5 @@
-/* The metadata of entries and messages (message.proto), as far as they are usual: each function says no to anything that it does
-   not know, or that is damaged, and reads nothing beyond the end that it is given. */
+/* The metadata of simple entries and messages (message.proto). Each function returns false for unknown fields and for damage,
+   and reads nothing beyond the given end. */
 #ifndef READONLY_SPARK_METADATA_H
 #define READONLY_SPARK_METADATA_H
 
@@ -28,7 +28,7 @@ static bool load_bool(const uint8_t **at, const uint8_t *end, bool *truth) {
 enum { VARINT = 0, LENGTH = 2 };
 #define TAG(field, kind) ((field) << 3 | (kind))
 
-/* Key and value of a property. */
+/* Load the key and value of a property. */
 static bool load_property(const uint8_t **at, const uint8_t *end, Text *key, Text *value) {
     Text pair;
     if (!load_text(at, end, &pair)) {
@@ -45,7 +45,7 @@ static bool load_property(const uint8_t **at, const uint8_t *end, Text *key, Tex
     return true;
 }
 
-/* What a message has of its own: in a batch, or as the only one of its entry. */
+/* The fields of one message, in a batch or alone in its entry. */
 typedef struct {
     Text key, ordering_key;
     int64_t event_time, sequence_id;
@@ -53,7 +53,7 @@ typedef struct {
     bool has_size, has_sequence_id, compacted_out, key_in_base64, null_key, null_value, properties;
 } Single;
 
-/* SingleMessageMetadata, if all of it is known. */
+/* Load SingleMessageMetadata; return false for an unknown field. */
 static bool load_single(const uint8_t *at, const uint8_t *end, Single *single) {
     *single = (Single){0};
     uint64_t number;
@@ -131,7 +131,7 @@ typedef struct {
     Single message;
 } Metadata;
 
-/* MessageMetadata, if all of it is known and makes the entry a usual one. */
+/* Load MessageMetadata; return false unless the entry is simple. */
 static bool load_metadata(const uint8_t *at, const uint8_t *end, Metadata *metadata) {
     uint64_t number;
     Text text, value;
@@ -182,7 +182,7 @@ static bool load_metadata(const uint8_t *at, const uint8_t *end, Metadata *metad
                 return false;
             }
             break;
-        case TAG(8, VARINT): /* compression: Python's part */
+        case TAG(8, VARINT): /* compression: Python decompresses */
             if (!load_varint(&at, end, &number) || number) {
                 return false;
             }
@@ -235,7 +235,7 @@ static bool load_metadata(const uint8_t *at, const uint8_t *end, Metadata *metad
                 return false;
             }
             break;
-        default: /* encrypted, a chunk, a marker, or nothing that is known here */
+        default: /* encrypted, a chunk, a marker, or an unknown field */
             return false;
         }
     }
@@ -256,7 +256,7 @@ static bool load_broker_metadata(const uint8_t *at, const uint8_t *end, int64_t 
     return true;
 }
 
-/* Keys of bytes are written as base64. Takes what encoders write, padded and with no bit to spare; -1 for anything else. */
+/* Keys of bytes are stored as base64. Return the decoded size of canonical, padded base64; -1 for anything else. */
 static Py_ssize_t base64_size(Text text) {
     if (text.size % 4) {
         return -1;
@@ -312,7 +312,7 @@ static bool is_utf8(Text text) {
         }
         if ((lead == 0xE0 && at[0] < 0xA0) || (lead == 0xED && at[0] > 0x9F) || (lead == 0xF0 && at[0] < 0x90) ||
             (lead == 0xF4 && at[0] > 0x8F)) {
-            return false; /* longer than need be, a half of a pair, or beyond the last */
+            return false; /* overlong, a surrogate, or beyond U+10FFFF */
         }
         for (; more; more--) {
             if ((*at++ & 0xC0) != 0x80) {

@@ -1,7 +1,7 @@
-"""Large messages that were cut into chunks: one belongs where its last chunk is, wherever the others are. Pure.
+"""Chunked messages: each belongs to the range that holds its last chunk, wherever the other chunks are. Pure.
 
-A task that begins between two chunks of a message looks back for the earlier ones, so that it makes no difference where ranges
-are cut: a message is in exactly one of them.
+A task whose range starts between two chunks of a message looks back for the earlier ones. So every message is in exactly one
+range, wherever the ranges are cut.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from readonly_engine.wire.batch import Message, StoredEntry
     from readonly_engine.wire.entry import Entry
 
-REMEMBERED: Final = 10_000
-"""Messages of which it is known that a chunk was seen here: far more than are ever incomplete together."""
+MAX_REMEMBERED_MESSAGES: Final = 10_000
+"""Messages with a chunk in this range that are remembered: far more than are ever incomplete together."""
 
 
 class ChunkedMessages:
-    """Joins the chunks of one topic.
+    """Join the chunks of one topic.
 
     Args:
-        earlier: the chunks of a message that stand before the first entry of this task, in order, from its last first chunk on.
+        earlier: returns the chunks of a message that precede this task's first entry, in order, from its last first chunk on.
     """
 
     def __init__(self, earlier: Callable[[str], Iterable[StoredEntry]]) -> None:
@@ -35,7 +35,7 @@ class ChunkedMessages:
         self._seen: OrderedDict[str, Position] = OrderedDict()
 
     def add(self, entry: Entry, stored: StoredEntry) -> Message | None:
-        """Take a chunk; the whole message where it is the last one, None else.
+        """Add a chunk; return the whole message after its last chunk, else None.
 
         Raises:
             WireError: the joined message is damaged.
@@ -47,6 +47,6 @@ class ChunkedMessages:
                 self._joiner.add(chunk)
         self._seen[uuid] = Position(entry.ledger_id, entry.entry_id)
         self._seen.move_to_end(uuid)
-        if len(self._seen) > REMEMBERED:
+        if len(self._seen) > MAX_REMEMBERED_MESSAGES:
             self._seen.popitem(last=False)
         return self._joiner.add(stored)

@@ -1,6 +1,6 @@
-"""The columns of the source, and Arrow batches of them: buffers that messages are decoded into, never message objects.
+"""The columns of the source, and Arrow record batches of them, without an object per message. Pure.
 
-What all messages of an entry share is kept once for the entry and spread out by an index when a batch is made.
+The header of an entry is stored once for all its messages. It is expanded to one value per row when a record batch is made.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from readonly_spark.rows.builder import Facts, Wanted, times_array
-from readonly_spark.rows.native import ROWS
+from readonly_spark.rows.arrays import times_array
+from readonly_spark.rows.builder import EntryHeader, Projection
+from readonly_spark.rows.native_builder import ROW_BUILDER
 from readonly_spark.values.type_names import PROPERTIES, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.wire.batch import StoredEntry
 
-    from readonly_spark.rows.builder import Rows, Taken
+    from readonly_spark.rows.builder import RowBatch, RowBuilder
 
 ENCRYPTION: Final = pa.struct(
     [
@@ -47,10 +48,10 @@ class Column:
     """One column.
 
     Attributes:
-        name: its name.
-        arrow: its type in Arrow.
-        spark: its type in Spark's DDL.
-        meaning: for documentation.
+        name: the name.
+        arrow: the Arrow type.
+        spark: the type in Spark's DDL.
+        meaning: the text for the documentation.
     """
 
     name: str
@@ -60,46 +61,56 @@ class Column:
 
 
 COLUMNS: Final = (
-    Column(
-        "topic", pa.string(), "string", "the topic's full name; of a partitioned one without the partition's suffix"
-    ),
-    Column("partition", pa.int32(), "int", "the partition's number; null for a topic that is not partitioned"),
+    Column("topic", pa.string(), "string", "the topic's full name, without a partition's suffix"),
+    Column("partition", pa.int32(), "int", "the number of the partition; null for a topic without partitions"),
     Column(
         "messageId",
         pa.string(),
         "string",
-        "`LEDGER:ENTRY:PARTITION`, and `:INDEX` in a batch, as the Java client prints it",
+        "`LEDGER:ENTRY:PARTITION`, in a batch followed by `:INDEX`, as the Java client prints it",
     ),
     Column("ledgerId", pa.int64(), "bigint", "the ledger"),
-    Column("entryId", pa.int64(), "bigint", "the entry in it; of a chunked message that of its last chunk"),
-    Column("batchIndex", pa.int32(), "int", "the place in its batch; null outside of one"),
+    Column(
+        "entryId", pa.int64(), "bigint", "the entry in the ledger; for a chunked message the entry of its last chunk"
+    ),
+    Column("batchIndex", pa.int32(), "int", "the index in the batch; null outside of a batch"),
     Column(
         "batchSize",
         pa.int32(),
         "int",
-        "messages of its batch, those that compaction took out included; null outside of one",
+        "the number of messages in the batch, including those that compaction removed; null outside of a batch",
     ),
-    Column("publishTime", TIMESTAMP, "timestamp", "when the producer sent it"),
-    Column("eventTime", TIMESTAMP, "timestamp", "the time that the application gave it; null for none"),
-    Column("brokerTime", TIMESTAMP, "timestamp", "when the owner stored it; null where the cluster does not note it"),
+    Column("publishTime", TIMESTAMP, "timestamp", "the time at which the producer sent it"),
+    Column("eventTime", TIMESTAMP, "timestamp", "the event time of the application; null for none"),
+    Column(
+        "brokerTime",
+        TIMESTAMP,
+        "timestamp",
+        "the time at which the owner broker stored it; null if it is not recorded",
+    ),
     Column("key", pa.binary(), "binary", "the key's bytes; null for none"),
     Column("orderingKey", pa.binary(), "binary", "the ordering key; null for none"),
     Column("value", pa.binary(), "binary", "the payload; null for a tombstone"),
     Column("properties", PROPERTIES, "map<string,string>", "the application's properties"),
-    Column("producerName", pa.string(), "string", "the producer"),
-    Column("sequenceId", pa.int64(), "bigint", "the producer's number for it"),
-    Column("schemaVersion", pa.binary(), "binary", "the version of the schema that it was written with; null for none"),
-    Column("replicatedFrom", pa.string(), "string", "the cluster where it was published, if another; null else"),
+    Column("producerName", pa.string(), "string", "the name of the producer"),
+    Column("sequenceId", pa.int64(), "bigint", "the sequence id of the producer"),
+    Column("schemaVersion", pa.binary(), "binary", "the schema version that it was written with; null for none"),
+    Column(
+        "replicatedFrom",
+        pa.string(),
+        "string",
+        "the cluster that a replicated message came from; null for a local one",
+    ),
     Column(
         "encryption",
         ENCRYPTION,
         "struct<keys:array<struct<name:string,value:binary,metadata:map<string,string>>>,algorithm:string,parameter:binary,"
         "compression:string,uncompressedSize:int,chunkUuid:string,chunkId:int,chunks:int>",
-        "of an encrypted entry what its keeper of keys needs: `value` is then the entry's whole payload as it is stored, a batch "
-        "in one row; null else",
+        "the encryption metadata of an encrypted entry, also of a batch: it is one row with the stored payload as `value`; null "
+        "for other entries",
     ),
 )
-"""Every column, in the order in which they appear."""
+"""Every column, in order."""
 
 BY_NAME: Final = {column.name: column for column in COLUMNS}
 NAMES: Final = tuple(BY_NAME)
@@ -107,127 +118,127 @@ NAMES: Final = tuple(BY_NAME)
 _COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 
-_Facts = Any
-"""Facts of many entries: of each one a tuple, and typed as none."""
+_Headers = Any
+"""The headers of many entries: an EntryHeader whose fields are tuples, one item per entry."""
 
 
 class MessageColumns:
-    """Messages of one topic, column by column, until a batch is made of them.
+    """Collect messages of one topic by column, and make record batches of them.
 
     Args:
         topic: the topic's name, without a partition's suffix.
-        partition: the partition, -1 for none.
-        wanted: names of columns, in the order of the batch.
-        values: makes the column `value` of payloads, their schema versions, and which are encrypted if some are; None leaves
-            payloads as they are.
-        rows: makes what messages are kept in meanwhile.
+        partition: the partition; -1 for none.
+        names: the columns to build, in the order of the record batch.
+        values: makes the column `value` of payloads, their schema versions and, if some are encrypted, a flag for each; None
+            keeps the payloads.
+        builder: makes the row builder.
 
     Attributes:
-        rows: where decoders put messages.
+        rows: receives the decoded messages.
     """
 
     def __init__(
         self,
         topic: str,
         partition: int,
-        wanted: Sequence[str],
+        names: Sequence[str],
         values: Callable[[Sequence[bytes | None], Sequence[bytes | None], Sequence[bool] | None], pa.Array]
         | None = None,
-        rows: Callable[[Wanted], Rows] = ROWS,
+        builder: Callable[[Projection], RowBuilder] = ROW_BUILDER,
     ) -> None:
         self._decode_values = values
         self._topic = topic
         self._partition = partition
-        self._wanted = tuple(wanted)
-        self.rows = rows(
-            Wanted(
-                values="value" in wanted,
-                keys=not {"key", "orderingKey"}.isdisjoint(wanted),
-                properties="properties" in wanted,
-                times="eventTime" in wanted,
-                sequence="sequenceId" in wanted,
+        self._names = tuple(names)
+        self.rows = builder(
+            Projection(
+                values="value" in names,
+                keys=not {"key", "orderingKey"}.isdisjoint(names),
+                properties="properties" in names,
+                times="eventTime" in names,
+                sequence="sequenceId" in names,
             )
         )
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Everything since the last batch as one; there must be something.
+        """Return all rows since the last record batch; there must be at least one.
 
         Args:
-            schema: with the wanted columns, as Spark asks for it.
+            schema: the requested columns with the types that Spark expects.
         """
-        taken = self.rows.take()
-        facts: _Facts = Facts._make(zip(*taken.facts, strict=True))
-        arrays = [self._BUILDERS[name](self, taken, facts) for name in self._wanted]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _rows_only(taken.rows, schema)
+        rows = self.rows.finish()
+        headers: _Headers = EntryHeader._make(zip(*rows.headers, strict=True))
+        arrays = [self._BUILDERS[name](self, rows, headers) for name in self._names]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _rows_only(rows.rows, schema)
 
-    # One method a column
+    # One method per column
 
-    def _build_topic(self, taken: Taken, _: _Facts) -> pa.Array:
-        return pa.repeat(pa.scalar(self._topic, pa.string()), taken.rows)
+    def _build_topic(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return pa.repeat(pa.scalar(self._topic, pa.string()), rows.rows)
 
-    def _build_partition(self, taken: Taken, _: _Facts) -> pa.Array:
+    def _build_partition(self, rows: RowBatch, _: _Headers) -> pa.Array:
         partition = None if self._partition < 0 else self._partition
-        return pa.repeat(pa.scalar(partition, pa.int32()), taken.rows)
+        return pa.repeat(pa.scalar(partition, pa.int32()), rows.rows)
 
-    def _build_message_id(self, taken: Taken, facts: _Facts) -> pa.Array:
-        places = zip(facts.ledger_id, facts.entry_id, strict=True)
-        ids = [f"{ledger_id}:{entry_id}:{self._partition}" for ledger_id, entry_id in places]
-        return self.rows.message_ids(ids, taken)
+    def _build_message_id(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        positions = zip(headers.ledger_id, headers.entry_id, strict=True)
+        ids = [f"{ledger_id}:{entry_id}:{self._partition}" for ledger_id, entry_id in positions]
+        return self.rows.message_ids(ids, rows)
 
-    def _build_ledger_id(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(facts.ledger_id, pa.int64(), taken)
+    def _build_ledger_id(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(headers.ledger_id, pa.int64(), rows)
 
-    def _build_entry_id(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(facts.entry_id, pa.int64(), taken)
+    def _build_entry_id(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(headers.entry_id, pa.int64(), rows)
 
-    def _build_batch_index(self, taken: Taken, _: _Facts) -> pa.Array:
-        return taken.batch_indexes
+    def _build_batch_index(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return rows.batch_indexes
 
-    def _build_batch_size(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(facts.batch_size, pa.int32(), taken)
+    def _build_batch_size(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(headers.batch_size, pa.int32(), rows)
 
-    def _build_publish_time(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(times_array(facts.publish_time), TIMESTAMP, taken)
+    def _build_publish_time(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(times_array(headers.publish_time), TIMESTAMP, rows)
 
-    def _build_event_time(self, taken: Taken, _: _Facts) -> pa.Array:
-        return taken.event_times
+    def _build_event_time(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return rows.event_times
 
-    def _build_broker_time(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(times_array(facts.broker_time), TIMESTAMP, taken)
+    def _build_broker_time(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(times_array(headers.broker_time), TIMESTAMP, rows)
 
-    def _build_key(self, taken: Taken, _: _Facts) -> pa.Array:
-        return taken.keys
+    def _build_key(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return rows.keys
 
-    def _build_ordering_key(self, taken: Taken, _: _Facts) -> pa.Array:
-        return taken.ordering_keys
+    def _build_ordering_key(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return rows.ordering_keys
 
-    def _build_value(self, taken: Taken, facts: _Facts) -> pa.Array:
+    def _build_value(self, rows: RowBatch, headers: _Headers) -> pa.Array:
         if self._decode_values is None:
-            return taken.values
+            return rows.values
         encrypted = None
-        if any(facts.encryption):
-            of_entries = pa.array([one is not None for one in facts.encryption], pa.bool_())
-            encrypted = _spread(of_entries, pa.bool_(), taken).to_pylist()
-        versions = self._build_schema_version(taken, facts).to_pylist()
-        return self._decode_values(taken.values.to_pylist(), versions, encrypted)
+        if any(headers.encryption):
+            of_entries = pa.array([one is not None for one in headers.encryption], pa.bool_())
+            encrypted = _per_row(of_entries, pa.bool_(), rows).to_pylist()
+        versions = self._build_schema_version(rows, headers).to_pylist()
+        return self._decode_values(rows.values.to_pylist(), versions, encrypted)
 
-    def _build_properties(self, taken: Taken, _: _Facts) -> pa.Array:
-        return taken.properties
+    def _build_properties(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return rows.properties
 
-    def _build_producer_name(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(facts.producer_name, pa.string(), taken)
+    def _build_producer_name(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(headers.producer_name, pa.string(), rows)
 
-    def _build_sequence_id(self, taken: Taken, _: _Facts) -> pa.Array:
-        return taken.sequence_ids
+    def _build_sequence_id(self, rows: RowBatch, _: _Headers) -> pa.Array:
+        return rows.sequence_ids
 
-    def _build_schema_version(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(facts.schema_version, pa.binary(), taken)
+    def _build_schema_version(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(headers.schema_version, pa.binary(), rows)
 
-    def _build_replicated_from(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(facts.replicated_from, pa.string(), taken)
+    def _build_replicated_from(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(headers.replicated_from, pa.string(), rows)
 
-    def _build_encryption(self, taken: Taken, facts: _Facts) -> pa.Array:
-        return _spread(facts.encryption, ENCRYPTION, taken)
+    def _build_encryption(self, rows: RowBatch, headers: _Headers) -> pa.Array:
+        return _per_row(headers.encryption, ENCRYPTION, rows)
 
     _BUILDERS: Final = {
         "topic": _build_topic,
@@ -252,23 +263,23 @@ class MessageColumns:
     }
 
 
-def _spread(of_entries: Any, kind: pa.DataType, taken: Taken) -> pa.Array:
-    """What entries have, for each of their rows."""
+def _per_row(of_entries: Any, kind: pa.DataType, rows: RowBatch) -> pa.Array:
+    """Expand values of entries to values of rows."""
     found = of_entries if isinstance(of_entries, pa.Array) else pa.array(of_entries, kind)
     if found.null_count == len(found):
-        return pa.nulls(taken.rows, kind)
-    return found if taken.spread is None else found.take(taken.spread)
+        return pa.nulls(rows.rows, kind)
+    return found if rows.entry_of_row is None else found.take(rows.entry_of_row)
 
 
 def _rows_only(rows: int, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without columns, for who only counts."""
+    """Return a record batch without columns, as a count needs it."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([]))).cast(schema)
 
 
-def facts_of(ledger_id: int, entry_id: int, stored: StoredEntry) -> Facts:
-    """What the messages of an entry share."""
+def entry_header(ledger_id: int, entry_id: int, stored: StoredEntry) -> EntryHeader:
+    """Return the fields that the messages of an entry share."""
     metadata = stored.metadata
-    return Facts(
+    return EntryHeader(
         ledger_id,
         entry_id,
         metadata.num_messages_in_batch if stored.batched else None,
@@ -306,5 +317,5 @@ def _encryption(stored: StoredEntry) -> dict[str, Any] | None:
 
 
 def _text(found: str | bytes) -> str:
-    """Protobuf hands out a text that is not UTF-8 as bytes."""
+    """Return a text; protobuf gives one that is not UTF-8 as bytes."""
     return found if isinstance(found, str) else found.decode(errors="replace")

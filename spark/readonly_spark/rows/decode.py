@@ -1,7 +1,7 @@
-"""From entries to columns: the one function that the speed of a task hangs on. Pure.
+"""Entries to rows: the function that decides the speed of a task. Pure.
 
-`decode_entries` takes entries as bookies and tiered storage give them and appends their messages to rows. Usual entries are taken
-whole where rows are kept in C; all others go the careful way, one by one, in the same order.
+`decode_entries` appends the messages of stored entries to a row builder. The builder in C takes simple entries whole. All other
+entries are decoded one by one in Python, in the same order.
 """
 
 from __future__ import annotations
@@ -13,75 +13,75 @@ from readonly_engine.wire.batch import Message, decode_stored_entry, single_mess
 from readonly_engine.wire.compression import decompress
 from readonly_engine.wire.errors import MalformedFrameError, WireError
 
-from readonly_spark.rows.columns import facts_of
+from readonly_spark.rows.columns import entry_header
 
 if TYPE_CHECKING:
     from readonly_engine.wire.entry import Entry
 
-    from readonly_spark.rows.builder import Rows
+    from readonly_spark.rows.builder import RowBuilder
     from readonly_spark.rows.chunks import ChunkedMessages
 
-_MOST_INT64: Final = (1 << 63) - 1
+_MAX_INT64: Final = (1 << 63) - 1
 _REQUIRED: Final = ("producer_name", "sequence_id", "publish_time")
 
 
 class DamagedEntryError(Exception):
-    """An entry that is a producer's and cannot be taken apart."""
+    """A producer's entry that cannot be decoded."""
 
 
 @dataclass(slots=True)
-class Decoder:
-    """What decoding needs to know beside the entries.
+class DecodeContext:
+    """State that decoding needs in addition to the entries.
 
     Attributes:
         chunked: joins the chunks of large messages.
-        aborted: transactions whose messages are left out.
+        aborted: transactions whose messages are skipped.
     """
 
     chunked: ChunkedMessages
     aborted: frozenset[tuple[int, int]] = field(default_factory=frozenset)
 
 
-def decode_entries(entries: list[Entry], start: int, decoder: Decoder, rows: Rows, most_bytes: int) -> int:
-    """Append the messages of entries to rows: in order, until the rows are full or the entries are used up.
+def decode_entries(entries: list[Entry], start: int, context: DecodeContext, rows: RowBuilder, max_bytes: int) -> int:
+    """Append the messages of entries to rows, in order, until the rows are full or the entries are used up.
 
-    Left out are markers, messages of aborted transactions, messages that compaction took out, and what no producer of Pulsar
-    wrote (as the owner's dispatcher does). What is encrypted is passed on as it is, one row an entry.
+    Markers, messages of aborted transactions, messages that compaction removed and payloads that no Pulsar producer wrote are
+    skipped, as the owner broker's dispatcher does. An encrypted entry becomes one row with its stored payload.
 
     Args:
-        entries: of one topic, in its order, without a gap.
-        start: the index of the first one to decode.
-        decoder: what else is known.
-        rows: where messages go.
-        most_bytes: stop behind the entry with which the rows reach this size.
+        entries: consecutive entries of one topic, in order.
+        start: index of the first entry to decode.
+        context: chunks and aborted transactions of the range.
+        rows: receives the messages.
+        max_bytes: stop after the entry with which the rows reach this size.
 
     Returns:
         The index of the first entry that was not decoded.
 
     Raises:
-        DamagedEntryError: an entry is damaged, or compressed in an unknown way.
+        DamagedEntryError: an entry is damaged, or its compression is unknown.
     """
     index = start
-    refuse_transactions = bool(decoder.aborted)
+    refuse_transactions = bool(context.aborted)
     while index < len(entries):
-        usual = rows.decode(entries, index, most_bytes, refuse_transactions)
-        if usual > index:
-            index = usual
-            if rows.size >= most_bytes:
+        simple = rows.append_entries(entries, index, max_bytes, refuse_transactions)
+        if simple > index:
+            index = simple
+            if rows.size >= max_bytes:
                 break
             continue
         entry = entries[index]
         try:
-            _decode(entry, decoder, rows)
+            _decode(entry, context, rows)
         except WireError as error:
             raise DamagedEntryError(f"entry {entry.ledger_id}:{entry.entry_id}: {error}") from error
         index += 1
-        if rows.size >= most_bytes:
+        if rows.size >= max_bytes:
             break
     return index
 
 
-def _decode(entry: Entry, decoder: Decoder, rows: Rows) -> None:
+def _decode(entry: Entry, context: DecodeContext, rows: RowBuilder) -> None:
     try:
         stored = decode_stored_entry(bytes(entry.payload))
     except MalformedFrameError:
@@ -90,37 +90,37 @@ def _decode(entry: Entry, decoder: Decoder, rows: Rows) -> None:
     if metadata.HasField("marker_type") or not all(map(metadata.HasField, _REQUIRED)):
         return
     if (
-        decoder.aborted
+        context.aborted
         and metadata.HasField("txnid_least_bits")
-        and (metadata.txnid_most_bits, metadata.txnid_least_bits) in decoder.aborted
+        and (metadata.txnid_most_bits, metadata.txnid_least_bits) in context.aborted
     ):
         return
     if metadata.encryption_keys:
-        # Its key and properties, where it has any, are in clear.
+        # The key and the properties of an encrypted entry are not encrypted.
         _append(single_message(metadata, stored.body), rows)
     elif stored.chunk:
-        message = decoder.chunked.add(entry, stored)
+        message = context.chunked.add(entry, stored)
         if message is not None:
             _append(message, rows)
     else:
         body = decompress(metadata.compression, stored.body, metadata.uncompressed_size)
         if not stored.batched:
             _append(single_message(metadata, body), rows)
-        elif not rows.batch(body, metadata.num_messages_in_batch, metadata.sequence_id):
+        elif not rows.append_batch(body, metadata.num_messages_in_batch, metadata.sequence_id):
             for message in unpack(stored):
                 _append(message, rows)
-    rows.entry(facts_of(entry.ledger_id, entry.entry_id, stored))
+    rows.end_entry(entry_header(entry.ledger_id, entry.entry_id, stored))
 
 
-def _append(message: Message, rows: Rows) -> None:
-    # A number that producers have counted beyond the last wraps, as in Java.
-    sequence_id = message.sequence_id if message.sequence_id <= _MOST_INT64 else message.sequence_id - (1 << 64)
-    rows.append(
+def _append(message: Message, rows: RowBuilder) -> None:
+    # A sequence id above the largest int64 wraps, as in Java.
+    sequence_id = message.sequence_id if message.sequence_id <= _MAX_INT64 else message.sequence_id - (1 << 64)
+    rows.append_message(
         message.value,
         message.batch_index,
         message.key,
         message.ordering_key,
-        dict(message.properties),  # of equal keys the last counts, as in the Java client
+        dict(message.properties),  # the last of equal keys wins, as in the Java client
         message.event_time,
         sequence_id,
     )

@@ -1,4 +1,4 @@
-"""From Avro's definitions, which Pulsar uses for its JSON schemas too, to Arrow types. Pure."""
+"""Avro schemas to Arrow types; Pulsar's JSON schemas are Avro definitions too. Pure."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _PRIMITIVE: Final = {
 }
 
 _KEPT_LOGICAL: Final = {"date", "timestamp-millis", "timestamp-micros", "decimal"}
-"""Others are read as what they are made of: a time of day is a number to Spark, a UUID a text."""
+"""Other logical types are read as their base type: a time of day as a number, a UUID as a string."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What a definition comes to.
+    """The type of a field.
 
     Attributes:
-        arrow: the type.
-        from_json: from what a JSON document has to what Arrow takes; None where that is the same.
+        arrow: the Arrow type.
+        from_json: converts a JSON value to a value that Arrow accepts; None if they are the same.
     """
 
     arrow: pa.DataType
@@ -41,21 +41,21 @@ class FieldType:
 
 
 def field_type(definition: Any, known: dict[str, Any] | None = None, within: tuple[str, ...] = ()) -> FieldType:
-    """The type of an Avro definition.
+    """Return the type of an Avro definition.
 
     Args:
-        definition: as JSON is read.
+        definition: the parsed JSON.
         known: named types that were defined before.
-        within: the records that this is in.
+        within: names of the enclosing records.
 
     Raises:
-        TypeNameError: Spark has no such type: a union of several, or a type that contains itself.
+        TypeNameError: Spark has no such type, as for a union of several types or a recursive type.
     """
     known = {} if known is None else known
     if isinstance(definition, list):
         others = [one for one in definition if one != "null"]
         if len(others) != 1:
-            raise TypeNameError(f"a union of {len(others)} types; one beside null can be read")
+            raise TypeNameError(f"a union of {len(others)} types is not supported; use null and one other type")
         return field_type(others[0], known, within)
     if isinstance(definition, str):
         if definition in _PRIMITIVE:
@@ -66,7 +66,7 @@ def field_type(definition: Any, known: dict[str, Any] | None = None, within: tup
             return field_type(known[definition], known, within)
         raise TypeNameError(f"type {definition!r} is not defined")
     if not isinstance(definition, dict) or "type" not in definition:
-        raise TypeNameError(f"{str(definition)[:60]} is no definition of Avro")
+        raise TypeNameError(f"{str(definition)[:60]} is not an Avro definition")
     logical = definition.get("logicalType")
     kind = definition["type"]
     if logical in _KEPT_LOGICAL:
@@ -138,7 +138,7 @@ def _each_value(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
 
 
 def for_reading(definition: Any) -> Any:
-    """A definition whose logical types are those that are kept, so that a reader of Avro gives what Arrow takes."""
+    """Return the definition with only the supported logical types, so that an Avro reader gives values that Arrow accepts."""
     if isinstance(definition, list):
         return [for_reading(one) for one in definition]
     if not isinstance(definition, dict):

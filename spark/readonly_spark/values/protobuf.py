@@ -1,4 +1,4 @@
-"""Values of Pulsar's PROTOBUF_NATIVE schemas, whose definition is the compiled schema itself. Pure."""
+"""Values of Pulsar's PROTOBUF_NATIVE schemas; their definition is the compiled schema. Pure."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _TYPES: Final = {
     FieldDescriptor.CPPTYPE_ENUM: pa.string(),
     FieldDescriptor.CPPTYPE_STRING: pa.string(),
 }
-"""Spark has no unsigned numbers: the next larger type takes them."""
+"""Spark has no unsigned numbers: they map to the next larger type."""
 
 
 def message_class(text: bytes) -> type[Message]:
-    """The class of a schema's root message.
+    """Return the class of a schema's root message.
 
     Args:
         text: the schema's definition: JSON with `fileDescriptorSet` (base64) and `rootMessageTypeName`.
 
     Raises:
-        ValueError: not such a definition.
-        KeyError: a part of it is missing.
-        TypeError: the files in it do not fit together.
+        ValueError: the definition is malformed.
+        KeyError: a part is missing.
+        TypeError: its files do not fit together.
     """
     found = json.loads(text)
     files = FileDescriptorSet.FromString(base64.b64decode(found["fileDescriptorSet"]))
@@ -60,14 +60,14 @@ def message_class(text: bytes) -> type[Message]:
 
 
 def message_type(descriptor: Any, within: tuple[str, ...] = ()) -> pa.DataType:
-    """The type of a message: a struct of its fields.
+    """Return the type of a message: a struct of its fields.
 
     Args:
         descriptor: the message's Descriptor.
-        within: the messages that this is in.
+        within: names of the enclosing messages.
 
     Raises:
-        TypeNameError: it has no fields, or contains itself.
+        TypeNameError: the message has no fields, or contains itself.
     """
     if descriptor.full_name in within:
         raise TypeNameError(f"message {descriptor.full_name} contains itself")
@@ -77,7 +77,7 @@ def message_type(descriptor: Any, within: tuple[str, ...] = ()) -> pa.DataType:
     return pa.struct([pa.field(one.name, _type(one, inside)) for one in descriptor.fields])
 
 
-# A descriptor's class is that of protobuf's C implementation, which the stubs of the Python one do not know.
+# Descriptors are of protobuf's C implementation, which has no type stubs.
 
 
 def _type(one: Any, within: tuple[str, ...]) -> pa.DataType:
@@ -101,7 +101,7 @@ def _is_map(one: Any) -> bool:
 
 
 def to_python(message: Any) -> dict[str, Any]:
-    """A message as Arrow takes it. A field that can be absent and is has no value; the others have their default."""
+    """Return a message as Arrow expects it. An unset field with presence is left out; other unset fields have their default."""
     found: dict[str, Any] = {}
     for one in message.DESCRIPTOR.fields:
         if not one.is_repeated and one.has_presence and not message.HasField(one.name):

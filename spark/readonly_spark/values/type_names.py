@@ -1,4 +1,4 @@
-"""Types of values between Arrow and Spark, without Spark. Pure."""
+"""Conversion between Arrow types and the names of Spark types, without Spark. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
-"""The only one that Spark takes for its `timestamp`."""
+"""The only type that Spark accepts for its `timestamp`."""
 
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
-"""Properties of a message."""
+"""The type of message properties."""
 
 _SIMPLE: Final = {
     "boolean": pa.bool_(),
@@ -28,18 +28,18 @@ _SIMPLE: Final = {
 }
 
 _IN_JSON: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-"""Names that Spark's types have in JSON, where they are others."""
+"""Names of Spark types that differ in JSON."""
 
 _DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class TypeNameError(ValueError):
-    """A type that values cannot have."""
+    """An unsupported type."""
 
 
 def spark_name(kind: pa.DataType, *, quoted: bool = True) -> str:
-    """A type as Spark's DDL writes it; without quotes as `simpleString` does."""
+    """Return a type in Spark's DDL; without quotes, as `simpleString` writes it."""
     for name, simple in _SIMPLE.items():
         if kind == simple:
             return name
@@ -64,10 +64,10 @@ def _quote(name: str, quoted: bool) -> str:
 
 
 def arrow_type(found: Any) -> pa.DataType:
-    """The type that Spark describes by this JSON (`DataType.jsonValue`).
+    """Return the Arrow type for the JSON of a Spark type (`DataType.jsonValue`).
 
     Raises:
-        TypeNameError: values cannot have it.
+        TypeNameError: the type is not supported.
     """
     if isinstance(found, str):
         name = _IN_JSON.get(found, found)
@@ -86,4 +86,4 @@ def arrow_type(found: Any) -> pa.DataType:
             return pa.struct(
                 [pa.field(field["name"], arrow_type(field["type"]), field["nullable"]) for field in found["fields"]]
             )
-    raise TypeNameError(f"a value cannot be of Spark's type {found!r}")
+    raise TypeNameError(f"unsupported Spark type {found!r}")

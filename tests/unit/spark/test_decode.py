@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import LZ4, TXN_COMMIT, EncryptionKeys, KeyValue
-from readonly_spark.rows.builder import ListRows, binary_array
+from readonly_spark.rows.arrays import binary_array
 from readonly_spark.rows.chunks import ChunkedMessages
 from readonly_spark.rows.columns import BY_NAME, COLUMNS, NAMES, MessageColumns
-from readonly_spark.rows.decode import DamagedEntryError, Decoder, decode_entries
-from readonly_spark.rows.native import ROWS, NativeRows
+from readonly_spark.rows.decode import DamagedEntryError, DecodeContext, decode_entries
+from readonly_spark.rows.native_builder import ROW_BUILDER, NativeRowBuilder
+from readonly_spark.rows.python_builder import PythonRowBuilder
 
 from tests.unit.spark.stored import LEDGER, batch, batch_body, entry, metadata
 
@@ -25,14 +26,14 @@ PLENTY = 1 << 30
 class Kind:
     """The rows that the tests of this file are run with."""
 
-    rows = ListRows
+    builder = PythonRowBuilder
 
 
-@pytest.fixture(params=[ListRows, NativeRows], ids=["python", "c"], autouse=True, scope="module")
+@pytest.fixture(params=[PythonRowBuilder, NativeRowBuilder], ids=["python", "c"], autouse=True, scope="module")
 def _kind_of_rows(request):
-    if request.param is NativeRows and ROWS is not NativeRows:
+    if request.param is NativeRowBuilder and ROW_BUILDER is not NativeRowBuilder:
         pytest.skip("the module in C was not built, or is not wanted")
-    Kind.rows = request.param
+    Kind.builder = request.param
 
 
 def no_chunks(uuid):
@@ -45,11 +46,11 @@ def schema_of(names):
 
 def decode(entries, names=NAMES, aborted=frozenset(), partition=-1, earlier=no_chunks, most=PLENTY):
     """Rows as dictionaries, over as many Arrow batches as it takes."""
-    columns = MessageColumns("persistent://public/default/t", partition, names, rows=Kind.rows)
-    decoder = Decoder(ChunkedMessages(earlier), aborted)
+    columns = MessageColumns("persistent://public/default/t", partition, names, builder=Kind.builder)
+    context = DecodeContext(ChunkedMessages(earlier), aborted)
     rows, start = [], 0
     while start < len(entries):
-        start = decode_entries(entries, start, decoder, columns.rows, most)
+        start = decode_entries(entries, start, context, columns.rows, most)
         if columns.rows.count:
             found = columns.batch(schema_of(names))
             found.validate(full=True)
@@ -294,11 +295,11 @@ def test_numbers_of_messages_wrap_as_in_java():
 
 
 def test_memory_is_used_again_only_when_nobody_reads_it_any_more():
-    columns = MessageColumns("persistent://public/default/t", -1, ["value", "key"], rows=Kind.rows)
+    columns = MessageColumns("persistent://public/default/t", -1, ["value", "key"], builder=Kind.builder)
     batches = []
     for number in range(20):
         stored = [batch(0, *[({"partition_key": f"k{number}"}, bytes([number]) * 50)] * 10)]
-        assert decode_entries(stored, 0, Decoder(ChunkedMessages(no_chunks)), columns.rows, PLENTY) == 1
+        assert decode_entries(stored, 0, DecodeContext(ChunkedMessages(no_chunks)), columns.rows, PLENTY) == 1
         batches.append(columns.batch(schema_of(["value", "key"])))
     for number, found in enumerate(batches):
         assert found.to_pylist() == [{"value": bytes([number]) * 50, "key": f"k{number}".encode()}] * 10

@@ -37,7 +37,7 @@ def make(first, last, metadata=None, *, batches=frozenset("abc"), in_flight=2, e
         entry_bytes=entry_bytes,
         in_flight=in_flight,
         choice=ReplicaChoice("", lambda: 0.5),
-        knows_batches=lambda bookie: bookie in batches,
+        supports_batches=lambda bookie: bookie in batches,
         tokens=count(1).__next__,
     )
 
@@ -53,7 +53,7 @@ def test_parts_are_of_one_mebibyte_and_go_to_one_replica():
     fetch = make(0, 5000)
     sent = fetch.requests(0.0)
     size = PART_BYTES // ENTRY_BYTES
-    assert [(r.first, r.most, r.batch) for r in sent] == [(0, size, True), (size, size, True)]
+    assert [(r.first, r.max_entries, r.batch) for r in sent] == [(0, size, True), (size, size, True)]
     assert {r.bookie_id for r in sent} == {"a"}
     assert fetch.requests(0.1) == [], "so many are under way"
 
@@ -67,14 +67,14 @@ def test_stretches_of_a_ledger_go_to_its_replicas_by_turns():
 def test_answers_in_any_order_are_given_out_in_order():
     fetch = make(0, 3000)
     one, two = fetch.requests(0.0)
-    fetch.answered(two.token, entries(two.first, two.most), 0.1)
+    fetch.on_entries(two.token, entries(two.first, two.max_entries), 0.1)
     assert fetch.take() is None
-    fetch.answered(one.token, entries(one.first, one.most), 0.2)
-    assert taken(fetch) == list(range(two.first + two.most))
+    fetch.on_entries(one.token, entries(one.first, one.max_entries), 0.2)
+    assert taken(fetch) == list(range(two.first + two.max_entries))
     assert not fetch.done
     (last,) = fetch.requests(0.3)
-    assert (last.first, last.first + last.most) == (two.first + two.most, 3001)
-    fetch.answered(last.token, entries(last.first, last.most), 0.4)
+    assert (last.first, last.first + last.max_entries) == (two.first + two.max_entries, 3001)
+    fetch.on_entries(last.token, entries(last.first, last.max_entries), 0.4)
     assert taken(fetch)
     assert fetch.done
 
@@ -82,15 +82,15 @@ def test_answers_in_any_order_are_given_out_in_order():
 def test_a_short_answer_is_followed_by_a_request_for_the_rest():
     fetch = make(0, 99)
     (one,) = fetch.requests(0.0)
-    fetch.answered(one.token, entries(0, 40), 0.1)
+    fetch.on_entries(one.token, entries(0, 40), 0.1)
     (two,) = fetch.requests(0.1)
-    assert (two.first, two.most) == (40, 60)
+    assert (two.first, two.max_entries) == (40, 60)
 
 
 def test_a_failure_asks_the_next_replica_at_once():
     fetch = make(0, 9)
     (one,) = fetch.requests(0.0)
-    fetch.failed(one.token, None, "gone", 0.1)
+    fetch.on_failure(one.token, None, "gone", 0.1)
     (two,) = fetch.requests(0.1)
     assert {one.bookie_id, two.bookie_id} == {"a", "b"}
 
@@ -98,15 +98,15 @@ def test_a_failure_asks_the_next_replica_at_once():
 def test_a_slow_replica_is_not_waited_for():
     fetch = make(0, 9)
     (one,) = fetch.requests(0.0)
-    wake = fetch.wake_at()
+    wake = fetch.next_deadline()
     assert wake <= SPECULATE_S[1]
     assert fetch.requests(wake - 0.01) == []
     (two,) = fetch.requests(wake)
     assert two.bookie_id != one.bookie_id
     assert fetch.requests(wake + 100) == [], "nobody else is left; the requests have deadlines of their own"
-    fetch.answered(two.token, entries(0, 10), wake + 0.1)
+    fetch.on_entries(two.token, entries(0, 10), wake + 0.1)
     assert taken(fetch) == list(range(10))
-    fetch.answered(one.token, entries(0, 10), wake + 0.2)
+    fetch.on_entries(one.token, entries(0, 10), wake + 0.2)
     assert taken(fetch) == []
     assert fetch.done
 
@@ -115,7 +115,7 @@ def test_bookies_without_batches_and_striped_ensembles_are_read_entry_by_entry()
     striped = ledger((0, ("a", "b", "c")))
     for fetch in (make(0, 9, batches=frozenset()), make(0, 9, striped)):
         sent = fetch.requests(0.0)
-        assert [(r.first, r.most, r.batch) for r in sent] == [(number, 1, False) for number in range(10)]
+        assert [(r.first, r.max_entries, r.batch) for r in sent] == [(number, 1, False) for number in range(10)]
     fetch = make(0, 9, striped)
     for request in fetch.requests(0.0):
         assert request.bookie_id in striped.replicas_of(request.first)
@@ -124,15 +124,15 @@ def test_bookies_without_batches_and_striped_ensembles_are_read_entry_by_entry()
 def test_a_batch_that_nobody_gives_is_read_entry_by_entry_and_from_every_replica():
     fetch = make(0, 4)
     (one,) = fetch.requests(0.0)
-    fetch.answered(one.token, entries(0, 2), 0.0)
+    fetch.on_entries(one.token, entries(0, 2), 0.0)
     for _ in range(2):
         (again,) = fetch.requests(0.0)
         assert again.batch
-        fetch.failed(again.token, None, "damaged", 0.0)
+        fetch.on_failure(again.token, None, "damaged", 0.0)
     singles = fetch.requests(0.0)
     assert [(r.first, r.batch) for r in singles] == [(2, False), (3, False), (4, False)]
     for request in singles:
-        fetch.answered(request.token, entries(request.first, 1), 0.1)
+        fetch.on_entries(request.token, entries(request.first, 1), 0.1)
     assert taken(fetch) == [0, 1, 2, 3, 4]
     assert fetch.done
 
@@ -140,7 +140,7 @@ def test_a_batch_that_nobody_gives_is_read_entry_by_entry_and_from_every_replica
 def test_parts_end_where_the_ensemble_changes():
     fetch = make(0, 20, ledger((0, ("a", "b")), (7, ("b", "c"))), in_flight=4)
     sent = fetch.requests(0.0)
-    assert [(r.first, r.most) for r in sent] == [(0, 7), (7, 14)]
+    assert [(r.first, r.max_entries) for r in sent] == [(0, 7), (7, 14)]
     assert sent[1].bookie_id in {"b", "c"}
 
 
@@ -149,7 +149,7 @@ def drive(fetch, status, limit=200.0):
     now = 0.0
     while now < limit:
         for request in fetch.requests(now):
-            fetch.failed(request.token, status, f"status {status}", now)
+            fetch.on_failure(request.token, status, f"status {status}", now)
         now += 0.05
     raise AssertionError("it goes on for ever")
 
@@ -170,18 +170,18 @@ def test_busy_bookies_are_asked_again_and_not_for_ever():
         while now < 10 * BUSY_DEADLINE_S:
             for request in fetch.requests(now):
                 asked.append(now)
-                fetch.failed(request.token, ETOOMANYREQUESTS, "busy", now)
+                fetch.on_failure(request.token, ETOOMANYREQUESTS, "busy", now)
             now += 0.05
     assert len(asked) > 6
     assert asked[-1] > BUSY_DEADLINE_S / 2
     fetch = make(0, 9)
     (one,) = fetch.requests(0.0)
-    fetch.failed(one.token, ETOOMANYREQUESTS, "busy", 0.0)
+    fetch.on_failure(one.token, ETOOMANYREQUESTS, "busy", 0.0)
     (two,) = fetch.requests(0.0)
-    fetch.failed(two.token, ETOOMANYREQUESTS, "busy", 0.0)
+    fetch.on_failure(two.token, ETOOMANYREQUESTS, "busy", 0.0)
     assert fetch.requests(0.0) == []
-    (three,) = fetch.requests(fetch.wake_at())
-    fetch.answered(three.token, entries(0, 10), 1.0)
+    (three,) = fetch.requests(fetch.next_deadline())
+    fetch.on_entries(three.token, entries(0, 10), 1.0)
     assert taken(fetch) == list(range(10))
 
 
@@ -214,22 +214,22 @@ def test_whatever_happens_entries_come_in_order_or_an_error_does(
         if fetch.done:
             break
         if not under_way:
-            now = max(fetch.wake_at(), now + 0.001)
+            now = max(fetch.next_deadline(), now + 0.001)
             continue
         request = under_way.pop(rng.randrange(len(under_way)))
         outcome, delay = script.pop() if script else ("all", 0.0)
         now += delay
-        size = request.most if outcome != "some" else max(1, request.most // 2)
+        size = request.max_entries if outcome != "some" else max(1, request.max_entries // 2)
         match outcome:
             case "all" | "some":
-                fetch.answered(request.token, entries(request.first, size), now)
+                fetch.on_entries(request.token, entries(request.first, size), now)
             case "busy":
-                fetch.failed(request.token, ETOOMANYREQUESTS, "busy", now)
+                fetch.on_failure(request.token, ETOOMANYREQUESTS, "busy", now)
             case "missing":
-                fetch.failed(request.token, ENOENTRY, "missing", now)
+                fetch.on_failure(request.token, ENOENTRY, "missing", now)
             case "silent":
                 now += 5.0
-                fetch.failed(request.token, None, "no answer in time", now)
+                fetch.on_failure(request.token, None, "no answer in time", now)
             case _:
-                fetch.failed(request.token, None, "lost", now)
+                fetch.on_failure(request.token, None, "lost", now)
     assert found == list(range(first, first + more + 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from readonly_engine.bookkeeper.session_v2 import IDLE_BUFFER_BYTES, KEPT_BUFFER_BYTES
-from readonly_spark.read.frame_buffers import MOST_KEPT, FrameBuffers
+from readonly_spark.read.frame_buffers import MAX_KEPT, FrameBuffers
 
 
 def test_a_buffer_with_a_view_is_not_given_out():
@@ -38,8 +38,8 @@ def test_neither_very_many_nor_very_large_ones_are_kept():
     huge = bytearray(KEPT_BUFFER_BYTES + 1)
     buffers.keep(huge)
     assert buffers.take() is not huge
-    many = [bytearray(IDLE_BUFFER_BYTES) for _ in range(MOST_KEPT + 3)]
+    many = [bytearray(IDLE_BUFFER_BYTES) for _ in range(MAX_KEPT + 3)]
     for one in many:
         buffers.keep(one)
     again = [buffers.take() for _ in many]
-    assert sum(any(one is other for other in many) for one in again) == MOST_KEPT
+    assert sum(any(one is other for other in many) for one in again) == MAX_KEPT

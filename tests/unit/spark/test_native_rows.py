@@ -1,4 +1,4 @@
-"""The decoder in C does what the one in Python does, with whatever a network and a disk can bring."""
+"""The context in C does what the one in Python does, with whatever a network and a disk can bring."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ from readonly_engine.wire.message_pb2 import (
     MessageMetadata,
     SingleMessageMetadata,
 )
-from readonly_spark.rows.builder import ListRows, Taken, Wanted
+from readonly_spark.rows.builder import Projection, RowBatch
 from readonly_spark.rows.chunks import ChunkedMessages
 from readonly_spark.rows.columns import NAMES, MessageColumns
-from readonly_spark.rows.decode import DamagedEntryError, Decoder, decode_entries
-from readonly_spark.rows.native import ROWS, NativeRows
+from readonly_spark.rows.decode import DamagedEntryError, DecodeContext, decode_entries
+from readonly_spark.rows.native_builder import ROW_BUILDER, NativeRowBuilder
+from readonly_spark.rows.python_builder import PythonRowBuilder
 
 from tests.unit.spark.stored import LEDGER, batch, batch_body, metadata, payload
 from tests.unit.spark.test_decode import schema_of
 
-pytestmark = pytest.mark.skipif(ROWS is not NativeRows, reason="the module in C was not built, or is not wanted")
+pytestmark = pytest.mark.skipif(
+    ROW_BUILDER is not NativeRowBuilder, reason="the module in C was not built, or is not wanted"
+)
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -73,7 +76,7 @@ METADATA = st.fixed_dictionaries(
         "uncompressed_size": INT32,
     },
 )
-UNUSUAL = st.fixed_dictionaries(
+NOT_SIMPLE = st.fixed_dictionaries(
     {},
     optional={
         "txnid_least_bits": st.integers(0, 2),
@@ -93,7 +96,7 @@ def stored(draw):
     """The payload of an entry: sound, and then perhaps damaged with or without a checksum that says so."""
     fields = draw(METADATA)
     if draw(st.integers(0, 4)) == 0:
-        fields |= draw(UNUSUAL)
+        fields |= draw(NOT_SIMPLE)
     if draw(st.booleans()):
         body = draw(st.binary(max_size=60))
     else:
@@ -118,12 +121,12 @@ def stored(draw):
 
 def decoded(kind, entries, names, most, aborted):
     """All rows, or the error and the rows before it."""
-    columns = MessageColumns("persistent://public/default/t", 3, names, rows=kind)
-    decoder = Decoder(ChunkedMessages(lambda _: []), aborted)
+    columns = MessageColumns("persistent://public/default/t", 3, names, builder=kind)
+    context = DecodeContext(ChunkedMessages(lambda _: []), aborted)
     found, start, error = [], 0, ""
     try:
         while start < len(entries):
-            start = decode_entries(entries, start, decoder, columns.rows, most)
+            start = decode_entries(entries, start, context, columns.rows, most)
             found += rows_of(columns, names)
     except DamagedEntryError as damage:
         error = str(damage)
@@ -161,23 +164,27 @@ def rows_of(columns, names):
 def test_it_is_the_twin_of_the_one_in_python(payloads, wanted, most, aborted):
     entries = [Entry(LEDGER, number, number - 1, 0, found) for number, found in enumerate(payloads)]
     names = [name for name in NAMES if name in wanted]
-    assert decoded(NativeRows, entries, names, most, aborted) == decoded(ListRows, entries, names, most, aborted)
+    assert decoded(NativeRowBuilder, entries, names, most, aborted) == decoded(
+        PythonRowBuilder, entries, names, most, aborted
+    )
 
 
-def taken_alike(entries):
-    rows = NativeRows(Wanted())
-    usual = rows.decode(entries, 0, 1 << 20, False)
-    assert decoded(NativeRows, entries, NAMES, 1, frozenset()) == decoded(ListRows, entries, NAMES, 1, frozenset())
-    return usual == len(entries)
+def decoded_alike(entries):
+    rows = NativeRowBuilder(Projection())
+    simple = rows.append_entries(entries, 0, 1 << 20, False)
+    assert decoded(NativeRowBuilder, entries, NAMES, 1, frozenset()) == decoded(
+        PythonRowBuilder, entries, NAMES, 1, frozenset()
+    )
+    return simple == len(entries)
 
 
 @given(st.text("AQgwZz09+/= \n!", max_size=12))
 def test_keys_in_base64(key):
     meta = metadata(partition_key=key, partition_key_b64_encoded=True)
-    usual = taken_alike([Entry(LEDGER, 0, -1, 0, payload(meta, b""))])
+    simple = decoded_alike([Entry(LEDGER, 0, -1, 0, payload(meta, b""))])
     with contextlib.suppress(binascii.Error):
         if base64.b64encode(base64.b64decode(key, validate=True)).decode() == key:
-            assert usual
+            assert simple
 
 
 @given(st.binary(min_size=4, max_size=4) | st.text(max_size=4).map(str.encode).filter(lambda text: len(text) == 4))
@@ -189,20 +196,22 @@ def test_keys_in_base64(key):
 def test_properties_that_are_text_and_such_that_are_not(text):
     meta = metadata(properties=[KeyValue(key="k", value="abcd"), KeyValue(key="abcd", value="w")])
     whole = payload(meta, b"")[6:].replace(b"abcd", text)
-    usual = taken_alike([Entry(LEDGER, 0, -1, 0, whole)])
+    simple = decoded_alike([Entry(LEDGER, 0, -1, 0, whole)])
     try:
         text.decode()
     except UnicodeDecodeError:
-        assert not usual
+        assert not simple
     else:
-        assert usual
+        assert simple
 
 
 @given(st.data())
 def test_an_entry_that_ends_anywhere_is_left_out_or_the_same_error(data):
     whole = payload(metadata(num_messages_in_batch=2), batch_body(({"partition_key": "k"}, b"abc"), ({}, b"defg")))[6:]
     cut = [Entry(LEDGER, 0, -1, 0, whole[: data.draw(st.integers(0, len(whole)))])]
-    assert decoded(NativeRows, cut, NAMES, 1, frozenset()) == decoded(ListRows, cut, NAMES, 1, frozenset())
+    assert decoded(NativeRowBuilder, cut, NAMES, 1, frozenset()) == decoded(
+        PythonRowBuilder, cut, NAMES, 1, frozenset()
+    )
 
 
 @given(st.binary(max_size=40))
@@ -213,7 +222,9 @@ def test_metadata_of_any_bytes(head):
         Entry(LEDGER, 0, -1, 0, whole),
         Entry(LEDGER, 1, 0, 0, payload(metadata(num_messages_in_batch=1), single)),
     ]
-    assert decoded(NativeRows, entries, NAMES, 1, frozenset()) == decoded(ListRows, entries, NAMES, 1, frozenset())
+    assert decoded(NativeRowBuilder, entries, NAMES, 1, frozenset()) == decoded(
+        PythonRowBuilder, entries, NAMES, 1, frozenset()
+    )
 
 
 @pytest.mark.parametrize("kind", [MessageMetadata, SingleMessageMetadata, BrokerEntryMetadata])
@@ -227,7 +238,7 @@ def test_every_field_that_there_is_was_thought_of(kind):
 
 
 def test_usual_entries_need_no_python():
-    rows = NativeRows(Wanted())
+    rows = NativeRowBuilder(Projection())
     entries = [
         batch(
             0, ({"partition_key": "k", "event_time": 5, "properties": [KeyValue(key="a", value="b")]}, b"v"), ({}, b"w")
@@ -235,32 +246,32 @@ def test_usual_entries_need_no_python():
         Entry(LEDGER, 1, 0, 0, payload(metadata(partition_key="aGk=", partition_key_b64_encoded=True), b"v")),
         Entry(LEDGER, 2, 1, 0, payload(metadata(encryption_keys=[EncryptionKeys(key="k", value=b"v")]), b"v")),
     ]
-    assert rows.decode(entries, 0, 1 << 20, False) == 2
-    assert rows.decode([entries[0]._replace(payload=memoryview(entries[0].payload))], 0, 1 << 20, False) == 1
+    assert rows.append_entries(entries, 0, 1 << 20, False) == 2
+    assert rows.append_entries([entries[0]._replace(payload=memoryview(entries[0].payload))], 0, 1 << 20, False) == 1
     assert rows.count == 5
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda rows: rows.decode([1], 0, 1, False),
-        lambda rows: rows.decode([(1, 2, 3, 4, "text")], 0, 1, False),
-        lambda rows: rows.decode([], -1, 1, False),
-        lambda rows: rows.decode((), 0, 1, False),
-        lambda rows: rows.append("text", -1, None, None, {}, 0, 0),
-        lambda rows: rows.append(b"", -1, None, None, {1: 2}, 0, 0),
-        lambda rows: rows.append(b"", -1, None, None, {}, 1 << 64, 0),
-        lambda rows: rows.entry([]),
-        lambda rows: rows.batch("text", 1, 1),
+        lambda rows: rows.append_entries([1], 0, 1, False),
+        lambda rows: rows.append_entries([(1, 2, 3, 4, "text")], 0, 1, False),
+        lambda rows: rows.append_entries([], -1, 1, False),
+        lambda rows: rows.append_entries((), 0, 1, False),
+        lambda rows: rows.append_message("text", -1, None, None, {}, 0, 0),
+        lambda rows: rows.append_message(b"", -1, None, None, {1: 2}, 0, 0),
+        lambda rows: rows.append_message(b"", -1, None, None, {}, 1 << 64, 0),
+        lambda rows: rows.end_entry([]),
+        lambda rows: rows.append_batch("text", 1, 1),
     ],
 )
 def test_wrong_arguments_are_errors(wrong):
-    rows = NativeRows(Wanted())
+    rows = NativeRowBuilder(Projection())
     with pytest.raises((TypeError, ValueError, OverflowError)):
         wrong(rows)
-    rows.append(b"v", -1, None, None, {}, 0, 0)
-    rows.entry((1, 2, None, 0, 0, "", None, None, None))
-    assert rows.take().values.to_pylist() == [b"v"]
+    rows.append_message(b"v", -1, None, None, {}, 0, 0)
+    rows.end_entry((1, 2, None, 0, 0, "", None, None, None))
+    assert rows.finish().values.to_pylist() == [b"v"]
 
 
 def test_nothing_is_kept_for_good():
@@ -282,22 +293,22 @@ def test_nothing_is_kept_for_good():
 
 
 def decoded_once(entries):
-    columns = MessageColumns("persistent://public/default/t", -1, NAMES, rows=NativeRows)
-    decode_entries(entries, 0, Decoder(ChunkedMessages(lambda _: [])), columns.rows, 1 << 30)
+    columns = MessageColumns("persistent://public/default/t", -1, NAMES, builder=NativeRowBuilder)
+    decode_entries(entries, 0, DecodeContext(ChunkedMessages(lambda _: [])), columns.rows, 1 << 30)
     return columns.batch(schema_of(NAMES))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from([0, 9, 10, 12345, 2**31 - 1])), min_size=1, max_size=9))
 def test_message_ids_of_rows(rows):
-    spread, indexes = (pa.array(column, pa.int32()) for column in zip(*rows, strict=True))
-    taken = Taken(len(rows), [], spread, indexes, *[None] * 6)
-    found = NativeRows(Wanted()).message_ids(["7:0:-1", "7:1:-1"], taken)
+    entry_of_row, indexes = (pa.array(column, pa.int32()) for column in zip(*rows, strict=True))
+    taken = RowBatch(len(rows), [], entry_of_row, indexes, *[None] * 6)
+    found = NativeRowBuilder(Projection()).message_ids(["7:0:-1", "7:1:-1"], taken)
     found.validate(full=True)
-    assert found.to_pylist() == ListRows(Wanted()).message_ids(["7:0:-1", "7:1:-1"], taken).to_pylist()
+    assert found.to_pylist() == PythonRowBuilder(Projection()).message_ids(["7:0:-1", "7:1:-1"], taken).to_pylist()
 
 
-@pytest.mark.parametrize(("spread", "index"), [([2], 0), ([-1], 0), ([0], -1), ([], 0)])
-def test_message_ids_of_rows_that_cannot_be(spread, index):
-    taken = Taken(1, [], pa.array(spread, pa.int32()), pa.array([index], pa.int32()), *[None] * 6)
+@pytest.mark.parametrize(("entry_of_row", "index"), [([2], 0), ([-1], 0), ([0], -1), ([], 0)])
+def test_message_ids_of_rows_that_cannot_be(entry_of_row, index):
+    taken = RowBatch(1, [], pa.array(entry_of_row, pa.int32()), pa.array([index], pa.int32()), *[None] * 6)
     with pytest.raises(ValueError, match="row"):
-        NativeRows(Wanted()).message_ids(["a", "b"], taken)
+        NativeRowBuilder(Projection()).message_ids(["a", "b"], taken)

@@ -34,11 +34,11 @@ def test_the_form_of_an_offset():
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        ({"partition-0": 5}, "is no offset of pulsar-readonly"),
-        ("x", "is no offset of pulsar-readonly"),
-        ({"c": "id", "t": {}, "v": 2}, "written by version 2 of offsets; 1 is known"),
-        ({"c": "other", "t": {}, "v": 1}, "is of cluster 'other', and metadataUrl leads to 'id'"),
-        ({"c": "id", "t": {"a": "7"}, "v": 1}, "the checkpoint is damaged: a: '7' would be a message id"),
+        ({"partition-0": 5}, "is not an offset of pulsar-readonly"),
+        ("x", "is not an offset of pulsar-readonly"),
+        ({"c": "id", "t": {}, "v": 2}, "has offsets of version 2; supported is version 1"),
+        ({"c": "other", "t": {}, "v": 1}, "is of cluster 'other', but metadataUrl leads to cluster 'id'"),
+        ({"c": "id", "t": {"a": "7"}, "v": 1}, "the checkpoint is damaged: a: '7' must be a message id"),
     ],
 )
 def test_what_is_no_offset_is_refused(found, told):

@@ -89,27 +89,27 @@ def test_times(text, ms):
         ({"topics": "a"}, False, "topic and topics contradict each other"),
         ({"topicsPattern": "a"}, False, "topic and topicsPattern contradict"),
         ({"startingOffsets": "earliest", "startingTimestamp": "5"}, False, "startingOffsets and startingTimestamp contradict"),
-        ({"startingTimestamp": "5", "endingTimestamp": "4"}, False, "endingTimestamp lies before startingTimestamp"),
-        ({"startingOffsets": "first"}, False, "startingOffsets: 'first' would be earliest, latest, or JSON"),
-        ({"startingOffsets": '{"a": "5"}'}, False, "startingOffsets: persistent://public/default/a: '5' would be a message id"),
+        ({"startingTimestamp": "5", "endingTimestamp": "4"}, False, "endingTimestamp is before startingTimestamp"),
+        ({"startingOffsets": "first"}, False, "startingOffsets: 'first' must be earliest, latest, or JSON"),
+        ({"startingOffsets": '{"a": "5"}'}, False, "startingOffsets: persistent://public/default/a: '5' must be a message id"),
         ({"startingOffsets": '{"a": "1:2", "public/default/a": "1:2"}'}, False, "is named twice"),
-        ({"startingTimestamp": "yesterday"}, False, "startingTimestamp: 'yesterday' would be ms since the epoch"),
-        ({"endingOffsets": "latest"}, True, "endingOffsets is for a batch, and this is a stream"),
-        ({"endingTimestamp": "5"}, True, "endingTimestamp is for a batch"),
-        ({"readCompacted": "true"}, True, "readCompacted is for a batch"),
-        ({"maxBytesPerTrigger": "5"}, False, "maxBytesPerTrigger is for streams, and this is a batch"),
-        ({"maxBytesPerTrigger": "0"}, True, "maxBytesPerTrigger: '0' would be a number of bytes above 0"),
-        ({"minPartitions": "-1"}, False, "minPartitions: '-1' would be a number above 0"),
-        ({"failOnDataLoss": "no"}, False, "failOnDataLoss: 'no' would be true or false"),
-        ({"batchBytes": "1k"}, False, "batchBytes: '1k' would be from 64KiB"),
-        ({"valueSchema": "avro"}, False, "valueSchema: 'avro' would be raw, auto, or JSON"),
-        ({"decodeErrors": "skip"}, False, "decodeErrors: 'skip' would be fail or null"),
-        ({"bookieTls.key": "/k"}, False, "bookieTls.key is given without bookieTls.certificate"),
-        ({"bookieTls.trustCertificates": "ca.pem"}, False, "'ca.pem' would be an absolute path"),
-        ({"bookieTls.verifyHostname": "true"}, False, "bookieTls.verifyHostname means nothing without"),
+        ({"startingTimestamp": "yesterday"}, False, "startingTimestamp: 'yesterday' must be ms since the epoch"),
+        ({"endingOffsets": "latest"}, True, "endingOffsets is for batch queries, not for a stream"),
+        ({"endingTimestamp": "5"}, True, "endingTimestamp is for batch queries"),
+        ({"readCompacted": "true"}, True, "readCompacted is for batch queries"),
+        ({"maxBytesPerTrigger": "5"}, False, "maxBytesPerTrigger is for streaming queries, not for a batch"),
+        ({"maxBytesPerTrigger": "0"}, True, "maxBytesPerTrigger: '0' must be a number of bytes above 0"),
+        ({"minPartitions": "-1"}, False, "minPartitions: '-1' must be a number above 0"),
+        ({"failOnDataLoss": "no"}, False, "failOnDataLoss: 'no' must be true or false"),
+        ({"batchBytes": "1k"}, False, "batchBytes: '1k' must be from 64KiB"),
+        ({"valueSchema": "avro"}, False, "valueSchema: 'avro' must be raw, auto, or JSON"),
+        ({"decodeErrors": "skip"}, False, "decodeErrors: 'skip' must be fail or null"),
+        ({"bookieTls.key": "/k"}, False, "bookieTls.key requires bookieTls.certificate"),
+        ({"bookieTls.trustCertificates": "ca.pem"}, False, "'ca.pem' must be an absolute path"),
+        ({"bookieTls.verifyHostname": "true"}, False, "bookieTls.verifyHostname requires"),
         ({"tieredStorage.endpoint": "s3"}, False, "tieredStorage.endpoint: 's3' would be http://HOST:PORT"),
         ({"tieredStorage.readSize": "1k"}, False, "tieredStorage.readSize: 1024 would be at least 64KiB"),
-        ({"path": "/x"}, False, "unknown option 'path'; known are metadataUrl, topic"),
+        ({"path": "/x"}, False, "unknown option 'path'; the options are metadataUrl, topic"),
         ({"subscription": "x"}, True, "unknown option 'subscription'"),
     ],
 )  # fmt: skip
@@ -122,13 +122,13 @@ def test_one_clear_error(given, streaming, told):
 def test_what_must_be_given():
     with pytest.raises(OptionError, match="metadataUrl is missing"):
         parse_options({"topic": "a"}, streaming=False)
-    with pytest.raises(OptionError, match="no topic is named; give one of topic, topics, topicsPattern"):
+    with pytest.raises(OptionError, match="no topic is named; set one of topic, topics, topicsPattern"):
         parse_options({"metadataUrl": "zk:a:1"}, streaming=False)
 
 
 @pytest.mark.parametrize(
     ("topics", "told"),
-    [("a,,b", "would be names of topics"), ("a, public/default/a", "is named twice"), ("a,a-partition-1", "is a partition of")],
+    [("a,,b", "must be topic names"), ("a, public/default/a", "is named twice"), ("a,a-partition-1", "is a partition of")],
 )  # fmt: skip
 def test_lists_of_topics(topics, told):
     with pytest.raises(OptionError, match=told):
@@ -141,7 +141,7 @@ def test_patterns_are_of_re2():
 
     assert pattern("public/default/a.*") == "persistent://public/default/a.*"
     assert pattern("persistent://.*") == "persistent://.*"
-    with pytest.raises(OptionError, match=r"topicsPattern: .* is no expression of RE2"):
+    with pytest.raises(OptionError, match=r"topicsPattern: .* is not a regular expression of RE2"):
         pattern(r"(a)\1")
 
 

@@ -1,0 +1,199 @@
+"""Payloads to an Arrow column, by the schema that each message names. Pure."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+
+from readonly_spark.values.avro import for_reading
+from readonly_spark.values.protobuf import message_class, to_python
+from readonly_spark.values.schema import NUMBERS, TIMES, UNREADABLE, SchemaError, value_field_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from readonly_spark.values.schema import Definition, ValueSchema
+
+
+class ValueDecoder:
+    """Decode values to a column.
+
+    Args:
+        schema: the versions that the values were written with, and the one to read them as.
+        target: the column's type; it can have fewer fields than the schema or, from a newer schema, more.
+    """
+
+    def __init__(self, schema: ValueSchema, target: pa.DataType) -> None:
+        self._schema = schema
+        self._target = target
+        self._readers: dict[bytes | None, Callable[[bytes], Any]] = {}
+
+    def column(
+        self,
+        values: Sequence[bytes | None],
+        versions: Sequence[bytes | None],
+        encrypted: Sequence[bool] | None = None,
+    ) -> pa.Array:
+        """Decode values.
+
+        Args:
+            values: the payloads; None stays null.
+            versions: the schema version that each message names; None for none.
+            encrypted: whether each payload is encrypted; None if none is.
+
+        Raises:
+            SchemaError: a value cannot be decoded, and `decodeErrors` is `fail`.
+        """
+        flags = encrypted or repeat(False, len(values))
+        found = [
+            None if value is None or (hidden and self._null_for_encrypted()) else self._value(value, version)
+            for value, version, hidden in zip(values, versions, flags, strict=True)
+        ]
+        try:
+            return pa.array(found, self._target)
+        except UNREADABLE:
+            return pa.array([self._fitting(one) for one in found], self._target)
+
+    def _null_for_encrypted(self) -> bool:
+        """Return True if an encrypted payload becomes null, else raise."""
+        if not self._schema.nulls:
+            raise SchemaError(
+                "an entry is encrypted and cannot be decoded; set valueSchema=raw to read stored bytes, or "
+                "decodeErrors=null to read null"
+            )
+        return True
+
+    def _value(self, value: bytes, version: bytes | None) -> Any:
+        try:
+            reader = self._readers.get(version)
+            if reader is None:
+                reader = self._readers[version] = self._reader(version)
+            return reader(value)
+        except UNREADABLE as error:
+            return self._unreadable(value, error)
+
+    def _fitting(self, found: Any) -> Any:
+        """Return the value if Arrow accepts it for the column's type."""
+        try:
+            pa.array([found], self._target)
+        except UNREADABLE as error:
+            return self._unreadable(found, error)
+        return found
+
+    def _unreadable(self, value: Any, error: Exception) -> None:
+        if not self._schema.nulls:
+            shown = repr(value)[:60]
+            raise SchemaError(
+                f"value {shown} does not match its {self._schema.newest.kind} schema: {error}; set decodeErrors=null to read null"
+            ) from error
+
+    def _reader(self, version: bytes | None) -> Callable[[bytes], Any]:
+        newest = self._schema.newest
+        writer = self._schema.writer(version)
+        kind = writer.kind
+        resolved = newest if kind == newest.kind == "AVRO" else writer
+        _check_fits(value_field_type(resolved).arrow, self._target, "")
+        if kind in NUMBERS:
+            layout = struct.Struct(NUMBERS[kind][1])
+            return lambda value: layout.unpack(value)[0]
+        if kind in TIMES:
+            return lambda value: struct.unpack(">q", value)[0] * 1000
+        if kind == "AVRO":
+            return self._avro_reader(writer, resolved)
+        if kind == "JSON":
+            convert = value_field_type(writer).from_json
+            return json.loads if convert is None else lambda value: convert(json.loads(value))
+        if kind == "PROTOBUF_NATIVE":
+            made = message_class(writer.text)
+            return lambda value: to_python(made.FromString(value))
+        simple: dict[str, Callable[[bytes], Any]] = {
+            "STRING": lambda value: value.decode(),
+            "BOOLEAN": lambda value: struct.unpack(">?", value)[0],
+        }
+        return simple.get(kind, lambda value: value)
+
+    def _avro_reader(self, writer: Definition, resolved: Definition) -> Callable[[bytes], Any]:
+        parsed = fastavro.parse_schema(for_reading(json.loads(writer.text)))
+        convert = _as_pairs(self._target)
+        if writer == resolved:
+            return partial(_from_avro, parsed, None, convert)
+        reader = fastavro.parse_schema(for_reading(json.loads(resolved.text)))
+        read = partial(_from_avro, parsed, reader, convert)
+        # A query keeps the type that it was planned with: fields that the newest version dropped come from the writer's version.
+        dropped = _names(self._target) - _names(value_field_type(resolved).arrow)
+        if not dropped:
+            return read
+        kept = value_field_type(writer).arrow
+        if dropped.isdisjoint(_names(kept)):
+            return read
+        _check_fits(kept, self._target, "", dropped)
+        whole = partial(_from_avro, parsed, None, convert)
+        return lambda value: {**{name: one for name, one in whole(value).items() if name in dropped}, **read(value)}
+
+
+def _names(kind: pa.DataType) -> set[str]:
+    return {kind.field(index).name for index in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
+
+
+def _check_fits(found: pa.DataType, target: pa.DataType, where: str, only: set[str] | None = None) -> None:
+    """Check that Arrow does not reinterpret decoded values: it accepts an integer as a time, for example.
+
+    Args:
+        found: the type of the decoded values.
+        target: the column's type.
+        where: the field, for the error.
+        only: names of the struct fields to check; None for all.
+
+    Raises:
+        SchemaError: Arrow may reinterpret a value. Arrow itself refuses types that do not fit at all.
+    """
+    types = pa.types
+    if types.is_struct(found) and types.is_struct(target):
+        for name in _names(found) & _names(target):
+            if only is None or name in only:
+                _check_fits(found.field(name).type, target.field(name).type, f"{where}.{name}".lstrip("."))
+        return
+    if types.is_list(found) and types.is_list(target):
+        _check_fits(found.value_type, target.value_type, f"{where}[]")
+        return
+    if types.is_map(found) and types.is_map(target):
+        _check_fits(found.item_type, target.item_type, f"{where}{{}}")
+        return
+    promoted = types.is_integer(found) and (types.is_integer(target) or types.is_floating(target))
+    promoted = promoted or (types.is_float32(found) and types.is_float64(target))
+    if found != target and not promoted:
+        raise SchemaError(f"{where or 'the value'} was written as {found}, and is read as {target}")
+
+
+def _from_avro(writer: Any, reader: Any, convert: Callable[[Any], Any] | None, value: bytes) -> Any:
+    found = fastavro.schemaless_reader(io.BytesIO(value), writer, reader)
+    return found if convert is None else convert(found)
+
+
+def _as_pairs(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """Return a function that turns dictionaries of map types into pairs, as Arrow expects; None without map types."""
+    if pa.types.is_map(kind):
+        inner = _as_pairs(kind.item_type)
+        return lambda found: (
+            None if found is None else [(key, inner(one) if inner else one) for key, one in found.items()]
+        )
+    if pa.types.is_list(kind):
+        item = _as_pairs(kind.value_type)
+        return None if item is None else lambda found: None if found is None else [item(one) for one in found]
+    if pa.types.is_struct(kind):
+        fields = {kind.field(index).name: _as_pairs(kind.field(index).type) for index in range(kind.num_fields)}
+        maps = {name: convert for name, convert in fields.items() if convert is not None}
+        if maps:
+            return lambda found: (
+                None
+                if found is None
+                else {name: maps[name](one) if name in maps else one for name, one in found.items()}
+            )
+    return None
