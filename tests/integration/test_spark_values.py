@@ -130,7 +130,7 @@ def test_ciphertext_is_no_value_of_a_schema(spark_client, topic, driver, tmp_pat
     wanted = pa.struct([("id", pa.int64()), ("what", pa.string())])
     reader = driver(topic, valueSchema="auto")
     reader.plan(3)
-    assert f"{topic}: an entry is encrypted, so no schema can decode it" in refusal(reader, wanted)
+    assert f"{topic}: an entry is encrypted and cannot be decoded" in refusal(reader, wanted)
     lenient = driver(topic, valueSchema="auto", decodeErrors="null")
     assert values_now(lenient, wanted, 3) == [{"id": 1, "what": "clear"}, None, {"id": 3, "what": "clear"}]
 
@@ -159,7 +159,7 @@ def test_a_deleted_version_is_not_read_as_the_newest(spark_stack, spark_client, 
     wanted = pa.struct([("a", pa.string()), ("b", pa.string())])
     reader = driver(topic, valueSchema="auto")
     reader.plan(2)
-    assert "names version 0 of its schema, which was deleted" in refusal(reader, wanted)
+    assert "names schema version 0, which was deleted" in refusal(reader, wanted)
     lenient = driver(topic, valueSchema="auto", decodeErrors="null")
     assert values_now(lenient, wanted, 2) == [None, {"a": "first", "b": "second"}]
 
@@ -169,7 +169,7 @@ def test_a_topic_whose_schema_was_deleted_has_none(spark_stack, spark_client, to
     produce(spark_client, topic, AvroSchema, made, made(id=1, what="before"))
     spark_stack.admin().delete_schema(topic)
     reader = driver(topic, valueSchema="auto")
-    with pytest.raises(SourceError, match=f"the newest version of the schema of {topic} was deleted"):
+    with pytest.raises(SourceError, match=f"the newest schema version of {topic} was deleted"):
         reader.call(reader.catalog.value_schema([topic]))
     # What a query that runs has still to read was written by a version that there is.
     wanted = pa.struct([("id", pa.int64()), ("what", pa.string())])
