@@ -14,6 +14,8 @@ docs-pages: $(STAMP) ## generate the reference pages and pictures of docs/ again
 	@$(PY) -m docsite
 docs: $(DOCS_STAMP) ## build the documentation into build/site; a broken link or a page outside the navigation fails the build
 	@$(MKDOCS) build --clean --quiet
+	@! grep -rhoE '<(script|link|img|iframe)[^>]+(src|href)="?https?://[^" >]+' build/site --include='*.html' || \
+		{ echo "the site needs another server: see above" >&2; exit 1; }
 	@echo "the site is in build/site: open build/site/index.html"
 docs-serve: $(DOCS_STAMP) ## serve the documentation on 127.0.0.1:8000 and rebuild it on every change
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:8000
