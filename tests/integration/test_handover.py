@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.broker.consumer import SETTLE_S
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe, MessageIdData
 
 from devstack.pool import BrokerProcess
 from tests.integration.apart import Apart
@@ -51,6 +51,13 @@ class Pair:
 @pytest.fixture
 def pair(pulsar: Endpoints, tmp_path: Path) -> Iterator[Pair]:
     made = Pair(pulsar, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def apart(pulsar: Endpoints, tmp_path: Path) -> Iterator[Apart]:
+    made = Apart(pulsar, tmp_path, tmp_path.name)
     yield made
     made.close()
 
@@ -112,3 +119,60 @@ def test_an_owner_whose_connection_has_broken_is_not_waited_for(
     relay.die()
     wait_for(lambda: not claims_of(pair.first, topic), SETTLE_S / 2)
     relay.revive()
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Failover], ids=["Exclusive", "Failover"])
+def test_what_another_consumer_acked_while_the_connection_was_broken_does_not_come_again(
+    apart: Apart, pulsar: Endpoints, pulsar_client: pulsar_lib.Client, admin: PulsarAdmin, topic: str, kind: int
+) -> None:
+    """The lease holds all the time, and the mark-delete position stays where it is."""
+    producer = pulsar_client.create_producer(topic, batching_enabled=False)
+    for number in range(5):
+        producer.send(b"%d" % number)
+    with RawClient(apart.broker.url) as client, RawClient(pulsar.writer_url) as entrance:
+        owner_url = entrance.lookup(topic)
+        client.subscribe(topic, "s", sub_type=kind, initial_position=CommandSubscribe.Earliest)
+        client.flow(1)
+        first = entry_of(client)
+        relay = apart.relays[owner_url]
+        relay.die()
+        wait_for(lambda: not admin.stats(topic)["subscriptions"]["s"]["consumers"])
+        with RawClient(owner_url) as other:
+            other.subscribe(topic, "s", sub_type=kind)
+            other.flow(5)
+            entries = [entry_of(other) for _ in range(5)]
+            assert entries[0] == first
+            message_id = MessageIdData(ledger_id=entries[2][0], entry_id=entries[2][1])
+            ack = CommandAck(consumer_id=0, ack_type=CommandAck.Individual, message_id=[message_id])
+            other.request(BaseCommand(type=BaseCommand.ACK, ack=ack))
+        wait_for(lambda: not admin.stats(topic)["subscriptions"]["s"]["consumers"])
+        relay.revive()
+        wait_for(lambda: bool(admin.stats(topic)["subscriptions"]["s"]["consumers"]))
+        producer.send(b"the end")
+        client.flow(5)
+        last = (entries[-1][0], entries[-1][1] + 1)
+        came = [first]
+        while came[-1] != last:
+            came.append(entry_of(client))
+        assert came == [first, entries[1], entries[3], entries[4], last]
+
+
+def test_a_consumer_that_is_on_its_way_in_is_refused_by_a_broker_that_leaves(apart: Apart, topic: str) -> None:
+    with RawClient(apart.broker.url) as client:
+        for relay in apart.relays.values():
+            relay.silence()
+        subscribe = CommandSubscribe(
+            topic=topic, subscription="s", sub_type=CommandSubscribe.Shared, consumer_id=1, request_id=1
+        )
+        client.send(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))
+        client.ping()  # it has come, and waits for the owner
+        apart.broker.process.terminate()
+        refusal, _ = client.wait(lambda command: command.type == BaseCommand.ERROR)
+        assert refusal.error.request_id == 1
+        assert "leaves the pool" in refusal.error.message
+
+
+def entry_of(client: RawClient) -> tuple[int, int]:
+    """The entry of the next message."""
+    place = client.wait(lambda command: command.type == BaseCommand.MESSAGE)[0].message.message_id
+    return place.ledger_id, place.entry_id

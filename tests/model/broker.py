@@ -19,6 +19,7 @@ from tests.model.state import (
     AT_OWNER,
     BEGINNING,
     CLOSED,
+    CLOSING,
     CREATE,
     GRANTED,
     IDLE,
@@ -55,6 +56,7 @@ class Rules:
         homes: whether each client comes to one broker only, else to any.
         window: how many entries a client takes before it acks one.
         mutants: names of old behaviour that is put back.
+        orderly: whether no session ends: then no ack is under way when another begins to serve.
         claims: the states of Claims.
         servings: the states of Serving.
     """
@@ -64,6 +66,7 @@ class Rules:
     homes: bool = False
     window: int = 3
     mutants: frozenset[str] = frozenset()
+    orderly: bool = False
     claims: Machines[Claims] = field(default_factory=Machines)
     servings: Machines[serving.Serving] = field(default_factory=Machines)
 
@@ -167,9 +170,15 @@ def arrivals(rules: Rules, world: World) -> Iterator[Step]:
             if broker.serving != NONE:
                 yield _join(rules, world, client)
             else:
-                told = world.owner.acked
+                if "begins-before-acks-are-taken" not in rules.mutants and any(
+                    other.at == at and other.stage == CLOSING for other in world.clients
+                ):
+                    continue  # Departures.settled
+                told, known = world.owner.acked, world.past.answered
+                if rules.orderly:
+                    known |= under_way(world)
                 step = f"the owner tells broker {BROKERS[at]} what is acked ({shown(told)}), for {name(client)}"
-                asked = with_broker(world, at, broker._replace(known=world.past.answered, stale=0))
+                asked = with_broker(world, at, broker._replace(known=known, stale=0))
                 yield step, with_client(asked, client, found._replace(stage=BEGINNING, told=told))
         elif found.stage == BEGINNING:
             yield _join(rules, world, client)
@@ -198,7 +207,7 @@ def departures(rules: Rules, world: World) -> Iterator[Step]:
     if not world.faults.leaves:
         return
     for client, found in enumerate(world.clients):
-        if found.stage != OUT and not world.brokers[found.at].frozen:
+        if found.stage not in {OUT, CLOSING} and not world.brokers[found.at].frozen:
             left = leave(rules, world, client)
             faults = left.faults._replace(leaves=left.faults.leaves - 1)
             yield f"{name(client)} leaves broker {BROKERS[found.at]}", left._replace(faults=faults)
@@ -221,8 +230,36 @@ def leave(rules: Rules, world: World, client: int) -> World:
                     serving=NONE, paused=0, refresh=NOT_ASKED, sent=orphans, replies=replies, known=0, stale=0
                 ),
             )
-    world = with_client(world, client, Client())
-    return tell_claims(rules, world, at, claim_calls.left, client)
+    if "claim-goes-before-acks" not in rules.mutants and any(by == client for _, _, by in world.brokers[at].sent):
+        return with_client(world, client, Client(at=at, stage=CLOSING))
+    return _let_go(rules, world, client)
+
+
+def _let_go(rules: Rules, world: World, client: int) -> World:
+    """The owner has taken all that a consumer has acked: Consumer._let_go."""
+    at = world.clients[client].at
+    return tell_claims(rules, with_client(world, client, Client()), at, claim_calls.left, client)
+
+
+def closings(rules: Rules, world: World) -> Iterator[Step]:
+    """The owner answers acks of consumers that have left, and then their CLOSE_CONSUMER."""
+    for client, found in enumerate(world.clients):
+        if found.stage == CLOSING and not world.brokers[found.at].frozen:
+            at = found.at
+            if not any(by == client for _, _, by in world.brokers[at].sent):
+                yield (
+                    f"broker {BROKERS[at]} hears that {name(client)}'s consumer is closed",
+                    _let_go(rules, world, client),
+                )
+
+
+def under_way(world: World) -> int:
+    """The entries whose acks are on their way to the owner."""
+    entries = 0
+    for found in world.brokers:
+        for _, acked, _ in found.sent:
+            entries |= acked
+    return entries
 
 
 # Delivery and acks: Subscription

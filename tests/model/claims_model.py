@@ -45,7 +45,8 @@ class ClaimsModel:
         mutants: Iterable[str] = (),
     ) -> None:
         self.name = name
-        self.rules = Rules(entries, fine, homes, window, frozenset(mutants))
+        orderly = not (faults.cuts or faults.freezes or faults.at_owner)
+        self.rules = Rules(entries, fine, homes, window, frozenset(mutants), orderly)
         self._faults = faults
         self._brokers = brokers
         self._clients = clients
@@ -68,6 +69,7 @@ class ClaimsModel:
         yield from owner.refreshes(rules, world)
         yield from owner.returns(rules, world)
         yield from broker.departures(rules, world)
+        yield from broker.closings(rules, world)
         yield from owner.moves(world)
         yield from owner.ageing(rules, world)
 

@@ -54,8 +54,7 @@ class Host(NamedTuple):
         has: entries that the client has and has not acked.
         told: what the owner has said is acked.
         away: how the consumer lost its owner.
-        known: entries that it must not deliver: they were acked through it, or answered before it took over. A broker whose lease
-            did not end while it was away from the owner knows the mark-delete position only.
+        known: entries that it must not deliver: they were acked through it, or answered before it took over, or came back.
         stale: whether the owner has had another consumer since it took over.
     """
 
@@ -287,8 +286,9 @@ class ExclusiveModel:
         refresh, known = host.refresh, host.known
         lapsed = self._leases.ask(host.lease, lease_calls.lapsed)
         if host.stale:
-            known |= host.told if lapsed else host.told & ~(host.told + 1)
-        if lapsed and "no-refresh-after-lapse" not in self._mutants:
+            known |= host.told
+        within = serving.prefix_of(host.told) < self.entries and "no-refresh-within-lease" not in self._mutants
+        if (lapsed or within) and "no-refresh-after-lapse" not in self._mutants:
             refresh = UNANSWERED
         lease = self._leases.call(host.lease, lease_calls.subscribed, 0)[0]
         back = host._replace(

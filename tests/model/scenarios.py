@@ -167,6 +167,24 @@ MUTANTS: Final = (
         AGAIN,
     ),
     Mutant(
+        "no-refresh-within-lease",
+        "a consumer that is back within its lease follows the mark-delete position only",
+        "exclusive-break",
+        AGAIN,
+    ),
+    Mutant(
+        "claim-goes-before-acks",
+        "the claim goes with the last consumer, whose acks the owner has not taken",
+        "leave",
+        AGAIN,
+    ),
+    Mutant(
+        "begins-before-acks-are-taken",
+        "a subscription begins anew while acks of consumers that have left are on their way",
+        "leave",
+        AGAIN,
+    ),
+    Mutant(
         "reader-begins-anew",
         "a Reader that began at the latest message asks a new owner for that again",
         "reader",

@@ -44,6 +44,8 @@ AT_OWNER: Final = 3
 BEGINNING: Final = 4
 """It is the first one, and knows what is acked at the owner."""
 SERVED: Final = 5
+CLOSING: Final = 6
+"""It has left; the owner has not answered its CLOSE_CONSUMER, nor acks before that."""
 
 # The consumer at the owner
 AWAY: Final = 0

@@ -507,7 +507,7 @@ class ClientConnection(asyncio.Protocol):
             self.refuse(request_id, ServerError.InvalidTopicName, str(error))
             return
         if self.broker.draining:
-            self.refuse(request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
+            self._refuse_leaving(request_id)
             return
         if not self._may_arrive:
             self._waiting[consumer_id] = frame
@@ -529,10 +529,24 @@ class ClientConnection(asyncio.Protocol):
             frame = self._waiting.pop(next(iter(self._waiting)))
             self._subscribe(decode_command(frame)[0], frame)
 
+    def refuse_arrivals(self) -> int:
+        """Let no consumer in that is on its way, since this broker leaves the pool; returns how many there are."""
+        arriving = len(self._subscribing) + len(self._waiting)
+        for task in list(self._subscribing.values()):
+            task.cancel()
+        return arriving
+
+    def _refuse_leaving(self, request_id: int) -> None:
+        self.refuse(request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
+
     async def _join(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
         request_id = subscribe.request_id
         try:
             consumer, answer = await admit(self, topic, subscribe)
+        except asyncio.CancelledError:
+            if self.broker.draining:
+                self._refuse_leaving(request_id)
+            raise
         except RelayError as error:
             self.refuse(request_id, error.code, str(error))
         except MetadataError as error:

@@ -439,8 +439,9 @@ class Consumer:
             self.in_step = True
             self.relayed.go_on()
             if subscription.durable and self.subscription is subscription:
-                if self.lease.lapsed:
-                    subscription.refresh()
+                replaceable = subscription.kind in CUMULATIVE_TYPES and not subscription.ends_at(state)
+                if self.lease.lapsed or replaceable:
+                    subscription.refresh()  # another may have had its place, and have acked behind the mark-delete position
                 self.connection.broker.owner_leases.subscribed(self, sent)
 
     def dismissed(self, reason: str) -> None:

@@ -48,6 +48,7 @@ async def drain(broker: Broker) -> None:
 
 async def _leave(broker: Broker) -> None:
     await broker.fleet.leave()
+    arriving = sum(connection.refuse_arrivals() for connection in list(broker.connections))
     consumers = broker.consumers
     producers = [producer for connection in broker.connections for producer in connection.producers]
     log.info("leaving: %d consumers and %d producers go to other brokers", len(consumers), len(producers))
@@ -61,7 +62,7 @@ async def _leave(broker: Broker) -> None:
     await _until(lambda: not any(producer.unanswered for producer in producers), CLOSE_TIMEOUT_S)
     await _all((producer.send_away() for producer in producers), CLOSE_TIMEOUT_S)
     await broker.finished(CLOSE_TIMEOUT_S)
-    if consumers or producers:
+    if consumers or producers or arriving:
         await _until(lambda: not broker.connections, PARTING_S)
 
 

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.arrivals import TRAVEL_S
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of
@@ -104,10 +105,15 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
 
 
 async def _arrived(consumer: Consumer) -> None:
-    """Wait until all consumers of a subscription that are on their way here are at the owner, who then counts them."""
+    """Wait until all consumers of a subscription that are on their way here are at the owner, who then counts them.
+
+    Any client may claim to be on its way, again and again: so nobody is waited for any longer than one takes to come.
+    """
     arrivals = consumer.connection.broker.arrivals
+    deadline = time.monotonic() + TRAVEL_S
     while consumer.hold is not None and not consumer.left:
-        if not arrivals.expected(consumer.hold.key, time.monotonic()):
+        now = time.monotonic()
+        if now >= deadline or not arrivals.expected(consumer.hold.key, now):
             return
         await asyncio.sleep(LOOK_S)
 

@@ -395,6 +395,10 @@ class Subscription(Suspendable):
             self.reset()
         return goes_on
 
+    def ends_at(self, state: OwnerState) -> bool:
+        """Whether the owner's cursor stands at the end: then nothing can be acked behind its mark-delete position."""
+        return state.mark_delete is not None and self._log.chain.after(state.mark_delete) > state.last
+
     def caught_up_with(self, state: OwnerState) -> bool:
         """Follow the owner's cursor where it is ahead. Returns whether it is ahead, or as far."""
         if not follow(self._cursor, self._log.chain, state):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+from readonly_engine.broker import requests
 from readonly_engine.broker.arrivals import MOVED_WITHIN_S, TRAVEL_S, Arrivals
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.metadata.topic_name import parse_topic_name
+
+if TYPE_CHECKING:
+    import pytest
+    from readonly_engine.broker.consumer import Consumer
 
 KEY = ClaimKey(parse_topic_name("orders"), "s")
 OTHER = ClaimKey(parse_topic_name("orders"), "t")
@@ -60,3 +68,19 @@ def test_one_who_did_not_come_does_not_stand_for_one_who_has() -> None:
     arrivals.left(OTHER, 10.0 + TRAVEL_S, 10.0 + TRAVEL_S)
     arrivals.came(KEY)
     assert not arrivals.expected(KEY, 10.0 + TRAVEL_S)
+
+
+def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_than_one_that_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "TRAVEL_S", 0.1)
+    broker = SimpleNamespace(arrivals=SimpleNamespace(expected=lambda *_: True))
+    consumer = SimpleNamespace(
+        connection=SimpleNamespace(broker=broker), hold=SimpleNamespace(key=KEY, epoch=1), left=False
+    )
+
+    async def run() -> None:
+        async with asyncio.timeout(5):
+            await requests._arrived(cast("Consumer", consumer))
+
+    asyncio.run(run())
