@@ -23,7 +23,7 @@ def row(case: dict) -> str:
 
 def table() -> str:
     cases = yaml.safe_load((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
-    return "| mistake | what kubectl says |\n|---|---|\n" + "".join(map(row, cases))
+    return "| mistake | message |\n|---|---|\n" + "".join(map(row, cases))
 
 
 def test_every_mistake_is_on_the_page():
