@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from readonly_spark.export.iceberg import CATALOG_FILE
 from readonly_spark.export.leftovers import remove_leftovers
-from readonly_spark.export.marker import MARKER, Marker
+from readonly_spark.export.marker import MARKER, TableMarker
 
 from devstack.jars.fetch import ensure_jars
 
@@ -181,7 +181,7 @@ def values(folder: Path, form: str) -> list[int]:
                 live -= {unquote(action["remove"]["path"])} if "remove" in action else set()
         files = [table / name for name in live]
     else:
-        marker = Marker.from_json((table / MARKER).read_bytes(), "")
+        marker = TableMarker.from_json((table / MARKER).read_bytes(), "")
         remove_leftovers(table, (marker.checkpoint, *marker.former))
         files = [path for path in table.rglob("part-*.parquet") if "_checkpoint" not in path.parts]
     tables = [pq.ParquetFile(file).read(columns=["value"]) for file in files]

@@ -73,7 +73,7 @@ def started(spark: SparkSession, wanted: ExportSettings) -> Iterator[Any]:
     from readonly_spark.export.table import ExportTable  # noqa: PLC0415
 
     with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster()) as table:
-        table.take()
+        table.lock()
         table.open(spark)
         yield start(spark, wanted, table)
 
@@ -192,7 +192,7 @@ def decoded(spark: SparkSession, wanted: ExportSettings, folder: Path, form: str
     ("options", "told"),
     [
         (["--topics", "a"], "--metadata-store is missing"),
-        (["--topics", "a", "--metadata-store", "zk:127.0.0.1:1", "--columns", "x"], "there is no column 'x'"),
+        (["--topics", "a", "--metadata-store", "zk:127.0.0.1:1", "--columns", "x"], "unknown column 'x'"),
     ],
 )
 def test_wrong_options_are_told_before_spark_starts(tmp_path, options, told) -> None:

@@ -38,7 +38,7 @@ def run(spark: SparkSession, wanted: ExportSettings, *, adopt: bool = False) -> 
     from readonly_spark.export.table import ExportTable  # noqa: PLC0415
 
     with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster(), adopt=adopt) as table:
-        table.take()
+        table.lock()
         table.open(spark)
         query, _ = start(spark, wanted, table)
         query.awaitTermination()
@@ -104,7 +104,7 @@ def test_killed_between_the_marker_and_the_first_batch(spark, spark_client, topi
     with LagMeter(wanted.source) as meter:
         cluster = meter.cluster()
     with ExportTable(wanted, cluster) as table:
-        table.take()
+        table.lock()
         table.open(spark)
     marker = (tmp_path / "table" / MARKER).read_bytes()
     run_until(spark, wanted, tmp_path, 10)

@@ -1,16 +1,17 @@
-"""`pulsar-readonly export`: topics into tables of Parquet, Delta or Iceberg, by a Spark query on the source.
+"""The command `pulsar-readonly export`: a Spark query from topics to a Parquet, Delta or Iceberg table.
 
-settings     what was asked for, checked before anything starts; pure
-claim        whether an export may write a table; pure
-marker       whose a table is, and what it holds; pure
-table        the claim carried out, and each micro-batch committed under it
-lock, lease  one export at a time: on a file system, and elsewhere
-files        a folder on a file system; hadoop_files: anywhere else
-checkpoint   one export at a time on a checkpoint, and always the same one
-totals       what a query's reports come to; pure
-lag          how far behind the topics' ends it is
-parquet, delta, iceberg   commits of micro-batches, each once
-leftovers    files of killed micro-batches
-session      Spark, its configuration and its sinks: with `command`, which calls it, all that knows Spark here
 command      the command line
+settings     the settings of an export, checked before anything starts; pure
+session      the Spark session and the query; only this module and `command` import Spark
+table        lock, ownership check, and the commit of each micro-batch
+ownership    whether an export may write a table; pure
+marker       the owner of a table and the content of its micro-batches; pure
+checkpoint   the state of the query, locked
+sink         the interface of tables: parquet, delta, iceberg
+leftovers    files of killed micro-batches
+lock, lease  one export at a time: on local file systems, and elsewhere
+files        a folder on a local file system; hadoop_files: elsewhere
+totals       totals of progress reports; pure
+lag          entries that are not exported yet
+closing      context managers
 """

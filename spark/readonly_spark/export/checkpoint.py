@@ -1,7 +1,7 @@
-"""One export at a time on a checkpoint, and always the same one.
+"""The checkpoint of an export: one process at a time, and always the same export.
 
-Two queries on one checkpoint would each commit the other's micro-batches. A lock of the file system keeps them apart; it ends
-with the process that holds it, however that ends. Elsewhere the lock of the table does: a checkpoint belongs to one table.
+Two queries on one checkpoint would each commit the other's micro-batches. A file lock prevents this on a local file system; it
+ends with the process. Elsewhere the lease of the table prevents it, as a checkpoint belongs to one table.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid4
 
-from readonly_spark.export.claim import CheckpointState
+from readonly_spark.export.closing import Closeable
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.lock import FileLock
-from readonly_spark.export.marker import NONE, offsets
+from readonly_spark.export.marker import NO_BATCH, offsets_in
+from readonly_spark.export.ownership import CheckpointState
 from readonly_spark.export.settings import canonical, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-    from typing import Self
 
     from readonly_spark.export.files import Files
     from readonly_spark.export.settings import ExportSettings
@@ -30,20 +29,20 @@ LOCK: Final = "_pulsar-readonly.lock"
 IDENTITY: Final = "_pulsar-readonly.json"
 VALUE_TYPE: Final = "_pulsar-readonly.value-type"
 ADOPTING: Final = "_pulsar-readonly.adopting"
-"""There while a checkpoint takes over a table: the id that the table's marker has until it is done."""
+"""Exists during an adoption: the id in the table's marker before the adoption."""
 
 METADATA: Final = "metadata"
-"""Spark's own file: the id of the query. Made here, so that it is known before the query starts."""
+"""Spark's file with the id of the query. The export writes it, so the id is known before the query starts."""
 
 COMMIT_LOG: Final = 'v1\n{"nextBatchWatermarkMs":0}'
-"""Spark's note that a micro-batch is finished (CommitLog), for a query without a watermark."""
+"""Content of Spark's CommitLog for a finished micro-batch of a query without a watermark."""
 
 
 def read_state(files: Files) -> CheckpointState:
-    """What a checkpoint says.
+    """Read the state of a checkpoint.
 
     Raises:
-        ExportError: it is damaged.
+        ExportError: the checkpoint is damaged.
     """
     metadata = files.read(METADATA)
     name = None
@@ -52,7 +51,7 @@ def read_state(files: Files) -> CheckpointState:
             name = str(UUID(json.loads(metadata)["id"]))
         except (ValueError, LookupError, TypeError, AttributeError):
             raise ExportError(
-                f"{files.where}/{METADATA} is damaged; restore the checkpoint, or give a new one and --adopt"
+                f"{files.where}/{METADATA} is damaged; restore the checkpoint, or use a new one with --adopt"
             ) from None
     adopting = files.read(ADOPTING)
     return CheckpointState(
@@ -64,18 +63,18 @@ def read_state(files: Files) -> CheckpointState:
 
 
 def _newest(files: Files, kind: str) -> int:
-    return max((int(name) for name in files.names(kind) if name.isdecimal()), default=NONE)
+    return max((int(name) for name in files.names(kind) if name.isdecimal()), default=NO_BATCH)
 
 
-class Checkpoint:
-    """The right to use a checkpoint, for as long as it is held.
+class Checkpoint(Closeable):
+    """A locked checkpoint.
 
     Args:
         settings: the export.
-        files: its folder, where that is not on a file system of this machine.
+        files: the folder of a checkpoint outside of the local file systems.
 
     Raises:
-        ExportError: another export uses it, it belongs to another kind of export, or it cannot be written.
+        ExportError: another export uses the checkpoint, it belongs to another export, or it cannot be written.
     """
 
     def __init__(self, settings: ExportSettings, files: Files | None = None) -> None:
@@ -83,8 +82,8 @@ class Checkpoint:
         if files is None:
             path = local_path(settings.checkpoint)
             assert path is not None, "a checkpoint elsewhere comes with its files"
-            told = f"--checkpoint {settings.checkpoint}"
-            self._lock = FileLock(Path(path) / LOCK, told, "wait for it, or give this one a checkpoint of its own")
+            subject = f"--checkpoint {settings.checkpoint}"
+            self._lock = FileLock(Path(path) / LOCK, subject, "wait for its end, or use another checkpoint")
             files = LocalFiles(settings.checkpoint, path)
         self.files: Files = files
         try:
@@ -94,31 +93,31 @@ class Checkpoint:
             raise
 
     def _check_identity(self, settings: ExportSettings) -> None:
-        wanted = settings.identity()
+        expected = settings.identity()
         text = self.files.read(IDENTITY)
         if text is None:
-            self.files.write(IDENTITY, (json.dumps(wanted, indent=1) + "\n").encode())
+            self.files.write(IDENTITY, (json.dumps(expected, indent=1) + "\n").encode())
             return
         try:
             found = json.loads(text)
             same_place = canonical(str(found.get("to"))) == canonical(settings.to)
         except (ValueError, AttributeError):
             raise ExportError(f"{self.files.where}/{IDENTITY} is damaged; export with a new checkpoint") from None
-        for name in sorted({*wanted, *found}):
+        for name in sorted({*expected, *found}):
             if name == "to" and same_place:
                 continue
-            if found.get(name) != wanted.get(name):
+            if found.get(name) != expected.get(name):
                 raise ExportError(
                     f"--checkpoint {settings.checkpoint} belongs to an export with another {name}: "
-                    f"{found.get(name)!r}, not {wanted.get(name)!r}; a changed export wants a new checkpoint"
+                    f"{found.get(name)!r}, not {expected.get(name)!r}; use a new checkpoint for a changed export"
                 )
 
     def state(self) -> CheckpointState:
-        """What it says now."""
+        """Read the current state."""
         return read_state(self.files)
 
-    def begin(self) -> str:
-        """Its id, which is made where there is none."""
+    def ensure_id(self) -> str:
+        """Return the id of the query; create it for a new checkpoint."""
         name = self.state().id
         if name is None:
             name = str(uuid4())
@@ -126,60 +125,52 @@ class Checkpoint:
         return name
 
     def log(self, batch: int) -> str | None:
-        """Spark's offset log of a micro-batch; None where it is not known."""
+        """Return Spark's offset log of a micro-batch; None if it does not exist."""
         found = self.files.read(f"offsets/{batch}")
         return None if found is None else found.decode(errors="replace")
 
     def adopt(self, marked: str, batch: int, log: str) -> str:
-        """Make it what it would be, had it exported what a table holds; its id. A checkpoint that is killed here does it again.
+        """Write the state that the checkpoint would have if it had exported the table; return its id. It can be repeated.
 
         Args:
             marked: the id in the table's marker.
-            batch: the last micro-batch that the table holds.
-            log: the offset log of this one.
+            batch: the last micro-batch in the table.
+            log: the offset log of this micro-batch.
         """
         self.files.write(ADOPTING, marked.encode())
-        name = self.begin()
+        name = self.ensure_id()
         for number in (batch - 1, batch):  # Spark reads the one before the last too
-            if number > NONE:
+            if number > NO_BATCH:
                 self.files.write(f"offsets/{number}", log.encode())
-        if batch > NONE:
+        if batch > NO_BATCH:
             self.files.write(f"commits/{batch}", COMMIT_LOG.encode())
         return name
 
-    def adopted(self) -> None:
-        """The table's marker names it now."""
+    def finish_adoption(self) -> None:
+        """End an adoption, after the table's marker names this checkpoint."""
         self.files.remove(ADOPTING)
 
-    def remembered(self, make: Callable[[], str]) -> str:
-        """The type of decoded values: that of the first run, so that a table keeps its columns when a topic's schema grows.
+    def pinned_value_type(self, query: Callable[[], str]) -> str:
+        """Return the type of decoded values of the first run, so that a table keeps its columns when a schema evolves.
 
         Args:
-            make: finds it out, in the first run.
+            query: returns the type in the first run.
         """
         found = self.files.read(VALUE_TYPE)
         if found is None:
-            found = make().encode()
+            found = query().encode()
             self.files.write(VALUE_TYPE, found)
         return found.decode()
 
-    def ends(self) -> dict[str, str]:
-        """Where earlier runs ended: for each topic the next entry; nothing where that is not known."""
+    def next_entries(self) -> dict[str, str]:
+        """Return the next entry of each topic after the last finished micro-batch; empty if it is unknown."""
         finished = self.state().finished
-        found = offsets((finished > NONE and self.log(finished)) or "")
-        # the query itself tells what is wrong with it
+        found = offsets_in((finished > NO_BATCH and self.log(finished)) or "")
+        # The query itself reports a damaged log.
         return {} if found is None else {name: where for name, where in found.items() if name}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

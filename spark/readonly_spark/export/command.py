@@ -1,4 +1,4 @@
-"""`pulsar-readonly export`: topics into a table of Parquet, Delta or Iceberg, straight from storage."""
+"""The command line of `pulsar-readonly export`."""
 
 from __future__ import annotations
 
@@ -53,65 +53,65 @@ _EXAMPLES: Final = """examples:
   pulsar-readonly export --topics orders --from 2026-11-21T00:00:00Z --columns messageId,publishTime,value --to /data/today
   pulsar-readonly export --topics orders --to s3a://lake/orders --checkpoint s3a://lake/_orders --master spark://spark:7077
 
-The same command goes on where it was ended, however that was."""
+The same command resumes where the last run ended, also after a crash."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         prog=NAME,
-        description="Export topics to a table by Apache Spark, reading bookies and object stores; brokers are not asked.",
+        description="Export topics to a Parquet, Delta or Iceberg table with Apache Spark, from bookies and tiered storage.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
     add("--metadata-store", metavar="zk:HOST:PORT", default=os.environ.get(METADATA_VARIABLE),
-        help=f"ZooKeeper of the cluster (default: the environment's {METADATA_VARIABLE})")  # fmt: skip
+        help=f"ZooKeeper of the cluster (default: environment variable {METADATA_VARIABLE})")  # fmt: skip
     topics = made.add_mutually_exclusive_group(required=True)
     topics.add_argument(
-        "--topics", "--topic", metavar="TOPIC[,TOPIC...]", help="topics; of partitioned ones all partitions"
+        "--topics", "--topic", metavar="TOPIC[,TOPIC...]", help="topics; all partitions of partitioned topics"
     )
     topics.add_argument(
-        "--topics-pattern", metavar="RE", help="topics by an expression (RE2) for TENANT/NAMESPACE/TOPIC"
+        "--topics-pattern", metavar="RE", help="topics by a regular expression (RE2) for TENANT/NAMESPACE/TOPIC"
     )
     add("--to", metavar="PATH", required=True, help="folder or URI of the table")
     add("--format", choices=FORMATS, default=PARQUET, help="default %(default)s")
     add("--trigger", choices=TRIGGERS, default=AVAILABLE_NOW,
-        help="available-now (default): all that there is now, then end; continuous: until SIGTERM or Ctrl-C")  # fmt: skip
+        help="available-now (default): export the current messages and end; continuous: run until SIGTERM or Ctrl-C")  # fmt: skip
     add("--interval", metavar="SECONDS", type=_seconds, default=10.0,
-        help="from one micro-batch to the next, with --trigger continuous (default %(default)s)")  # fmt: skip
+        help="between micro-batches, with --trigger continuous (default %(default)s)")  # fmt: skip
     add("--from", dest="start", metavar="WHERE", default="earliest",
-        help="where the first run begins: earliest (default), latest, a time (2026-11-21T12:00:00Z, or ms since the epoch), "
+        help="start of the first run: earliest (default), latest, a time (2026-11-21T12:00:00Z, or ms since the epoch), "
         'or {"TOPIC": "LEDGER:ENTRY", ...}')  # fmt: skip
     add("--columns", metavar="NAME[,NAME...]", default="", help="columns of the table (default: all)")
     add("--partition-by", metavar="NAME[,NAME...]", default="",
-        help="sort files by columns, or by publishDate or publishHour, which the table has then too")  # fmt: skip
-    add("--checkpoint", metavar="PATH", help=f"where the state of the export is kept (default {CHECKPOINT} below --to)")
+        help="partition files by columns, or by the derived columns publishDate or publishHour")  # fmt: skip
+    add("--checkpoint", metavar="PATH", help=f"folder or URI of the export's state (default {CHECKPOINT} below --to)")
     add("--adopt", action="store_true",
-        help="with a new --checkpoint: go on with a table that another checkpoint wrote, from what it holds")  # fmt: skip
+        help="with a new --checkpoint: resume a table that another checkpoint wrote")  # fmt: skip
     add("--max-bytes-per-batch", metavar="SIZE", default="512MiB",
-        help="stored bytes of a micro-batch, about: what is lost by a crash, and read again (default %(default)s)")  # fmt: skip
+        help="target size of a micro-batch in stored bytes; a crash repeats at most one (default %(default)s)")  # fmt: skip
     add("--option", metavar="NAME=VALUE", action="append", default=[],
-        help="another option of the source pulsar-readonly; may be repeated")  # fmt: skip
+        help="an option of the source pulsar-readonly; repeatable")  # fmt: skip
     add("--table", metavar="NAMESPACE.NAME", default="pulsar.messages",
         help="name of the Iceberg table in its catalog (default %(default)s)")  # fmt: skip
     add("--catalog", metavar="NAME=VALUE", action="append", default=[],
-        help="property of the Iceberg catalog, as pyiceberg knows them; may be repeated (default: a file beside the table)",
+        help="property of the Iceberg catalog, as in pyiceberg; repeatable (default: a file in the table's folder)",
     )  # fmt: skip
-    add("--master", metavar="URL", help="Spark's master (default: spark-submit's, else local[*])")
-    add("--conf", metavar="NAME=VALUE", action="append", default=[], help="setting of Spark; may be repeated")
+    add("--master", metavar="URL", help="Spark's master (default: the one of spark-submit, else local[*])")
+    add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark setting; repeatable")
     add("--jars", metavar="PATH[,PATH...]", default=os.environ.get(JARS_VARIABLE, ""),
-        help=f"jars or folders of jars (default: the environment's {JARS_VARIABLE})")  # fmt: skip
+        help=f"jars or folders of jars (default: environment variable {JARS_VARIABLE})")  # fmt: skip
     add("--ship-code", action="store_true",
-        help="send this project's code to the executors, which have only the packages that it needs")  # fmt: skip
+        help="send this project's code to the executors, which must have its dependencies")  # fmt: skip
     add(
         "--progress",
         metavar="SECONDS",
         type=_seconds,
         default=5.0,
-        help="between lines of progress (default %(default)s)",
+        help="between progress lines (default %(default)s)",
     )
-    add("-o", "--output", choices=("text", "json"), default="text", help="form of the summary (default %(default)s)")
+    add("-o", "--output", choices=("text", "json"), default="text", help="format of the summary (default %(default)s)")
     return made
 
 
@@ -122,17 +122,17 @@ def _seconds(text: str) -> float:
 
 
 def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
-    """The export that a command line asks for.
+    """Return the settings of a command line.
 
     Args:
-        arguments: from `parser`.
+        arguments: the parsed arguments.
         folder: the current folder.
 
     Raises:
         ExportError: an option is missing or contradicts another.
     """
     if not arguments.metadata_store:
-        raise ExportError(f"--metadata-store is missing, and {METADATA_VARIABLE} is not set; it would be zk:HOST:PORT")
+        raise ExportError(f"--metadata-store is missing and {METADATA_VARIABLE} is not set; set it to zk:HOST:PORT")
     source = pairs("--option", arguments.option)
     named = {"topics": arguments.topics} if arguments.topics else {"topicsPattern": arguments.topics_pattern}
     own = {
@@ -145,7 +145,7 @@ def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
         del own["maxBytesPerTrigger"]
     for name in source:
         if name.lower() in {key.lower() for key in own}:
-            raise ExportError(f"--option {name}: there is an option of its own for it, see --help")
+            raise ExportError(f"--option {name}: use the command's own option, see --help")
     to = absolute(arguments.to, folder)
     return ExportSettings(
         source={**own, **source},
@@ -162,11 +162,11 @@ def settings_of(arguments: argparse.Namespace, folder: Path) -> ExportSettings:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Export; returns 0 when all is done, 1 after an error, 130 or 143 when it was interrupted before its end."""
+    """Run the command; return 0 on success, 1 after an error, 130 or 143 after an interrupt before the end."""
     made = parser()
     arguments = made.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s", stream=sys.stderr)
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it tells of each attempt; the last error says it all
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # kazoo logs each attempt; the last error suffices
     try:
         settings = settings_of(arguments, Path.cwd())
         configuration = pairs("--conf", arguments.conf)
@@ -177,12 +177,12 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"pyspark", "pyiceberg", "pyarrow", "fastavro"}:
             raise
-        print(f"{NAME}: the package {error.name} is missing; install pulsar-readonly[engine,spark]", file=sys.stderr)  # noqa: T201
+        print(f"{NAME}: package {error.name} is missing; install pulsar-readonly[engine,spark]", file=sys.stderr)  # noqa: T201
     return 1
 
 
 class _Stopped(threading.Event):
-    """Set by a signal, and which."""
+    """Set by a signal; `number` is the signal."""
 
     number = 0
 
@@ -210,7 +210,7 @@ def _export(
     arguments: argparse.Namespace,
     stopped: _Stopped,
 ) -> int:
-    # Spark is heavy, and only this command needs it.
+    # Spark is slow to import, and --help does not need it.
     from readonly_spark.errors import SourceError  # noqa: PLC0415
     from readonly_spark.export.lag import LagMeter  # noqa: PLC0415
     from readonly_spark.export.session import session, start  # noqa: PLC0415
@@ -219,13 +219,13 @@ def _export(
     began = time.monotonic()
     try:
         with LagMeter(settings.source) as meter, ExportTable(settings, meter.cluster(), adopt=arguments.adopt) as table:
-            table.take()
+            table.lock()
             with (
                 session(settings, arguments.master, arguments.jars, configuration, ship=arguments.ship_code) as spark,
                 table,
             ):
                 table.open(spark)
-                totals = Totals(ends=table.checkpoint.ends())
+                totals = Totals(ends=table.checkpoint.next_entries())
                 query, counted = start(spark, settings, table)
                 _watch(query, counted, totals, meter, stopped, began, arguments.progress)
                 cause = None if stopped.is_set() else query.exception()
@@ -235,7 +235,7 @@ def _export(
     except SourceError as error:
         raise ExportError(str(error)) from None
     print(json.dumps(found) if arguments.output == "json" else summary_text(found, settings.to))  # noqa: T201
-    # A continuous export ends by a signal and in no other way.
+    # A signal is the normal end of a continuous export.
     return 128 + stopped.number if stopped.is_set() and settings.trigger != CONTINUOUS else 0
 
 
@@ -248,20 +248,20 @@ def _watch(
     began: float,
     every: float,
 ) -> None:
-    """Follow the query until it ends or is to end, and say how it goes."""
+    """Print progress until the query ends or a signal arrives, then stop it."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
-    told = began
+    printed_at = began
     while query.isActive and not stopped.wait(POLL_S):
         for progress in query.recentProgress:
             totals.add(_plain(progress), counted)
         now = time.monotonic()
-        if now - told >= every:
-            told = now
+        if now - printed_at >= every:
+            printed_at = now
             line = progress_line(totals, now - began, meter.measure(totals.ends))
             print(f"{NAME}: {line}", file=sys.stderr, flush=True)  # noqa: T201
     if stopped.is_set():
-        with suppress(OSError, Py4JError):  # the JVM may have had the signal too
+        with suppress(OSError, Py4JError):  # the JVM may have received the signal too
             query.stop()
         return
     for progress in query.recentProgress:
@@ -269,18 +269,18 @@ def _watch(
 
 
 def _plain(progress: Any) -> dict[str, Any]:
-    """A report as its JSON: Spark's own objects differ from version to version."""
+    """Return a progress report as JSON values: Spark's classes differ between versions."""
     found = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
     return found if isinstance(found, dict) else {}
 
 
 def _cause(text: str) -> str:
-    """What went wrong, out of the many lines that Spark wraps around it."""
+    """Return the cause of a failed query from Spark's long message."""
     missing = _MISSING.findall(text)
     if missing and missing[-1].startswith("readonly_"):
-        return f"Spark's workers have no package {missing[-1]}; send it along by --ship-code, or install pulsar-readonly there"
+        return f"Spark's workers lack package {missing[-1]}; use --ship-code, or install pulsar-readonly there"
     if missing:
-        return f"Spark's workers have no package {missing[-1]}; install pulsar-readonly[engine,spark] there"
+        return f"Spark's workers lack package {missing[-1]}; install pulsar-readonly[engine,spark] there"
     found = _CAUSE.findall(text)
     return found[-1].strip() if found else text.strip()
 

@@ -1,7 +1,7 @@
-"""What ends an export."""
+"""The error that ends an export."""
 
 from __future__ import annotations
 
 
 class ExportError(Exception):
-    """An export that cannot be made, or not be gone on with: says what would be right."""
+    """An export that cannot start or resume; the message names the remedy."""

@@ -1,4 +1,4 @@
-"""The files of a table or a checkpoint: one interface for local file systems and for what Hadoop reaches (`hadoop_files`)."""
+"""Files of a table or a checkpoint: the interface, and its implementation for local file systems (others: `hadoop_files`)."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ if TYPE_CHECKING:
 
 
 class Files(Protocol):
-    """A folder. Names are relative to it, with slashes between folders.
+    """A folder. Names are relative to it and use slashes.
 
     Attributes:
-        where: the folder as the user wrote it.
+        where: the folder in the user's form.
     """
 
     where: str
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none."""
+        """Return the content of a file; None if it does not exist."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file whole, or replace it; one that is killed meanwhile leaves what was there."""
+        """Write or replace a file atomically."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write a file unless there is one; of several that try at a time one alone gets True."""
+        """Create a file atomically; return False if it exists. Of several concurrent calls only one returns True."""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
+        """Remove a file if it exists."""
 
     def names(self, folder: str) -> list[str]:
-        """The files and folders in a folder; none where it does not exist."""
+        """Return the names in a folder; none if it does not exist."""
 
     def changed(self, name: str) -> int | None:
-        """When a file was written last, in ms since the epoch; None where there is none."""
+        """Return the modification time of a file in ms since the epoch; None if it does not exist."""
 
-    def first(self, passed: Callable[[str], bool]) -> str | None:
-        """The first file, at any depth, that is not passed over; None where there is none."""
+    def first(self, ignored: Callable[[str], bool]) -> str | None:
+        """Return the first file at any depth that is not ignored; None if there is none."""
 
 
 class LocalFiles:
-    """A folder of a file system of this machine; see Files.
+    """A folder of a local file system; see Files.
 
     Args:
-        where: the folder as the user wrote it.
-        path: its path.
+        where: the folder in the user's form.
+        path: the path.
     """
 
     def __init__(self, where: str, path: str) -> None:
@@ -106,20 +106,20 @@ class LocalFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def first(self, passed: Callable[[str], bool]) -> str | None:
+    def first(self, ignored: Callable[[str], bool]) -> str | None:
         """See Files."""
         if not self.path.exists():
             return None
         if not self.path.is_dir():
-            raise ExportError(f"--to {self.where} is a file; it would be a folder")
+            raise ExportError(f"--to {self.where} is a file; it must be a folder")
 
         def refuse(error: OSError) -> None:
             raise ExportError(f"{error.filename}: {error.strerror}") from None
 
         for folder, folders, files in os.walk(self.path, onerror=refuse):
             inside = PurePosixPath(os.path.relpath(folder, self.path))
-            folders[:] = sorted(name for name in folders if not passed(str(inside / name)))
+            folders[:] = sorted(name for name in folders if not ignored(str(inside / name)))
             for name in sorted(files):
-                if not passed(str(inside / name)):
+                if not ignored(str(inside / name)):
                     return str(inside / name)
         return None

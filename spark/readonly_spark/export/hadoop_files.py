@@ -1,4 +1,4 @@
-"""The files of a table or a checkpoint where Hadoop reaches them: object stores, HDFS. They need Spark's JVM."""
+"""Files of a table or a checkpoint in object stores and HDFS, through Hadoop in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 _CONDITIONAL: Final = "fs.option.create.conditional.overwrite"
-"""Option of S3A for PUT with If-None-Match (Hadoop 3.4.2, HADOOP-19256)."""
+"""S3A's option for PUT with If-None-Match (Hadoop 3.4.2, HADOOP-19256)."""
 
 _RENAMED: Final = {"hdfs", "viewfs", "file"}
-"""Where a file is seen while it is written: there it is renamed into its place. Elsewhere it is seen when it is whole."""
+"""Schemes whose readers see incomplete files, so files are renamed into place. Elsewhere a file appears when it is complete."""
 
 _THERE: Final = {
     "org.apache.hadoop.fs.FileAlreadyExistsException",
@@ -30,16 +30,16 @@ class HadoopFiles:
     """A folder by its URI; see files.Files.
 
     Args:
-        where: the folder as the user wrote it.
-        spark: whose settings say how it is reached.
+        where: the folder in the user's form.
+        spark: the session, with the settings of the file system.
 
     Raises:
-        ExportError: it cannot be reached.
+        ExportError: the folder cannot be reached.
     """
 
     def __init__(self, where: str, spark: Any) -> None:
         self.where = where
-        self._jvm: Any = spark._jvm  # noqa: SLF001  py4j's way into the JVM
+        self._jvm: Any = spark._jvm  # noqa: SLF001  py4j's access to the JVM
         self._gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
         configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         self._root = where.rstrip("/")
@@ -49,7 +49,7 @@ class HadoopFiles:
             self._fs: Any = root.getFileSystem(configuration)
             self._scheme = str(self._fs.getScheme())
         except Py4JError as error:
-            raise ExportError(f"{where} cannot be reached: {_said(error)}") from None
+            raise ExportError(f"{where} cannot be reached: {_message(error)}") from None
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)
@@ -89,7 +89,7 @@ class HadoopFiles:
         """See Files.
 
         Raises:
-            ExportError: it is an object store that cannot do this.
+            ExportError: the object store does not support conditional writes.
         """
         path = self._path(name)
         try:
@@ -97,7 +97,7 @@ class HadoopFiles:
                 builder = self._fs.createFile(path).overwrite(False)
                 made = builder.must(_CONDITIONAL, "true").build()
             elif self._scheme.startswith("s3"):
-                raise ExportError(f"{self.where}: locks on S3 want Hadoop 3.4.2 or later, which writes on conditions")
+                raise ExportError(f"{self.where}: locks on S3 require conditional writes; use Hadoop 3.4.2 or later")
             else:
                 made = self._fs.create(path, False)
             self._put(made, content)
@@ -132,7 +132,7 @@ class HadoopFiles:
                 return None
             raise self._failed(name, error) from None
 
-    def first(self, passed: Callable[[str], bool]) -> str | None:
+    def first(self, ignored: Callable[[str], bool]) -> str | None:
         """See Files."""
         try:
             base = str(self._fs.makeQualified(self._path("")).toUri().getPath()).rstrip("/")
@@ -140,8 +140,8 @@ class HadoopFiles:
             while found.hasNext():
                 name = str(found.next().getPath().toUri().getPath())[len(base) :].lstrip("/")
                 if not name:
-                    raise ExportError(f"--to {self.where} is a file; it would be a folder")
-                if not _below(name, passed):
+                    raise ExportError(f"--to {self.where} is a file; it must be a folder")
+                if not _below(name, ignored):
                     return name
         except Py4JError as error:
             if _kind(error) == _NOT_THERE:
@@ -157,13 +157,13 @@ class HadoopFiles:
             opened.close()
 
     def _failed(self, name: str, error: Py4JError) -> ExportError:
-        return ExportError(f"{self._root}/{name}: {_said(error)}")
+        return ExportError(f"{self._root}/{name}: {_message(error)}")
 
 
-def _below(name: str, passed: Callable[[str], bool]) -> bool:
-    """Whether a file, or a folder that it is in, is passed over."""
+def _below(name: str, ignored: Callable[[str], bool]) -> bool:
+    """Return whether a file or one of its folders is ignored."""
     parts = name.split("/")
-    return any(passed("/".join(parts[: count + 1])) for count in range(len(parts)))
+    return any(ignored("/".join(parts[: count + 1])) for count in range(len(parts)))
 
 
 def _kind(error: Py4JError) -> str:
@@ -171,8 +171,8 @@ def _kind(error: Py4JError) -> str:
     return "" if thrown is None else str(thrown.getClass().getName())
 
 
-def _said(error: Py4JError) -> str:
-    """The error in one line."""
+def _message(error: Py4JError) -> str:
+    """Return the error in one line."""
     thrown = getattr(error, "java_exception", None)
     text = f"Spark's JVM does not answer: {error}" if thrown is None else f"{_kind(error)}: {thrown.getMessage()}"
     return (text.splitlines() or [""])[0]

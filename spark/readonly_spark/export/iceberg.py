@@ -1,7 +1,7 @@
-"""Iceberg tables: micro-batches are written as Parquet files by Spark, and committed here, each once.
+"""Iceberg tables: Spark writes the Parquet files of a micro-batch, and pyiceberg commits them on the driver.
 
-The number of the last committed micro-batch is a property of the table, named after the checkpoint and set by the commit that
-adds the files. There is no Iceberg runtime for this Spark, so commits are made by pyiceberg, on the driver.
+The number of the last committed micro-batch is a property of the table, named after the checkpoint. The commit that adds the
+files sets it. There is no Iceberg runtime for this version of Spark.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsEr
 from pyiceberg.io import load_file_io
 
 from readonly_spark.export.errors import ExportError
-from readonly_spark.export.marker import NONE
+from readonly_spark.export.marker import NO_BATCH
 from readonly_spark.export.settings import local_path
+from readonly_spark.export.sink import TransactionalTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
     from readonly_spark.export.settings import ExportSettings
 
 CATALOG_FILE: Final = "catalog.db"
-"""The catalog beside the table, without `--catalog`: SQLite."""
+"""The default catalog: an SQLite file in the folder of the table."""
 
 CATALOG_NAME: Final = "default"
-"""A catalog in SQL keeps tables under its name; this is pyiceberg's own for a catalog that nobody named."""
+"""An SQL catalog stores tables under its name; pyiceberg uses this name by default."""
 
 _PROPERTY: Final = "pulsar-readonly.batch."
 _BY: Final = "_by"
 
 
-class IcebergTable:
-    """The table of an export.
+class IcebergTable(TransactionalTable):
+    """The Iceberg table of an export.
 
     Args:
         settings: the export.
@@ -50,11 +51,12 @@ class IcebergTable:
     """
 
     def __init__(self, settings: ExportSettings) -> None:
+        super().__init__(f"--table {settings.table}")
         self._settings = settings
         path = local_path(settings.to)
         self.location = settings.to.rstrip("/") if path is None else Path(path).as_uri()
         self.counted: dict[int, tuple[int, int]] = {}
-        """Messages and bytes of values by micro-batch, of those that this process committed."""
+        """Messages and value bytes of the micro-batches that this process committed."""
         self._catalog = self._open(path)
         self._io = load_file_io(dict(settings.catalog), self.location)
 
@@ -63,50 +65,31 @@ class IcebergTable:
             return load_catalog(CATALOG_NAME, **self._settings.catalog)
         if path is None:
             raise ExportError(
-                f"--to {self._settings.to}: an Iceberg table that is not on a local file system wants a catalog; "
-                "give --catalog uri=... and what else it needs"
+                f"--to {self._settings.to}: an Iceberg table outside of a local file system requires a catalog; "
+                "set --catalog uri=... and its other properties"
             )
         Path(path).mkdir(parents=True, exist_ok=True)
-        # The path is a part of a URL: what has a meaning there is quoted.
+        # The path is part of a URL.
         return load_catalog(CATALOG_NAME, type="sql", uri=f"sqlite:///{path}/{CATALOG_FILE}", warehouse=self.location)
 
     def owners(self) -> dict[str, int]:
-        """The last micro-batch of each checkpoint that has written the table."""
+        """See Sink."""
         table = self._table()
         found = {} if table is None else table.properties
         return {name.removeprefix(_PROPERTY): int(last) for name, last in found.items() if name.startswith(_PROPERTY)}
 
-    def foreign(self, checkpoints: Collection[str]) -> str | None:
-        """What is wrong with the catalog's table, which may be elsewhere: it is there, and none of these checkpoints wrote it."""
+    def foreign_table_error(self, checkpoints: Collection[str]) -> str | None:
+        """Return an error if the catalog has a table of this name, perhaps elsewhere, that none of these checkpoints wrote."""
         if self._table() is None or not self.owners().keys().isdisjoint(checkpoints):
             return None
-        return f"--table {self._settings.table}: the catalog has a table of this name that this export did not write"
+        return f"{self._subject}: the catalog has a table of this name that this export did not write"
 
-    def numbers(self) -> list[int]:
-        """Micro-batches are not listed."""
-        return []
-
-    def last(self, checkpoint: str) -> int:
-        """The last micro-batch of a checkpoint that was committed."""
-        return self.owners().get(checkpoint, NONE)
-
-    def clean(self, checkpoints: Collection[str]) -> None:
-        """Files that were never committed are no part of the table."""
-
-    def write(self, batch: Any, checkpoint: str, number: int) -> bool:
-        """Commit a micro-batch; False where it has no rows and there is no table yet.
-
-        Raises:
-            ExportError: another export has committed meanwhile.
-        """
-        last = self.last(checkpoint)
-        if last >= number:
-            raise ExportError(
-                f"--table {self._settings.table}: another export has committed micro-batch {last} meanwhile"
-            )
+    def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
+        """See Sink; False if the micro-batch has no rows and there is no table yet."""
+        self._check_not_committed(checkpoint, number)
         folder = f"{self.location}/data/{checkpoint}-{number}"
         if self._settings.partition_by:
-            # Each file holds one partition only, and keeps the columns: Iceberg reads them from the files.
+            # Each file holds one partition only and keeps its columns, as Iceberg reads them from the files.
             names = ", ".join(f"`{name}`" for name in self._settings.partition_by)
             batch = batch.selectExpr("*", f"xxhash64({names}) AS {_BY}")
             batch.write.mode("overwrite").partitionBy(_BY).parquet(folder)
@@ -116,12 +99,12 @@ class IcebergTable:
         return self._commit(checkpoint, number, [unquote(name) for name in spark.read.parquet(folder).inputFiles()])
 
     def _commit(self, checkpoint: str, number: int, files: Sequence[str]) -> bool:
-        """Add the files of a micro-batch.
+        """Commit the files of a micro-batch.
 
         Args:
             checkpoint: the checkpoint's id.
             number: the micro-batch's number.
-            files: URIs of Parquet files; those without rows are left out.
+            files: URIs of Parquet files; files without rows are left out.
         """
         schema, kept, rows, size = None, [], 0, 0
         for file in files:
@@ -146,7 +129,7 @@ class IcebergTable:
                     transaction.add_files(kept, check_duplicate_files=False)
         except CommitFailedException as error:
             raise ExportError(
-                f"--table {self._settings.table}: something else has changed it: {error}; run it again"
+                f"{self._subject}: concurrent change of the table: {error}; run the export again"
             ) from None
         return True
 
@@ -164,7 +147,7 @@ class IcebergTable:
             self._settings.table,
             schema.remove_metadata(),
             location=self.location,
-            properties={_PROPERTY + checkpoint: str(NONE)},
+            properties={_PROPERTY + checkpoint: str(NO_BATCH)},
         ) as transaction:
             if self._settings.partition_by:
                 with transaction.update_spec() as spec:
@@ -174,7 +157,7 @@ class IcebergTable:
 
 
 def _value_bytes(metadata: pq.FileMetaData) -> int:
-    """Bytes of the column `value` before compression, about."""
+    """Return the uncompressed bytes of the column `value`."""
     groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
     columns = (group.column(index) for group in groups for index in range(group.num_columns))
     return sum(column.total_uncompressed_size for column in columns if column.path_in_schema == "value")

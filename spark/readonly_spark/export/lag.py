@@ -1,4 +1,4 @@
-"""How far an export is behind its topics: asked of the cluster beside the query, which knows positions only."""
+"""The lag of an export: the entries of its topics that are not exported yet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.position import EARLIEST
 
 from readonly_spark.errors import SourceError
+from readonly_spark.export.closing import Closeable
 from readonly_spark.export.totals import Lag
 from readonly_spark.loop_thread import LoopThread
 from readonly_spark.message_ids import parse_message_id
@@ -18,8 +19,6 @@ from readonly_spark.plan.catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
-    from typing import Self
 
     from readonly_spark.plan.topic_state import TopicState
 
@@ -28,14 +27,14 @@ log = logging.getLogger(__name__)
 TIMEOUT_S: Final = 60.0
 
 
-class LagMeter:
-    """Asks the cluster for the ends of the topics.
+class LagMeter(Closeable):
+    """Query the cluster for the ends of the topics.
 
     Args:
         source: the options of the source.
 
     Raises:
-        SourceError: the cluster does not answer, or there is no such topic.
+        SourceError: the cluster does not answer, or a topic does not exist.
     """
 
     def __init__(self, source: Mapping[str, str]) -> None:
@@ -52,19 +51,15 @@ class LagMeter:
             self._loop.stop()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the connections."""
         try:
             self._loop.call(self._catalog.close(), TIMEOUT_S)
         finally:
             self._loop.stop()
 
     def cluster(self) -> str:
-        """BookKeeper's id of the cluster; empty where it has none.
+        """Return the id of the BookKeeper cluster; empty if it has none.
 
         Raises:
             SourceError: the cluster does not answer.
@@ -75,17 +70,17 @@ class LagMeter:
             raise SourceError(f"--metadata-store: {error}") from None
 
     def measure(self, ends: Mapping[str, str]) -> list[Lag]:
-        """What each topic has behind its end.
+        """Return the lag of each topic.
 
-        Where the cluster does not answer the last answer is given again: the query itself will tell what is wrong.
+        If the cluster does not answer, return the previous result: the query itself reports the error.
 
         Args:
-            ends: for each topic the next entry of the query; a topic that is not there is not begun yet.
+            ends: the next entry of each topic in the query; a missing topic is not started yet.
         """
         try:
             states = self._loop.call(self._states(), TIMEOUT_S)
         except (MetadataError, BookKeeperError, SourceError, TimeoutError) as error:
-            log.warning("how much is left is not known: %s", error)
+            log.warning("cannot measure the lag: %s", error)
             return self._known
         self._known = [_lag(state, ends.get(name)) for name, state in sorted(states.items())]
         return self._known

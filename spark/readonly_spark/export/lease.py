@@ -1,8 +1,8 @@
-"""A lock where there are no locks of a file system: a lease in numbered files beside the table.
+"""The lease of a table outside of local file systems: numbered files in the table's folder.
 
-The holder of the highest number has it. Each number is created once, by a write that fails where the file exists. The holder
-renews its own file; a lease that stays unchanged for LEASE_S by the clock of the one that waits belongs to nobody alive, and the
-next number is taken. So no two clocks are compared, and of several that wait one alone gets the next number.
+The highest number holds the lease. Each number is created once, by a conditional write that fails if the file exists. The holder
+renews its file. If a waiting export sees no renewal for LEASE_S by its own clock, it creates the next number. So no clocks are
+compared, and only one of several waiting exports gets the next number.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ LEASE_S: Final = 60.0
 RENEW_S: Final = 10.0
 POLL_S: Final = 1.0
 _FREE: Final = b"free\n"
-"""What a lease holds that was given back."""
+"""The content of a released lease."""
 
 
 class Lease:
-    """The lease of a table, for as long as it is held.
+    """A held lease.
 
     Args:
         files: the table's folder.
-        wait: waits so many seconds; True ends it early.
-        clock: seconds, ascending.
+        wait: waits this many seconds.
+        clock: returns seconds of a monotonic clock.
 
     Raises:
-        ExportError: another export has it, or it cannot be written.
+        ExportError: another export holds the lease, or it cannot be written.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Lease:
         self._lock = threading.Lock()
         self._number = self._take()
         self._renewed = clock()
-        self._thread = threading.Thread(target=self._renew_again, name="table-lease", daemon=True)
+        self._thread = threading.Thread(target=self._renew_loop, name="table-lease", daemon=True)
 
     def start(self) -> None:
-        """Renew it from now on."""
+        """Start to renew the lease periodically."""
         self._thread.start()
 
     def _take(self) -> int:
@@ -99,15 +99,15 @@ class Lease:
         self._count += 1
         return json.dumps({"holder": self._who, "nonce": self._nonce, "renewed": self._count}).encode()
 
-    def _renew_again(self) -> None:
+    def _renew_loop(self) -> None:
         while not self._closed.wait(RENEW_S):
             try:
                 self.renew()
             except ExportError:
-                continue  # `check` tells when it has lasted too long
+                continue  # `check` fails after LEASE_S / 2
 
     def renew(self) -> None:
-        """Say that this export is alive, unless another one has taken over."""
+        """Renew the lease unless another export has taken it over."""
         with self._lock:
             if self._closed.is_set() or not self._is_newest():
                 return
@@ -119,7 +119,7 @@ class Lease:
         return max(self._numbers(), default=0) == self._number
 
     def check(self) -> None:
-        """See that it is still held, before something is committed.
+        """Check before a commit that the lease is still held.
 
         Raises:
             ExportError: another export has taken over, or may have.
@@ -128,17 +128,17 @@ class Lease:
             self.renew()
         if not self._is_newest() or self._clock() - self._renewed > LEASE_S / 2:
             raise ExportError(
-                f"--to {self._files.where}: this export was silent for too long, and another one may have taken over; "
-                "run it again"
+                f"--to {self._files.where}: the lease was not renewed in time, and another export may have taken over; "
+                "run the export again"
             )
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the lease."""
         with self._lock:
             if self._closed.is_set():
                 return
             self._closed.set()
-            with suppress(ExportError):  # then it ends by itself
+            with suppress(ExportError):  # the lease expires without renewal
                 if self._is_newest():
                     self._files.write(self._name(self._number), _FREE)
 

@@ -1,8 +1,8 @@
-"""Parquet files that a killed micro-batch left behind.
+"""Parquet files of killed micro-batches.
 
-Spark's file sink writes down in `_spark_metadata` which files count, and Spark reads no others. Other readers see all files
-of the folder, so those that do not count are removed before an export goes on. Only this export's own: their names hold the
-id of its checkpoint, which nobody else has.
+Spark's file sink lists committed files in `_spark_metadata`, and Spark reads no others. Other readers see all files of the
+folder, so an export removes uncommitted files before it resumes. It removes only its own files, whose names hold the unique id of
+its checkpoint.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ _NAME: Final = re.compile(r"part-\d{5,}-(?P<checkpoint>[0-9a-f-]{36})-\d+(\.\w+)
 
 
 def file_name(index: int, checkpoint: str, batch: int, suffix: str) -> str:
-    """The name of a file of a micro-batch.
+    """Return the name of a file of a micro-batch.
 
     Args:
-        index: its number in the micro-batch.
+        index: the number of the file in the micro-batch.
         checkpoint: the id of the checkpoint.
-        batch: the micro-batch.
-        suffix: how its name ends, `snappy.parquet`.
+        batch: the number of the micro-batch.
+        suffix: the suffix, such as `snappy.parquet`.
     """
     return f"part-{index:05d}-{checkpoint}-{batch}.{suffix}"
 
 
 def remove_leftovers(table: Path, checkpoints: Collection[str]) -> int:
-    """Remove what no finished micro-batch of this export wrote; how many files that were.
+    """Remove files that no finished micro-batch of this export wrote; return their number.
 
-    Where Spark's log cannot be read nothing is removed at all.
+    If Spark's log cannot be read, remove nothing.
 
     Args:
         table: the folder of the table.
-        checkpoints: ids of the checkpoints that have written it, by its marker.
+        checkpoints: ids of the checkpoints that wrote the table, from its marker.
     """
     table = table.resolve()
     shutil.rmtree(table / STAGING, ignore_errors=True)
-    counted = _counted(table / LOG)
-    if counted is None:
+    committed = _committed(table / LOG)
+    if committed is None:
         return 0
     left = [
         file
@@ -56,15 +56,15 @@ def remove_leftovers(table: Path, checkpoints: Collection[str]) -> int:
         if (name := _NAME.fullmatch(file.name)) is not None
         and name["checkpoint"] in checkpoints
         and not any(part.startswith("_") for part in file.relative_to(table).parts)
-        and str(file) not in counted
+        and str(file) not in committed
     ]
     for file in left:
         file.unlink(missing_ok=True)
     return len(left)
 
 
-def _counted(log: Path) -> set[str] | None:
-    """The files in Spark's log; none where there is no log yet, None where it holds something unknown."""
+def _committed(log: Path) -> set[str] | None:
+    """Return the files in Spark's log; none without a log, None for an unknown content."""
     found: set[str] = set()
     if not log.is_dir():
         return found

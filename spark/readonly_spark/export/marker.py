@@ -1,11 +1,11 @@
-"""The marker of a table: which checkpoint writes it, and which entries each of its last micro-batches holds. Pure.
+"""The marker of a table: the checkpoint that writes it, and the entries of its last micro-batches. Pure.
 
     _pulsar-readonly/table.json     the marker, in the table's folder
-    _pulsar-readonly/batches/N      Spark's offset log of micro-batch N, written before the micro-batch is
+    _pulsar-readonly/batches/N      Spark's offset log of micro-batch N, written before the micro-batch
     _pulsar-readonly/value-type     the type of decoded values
 
-A table's own log says which micro-batch was committed last (`_spark_metadata`, the transactions of Delta, a property of the
-Iceberg table). The record of this one says where the next entry of each topic is.
+The table's own log names the last committed micro-batch (`_spark_metadata`, Delta's transactions, a property of the Iceberg
+table). The record of this micro-batch has the next entry of each topic.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ BATCHES: Final = f"{FOLDER}/batches"
 STAGING: Final = f"{FOLDER}/staging"
 VALUE_TYPE: Final = f"{FOLDER}/value-type"
 VERSION: Final = 1
-NONE: Final = -1
-"""As the number of a micro-batch: there is none."""
+NO_BATCH: Final = -1
+"""The number of the last micro-batch if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
-    """Whose a table is.
+class TableMarker:
+    """The owner of a table. The attributes are the keys of the stored JSON.
 
     Attributes:
-        checkpoint: the id of the checkpoint that goes on with it, which is that of Spark's query.
-        place: where this checkpoint is; for messages.
-        cluster: BookKeeper's id of the cluster.
-        to: where the table is.
-        export: what the export was asked for; see ExportSettings.identity.
-        adopted: micro-batches up to this one were written with other checkpoints.
-        former: the ids of these.
-        version: of this layout.
+        checkpoint: the id of the checkpoint that writes the table, which is the id of Spark's query.
+        place: the path of this checkpoint, for messages.
+        cluster: the id of the BookKeeper cluster.
+        to: the path of the table.
+        export: the settings of the export; see ExportSettings.identity.
+        adopted: the last micro-batch that other checkpoints wrote.
+        former: the ids of these checkpoints.
+        version: the version of this layout.
     """
 
     checkpoint: str
@@ -49,24 +49,24 @@ class Marker:
     cluster: str
     to: str
     export: Mapping[str, Any]
-    adopted: int = NONE
+    adopted: int = NO_BATCH
     former: tuple[str, ...] = field(default_factory=tuple)
     version: int = VERSION
 
     def to_json(self) -> bytes:
-        """As it is stored."""
+        """Return the stored form."""
         return (json.dumps(asdict(self), indent=1) + "\n").encode()
 
     @classmethod
-    def from_json(cls, text: bytes, where: str) -> Marker:
-        """Read one.
+    def from_json(cls, text: bytes, where: str) -> TableMarker:
+        """Parse a marker.
 
         Args:
-            text: the file.
-            where: its name, for the error.
+            text: the content of the file.
+            where: the name of the file, for the error.
 
         Raises:
-            ExportError: it is damaged, or of another version.
+            ExportError: the marker is damaged, or of a later version.
         """
         try:
             found = json.loads(text)
@@ -81,7 +81,7 @@ class Marker:
             raise ExportError(f"{where} was written by a later version of pulsar-readonly; use that version")
         if not sound:
             raise ExportError(
-                f"{where} is damaged, so it is not known whose this table is; restore it from a copy, or export to an "
+                f"{where} is damaged, so the owner of the table is unknown; restore it from a copy, or export to an "
                 "empty folder"
             )
         return made
@@ -89,41 +89,41 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """What the table holds once a micro-batch is committed.
+    """The content of the table after a micro-batch. The attributes are the keys of the stored JSON.
 
     Attributes:
-        log: Spark's offset log of the micro-batch, as it is.
-        empty: whether it was finished without a commit, because there is no table yet and it had no messages.
+        log: Spark's offset log of the micro-batch, unchanged.
+        empty: True if it finished without a commit, because it had no messages and there was no table yet.
     """
 
     log: str
     empty: bool = False
 
     def to_json(self) -> bytes:
-        """As it is stored."""
+        """Return the stored form."""
         return (json.dumps(asdict(self)) + "\n").encode()
 
     @classmethod
     def from_json(cls, text: bytes, where: str) -> BatchRecord:
-        """Read one.
+        """Parse a record.
 
         Raises:
-            ExportError: it is damaged.
+            ExportError: the record is damaged.
         """
         try:
             found = json.loads(text)
             made = cls(str(found["log"]), bool(found["empty"]))
         except (ValueError, LookupError, TypeError):
-            raise ExportError(f"{where} is damaged, so it is not known what the table holds") from None
-        if offsets(made.log) is None:
-            raise ExportError(f"{where} is damaged, so it is not known what the table holds")
+            raise ExportError(f"{where} is damaged, so the content of the table is unknown") from None
+        if offsets_in(made.log) is None:
+            raise ExportError(f"{where} is damaged, so the content of the table is unknown")
         return made
 
 
-def offsets(log: str) -> dict[str, str] | None:
-    """For each topic the next entry, by Spark's offset log of a micro-batch; None where it holds something else.
+def offsets_in(log: str) -> dict[str, str] | None:
+    """Return the next entry of each topic from Spark's offset log of a micro-batch; None for another content.
 
-    Its lines: a version, Spark's own, and an offset for each source.
+    The lines of the log are a version, Spark's metadata, and an offset for each source.
     """
     lines = log.splitlines()
     try:

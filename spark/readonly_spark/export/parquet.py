@@ -1,8 +1,8 @@
-"""Tables of Parquet files: micro-batches are committed to `_spark_metadata`, the log of Spark's file sink, each once.
+"""Tables of Parquet files: micro-batches are committed to `_spark_metadata`, the log of Spark's file sink, each exactly once.
 
-On a file system of this machine a micro-batch is written to a folder that no reader looks at, renamed to names that hold the
-checkpoint's id, and committed. So no reader sees half a file, and what a killed export left is known to be its own. In an object
-store, where a file is seen when it is whole and a rename is a copy, Spark's sink writes to the table at once.
+On a local file system a micro-batch is written to a staging folder, renamed to names with the checkpoint's id, and committed. So
+readers see whole files only, and leftovers of a killed export can be identified. In an object store a file appears when it is
+complete and a rename is a copy, so Spark's sink writes directly to the table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.leftovers import LOG, file_name, remove_leftovers
-from readonly_spark.export.marker import NONE, STAGING
+from readonly_spark.export.marker import NO_BATCH, STAGING
 from readonly_spark.export.settings import local_path
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class ParquetTable:
-    """The table of an export.
+    """The Parquet table of an export.
 
     Args:
         settings: the export.
-        spark: its session.
+        spark: the session.
         files: the table's folder.
     """
 
     def __init__(self, settings: ExportSettings, spark: Any, files: Files) -> None:
         self._settings = settings
         self._spark = spark
-        self._jvm: Any = spark._jvm  # noqa: SLF001  py4j's way into the JVM: the file sink has no other one
+        self._jvm: Any = spark._jvm  # noqa: SLF001  the file sink has no Python API
         self._session: Any = spark._jsparkSession  # noqa: SLF001
         self._files = files
         path = local_path(settings.to)
@@ -43,33 +43,29 @@ class ParquetTable:
         self._where = settings.to.rstrip("/") if path is None else path
 
     def owners(self) -> None:
-        """The log says not who wrote it."""
+        """Return None: the log does not name checkpoints."""
 
-    def foreign(self, checkpoints: Collection[str]) -> None:
-        """The table is in its folder, whose marker says whose it is."""
+    def foreign_table_error(self, checkpoints: Collection[str]) -> None:
+        """Return None: the marker in the table's folder names the owner."""
 
-    def numbers(self) -> list[int]:
-        """The micro-batches of which there is a file in the log, ascending."""
+    def logged_batches(self) -> list[int]:
+        """See Sink."""
         names = (name.removesuffix(".compact") for name in self._files.names(LOG))
         return sorted({int(name) for name in names if name.isdecimal()})
 
-    def last(self, checkpoint: str) -> int:
-        """The last micro-batch that was committed."""
+    def last_committed(self, checkpoint: str) -> int:
+        """Return the last micro-batch in the log, of any checkpoint."""
         del checkpoint
-        return max(self.numbers(), default=NONE)
+        return max(self.logged_batches(), default=NO_BATCH)
 
-    def clean(self, checkpoints: Collection[str]) -> None:
-        """Remove what killed runs have begun."""
+    def remove_leftovers(self, checkpoints: Collection[str]) -> None:
+        """See Sink."""
         if self._local is not None:
             remove_leftovers(self._local, checkpoints)
 
-    def write(self, batch: Any, checkpoint: str, number: int) -> bool:
-        """Commit a micro-batch; always True.
-
-        Raises:
-            ExportError: another export has committed meanwhile.
-        """
-        last = self.last(checkpoint)
+    def commit(self, batch: Any, checkpoint: str, number: int) -> bool:
+        """See Sink; always True."""
+        last = self.last_committed(checkpoint)
         if last != number - 1:
             raise ExportError(f"--to {self._settings.to}: another export has committed micro-batch {last} meanwhile")
         if self._local is None:

@@ -1,4 +1,4 @@
-"""Spark: a session with what the export needs, and the query itself."""
+"""The Spark session of an export, and its query."""
 
 from __future__ import annotations
 
@@ -49,36 +49,38 @@ _CONFIGURATION: Final = {
 def session(
     settings: ExportSettings, master: str | None, jars: str, configuration: Mapping[str, str], *, ship: bool
 ) -> Iterator[SparkSession]:
-    """A session for the export; it ends with the context.
+    """Open a session for the export; it ends with the context.
 
     Args:
         settings: the export.
-        master: Spark's master; None for spark-submit's, else this process.
-        jars: files or folders of jars, with commas between them.
-        configuration: the user's settings of Spark, which win.
-        ship: whether executors get this project's code from here.
+        master: Spark's master; None for the one of spark-submit, else local.
+        jars: files or folders of jars, separated by commas.
+        configuration: the user's Spark settings, which override the defaults.
+        ship: whether to send this project's code to the executors.
 
     Raises:
         ExportError: jars are missing.
     """
-    # Executors of a cluster have a Python of their own; here it is the one that has these packages.
+    # Local tasks need this Python; executors of a cluster have their own.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"pulsar-readonly export to {settings.to}")
     submitted = os.environ.get("PYSPARK_GATEWAY_PORT") is not None
     if master is not None or not submitted:
         builder = builder.master(master or "local[*]")
-    found = [] if submitted else _jars(jars)  # spark-submit has started the JVM, and its jars are in it
+    found = [] if submitted else _jars(jars)  # spark-submit has started the JVM with its jars
     if found:
         builder = builder.config("spark.jars", ",".join(found))
     if settings.table_format == DELTA:
         named = any("delta" in Path(jar).name for jar in found) or submitted
         if not named and not {"spark.jars.packages", "spark.jars"} & configuration.keys():
             raise ExportError(
-                f"--format delta needs Delta's jars: give them by --jars or {JARS_VARIABLE} (the spark image has them), "
-                "or let Spark fetch them: --conf spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0"
+                f"--format delta requires Delta's jars: set --jars or {JARS_VARIABLE} (the spark image has them), "
+                "or let Spark download them: --conf spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0"
             )
         if not submitted and (master or "local").startswith("local"):
-            builder = builder.config("spark.databricks.delta.snapshotPartitions", "4")  # 50 are for a cluster
+            builder = builder.config(
+                "spark.databricks.delta.snapshotPartitions", "4"
+            )  # the default of 50 suits a cluster
         builder = builder.config("spark.sql.extensions", _DELTA)
         builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     for name, value in {**_CONFIGURATION, **configuration}.items():
@@ -86,7 +88,7 @@ def session(
     with tempfile.TemporaryDirectory(prefix="pulsar-readonly-export-") as folder:
         archive = str(packed(Path(folder))) if ship else ""
         if ship:
-            # The driver's own planner looks there; only tasks look at what was added.
+            # The driver's planner process imports from PYTHONPATH; only tasks import from addPyFile.
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [archive, os.environ.get("PYTHONPATH", "")]))
         spark = builder.getOrCreate()
         try:
@@ -95,14 +97,14 @@ def session(
             spark.dataSource.register(PulsarReadOnly)
             yield spark
         finally:
-            with suppress(OSError, Py4JError):  # a signal to the whole group has ended the JVM already
+            with suppress(OSError, Py4JError):  # a signal to the process group may have ended the JVM
                 spark.stop()
 
 
 def packed(folder: Path) -> Path:
-    """This project's packages as one archive, for `addPyFile`; what they need must be installed where it is used.
+    """Archive this project's packages for `addPyFile`; their dependencies must be installed on the executors.
 
-    Modules in C cannot be loaded from an archive: their twins in Python do their work.
+    Modules in C cannot be loaded from an archive; the implementations in Python replace them.
     """
     content = folder / "content"
     for name in PACKAGES:
@@ -122,36 +124,38 @@ def _jars(given: str) -> list[str]:
         elif "://" in name or path.is_file():
             found.append(name)
         else:
-            raise ExportError(f"--jars: there is no file or folder {name}")
+            raise ExportError(f"--jars: file or folder {name} does not exist")
     return found
 
 
 def start(
     spark: SparkSession, settings: ExportSettings, table: ExportTable
 ) -> tuple[StreamingQuery, Mapping[int, tuple[int, int]]]:
-    """Start the query; also what its sink counts, see `Totals.add`.
+    """Start the query; return it with the counts of its sink, see `Totals.add`.
 
     Args:
-        spark: from `session`.
+        spark: the session.
         settings: the export.
-        table: open, and held by the caller.
+        table: the open table.
 
     Raises:
-        ExportError: there is no such topic, or no schema.
+        ExportError: a topic or a schema does not exist.
     """
     reader = spark.readStream.format(FORMAT).options(**settings.source)
     kinds = {column.name: column.spark for column in COLUMNS}
     if settings.decodes:
-        kinds["value"] = table.remembered(lambda: reader.load().schema["value"].dataType.simpleString())  # noqa: PLW0108  what is before the call asks the cluster
-    rows = reader.schema(", ".join(f"{name} {kinds[name]}" for name in settings.read)).load()
-    rows = rows.select(*(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.wanted))
+        kinds["value"] = table.pinned_value_type(lambda: reader.load().schema["value"].dataType.simpleString())  # noqa: PLW0108  load() queries the cluster
+    rows = reader.schema(", ".join(f"{name} {kinds[name]}" for name in settings.source_columns)).load()
+    rows = rows.select(
+        *(sf.expr(DERIVED[name]).alias(name) if name in DERIVED else name for name in settings.table_columns)
+    )
     counted = getattr(table.sink, "counted", None)
     if counted is None:
-        sized = "value" in settings.wanted and not settings.decodes
+        sized = "value" in settings.table_columns and not settings.decodes
         size = sf.sum(sf.octet_length("value")) if sized else sf.sum(sf.lit(0))
         rows = rows.observe(OBSERVED, sf.count(sf.lit(1)).alias("messages"), size.alias("bytes"))
     else:
-        # Iceberg has no times of 96 bits, which is what a Spark writes that was not made by `session`.
+        # Iceberg has no 96 bit timestamps, which are the default of a session that `session` did not make.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     writer = rows.writeStream.foreachBatch(table.write).option("checkpointLocation", settings.checkpoint)
     if settings.trigger == AVAILABLE_NOW:

@@ -1,4 +1,4 @@
-"""What an export was asked for: checked, and turned into options of the source. Pure."""
+"""The settings of an export: validation, and conversion to options of the source. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ DERIVED: Final = {
     "publishDate": "to_date(publishTime)",
     "publishHour": "date_trunc('HOUR', publishTime)",
 }
-"""Columns that a table has only where `--partition-by` names them, as expressions of Spark; times are UTC."""
+"""Spark expressions of the columns that exist only with `--partition-by`; times are UTC."""
 
 CHECKPOINT: Final = "_checkpoint"
-"""Below the table, without `--checkpoint`: readers of tables pass over names that begin with an underscore."""
+"""The default checkpoint, below the table: readers of tables ignore names that start with an underscore."""
 
 _OURS: Final = {"_pulsar-readonly", "_spark_metadata", "_delta_log"}
 _WORDS: Final = ("earliest", "latest")
@@ -41,19 +41,19 @@ _SETTING: Final = re.compile(r"[A-Za-z][\w.-]*=.*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSettings:
-    """One export.
+    """The settings of one export.
 
     Attributes:
         source: options of the source `pulsar-readonly`.
-        to: where the table is, a path or URI.
-        checkpoint: where the query's state is.
+        to: the path or URI of the table.
+        checkpoint: the path or URI of the query's state.
         table_format: one of FORMATS.
         trigger: one of TRIGGERS.
-        interval_s: seconds from one micro-batch to the next, where it is continuous.
-        columns: columns of the source that the table has, in order; empty for all.
-        partition_by: columns that its files are sorted into.
+        interval_s: seconds between micro-batches of a continuous export.
+        columns: columns of the table, in order; empty for all.
+        partition_by: columns to partition the files by.
         table: the Iceberg table's name in its catalog, NAMESPACE.NAME.
-        catalog: properties of the Iceberg catalog; empty for one in a file beside the table.
+        catalog: properties of the Iceberg catalog; empty for a file in the table's folder.
     """
 
     source: Mapping[str, str]
@@ -74,7 +74,7 @@ class ExportSettings:
             raise ExportError(str(error)) from None
         for name in self.columns:
             if name not in NAMES:
-                raise ExportError(f"--columns: there is no column {name!r}; there are {', '.join(NAMES)}")
+                raise ExportError(f"--columns: unknown column {name!r}; the columns are {', '.join(NAMES)}")
         if len(set(self.columns)) < len(self.columns):
             raise ExportError("--columns names a column twice")
         kinds = {column.name: column.spark for column in COLUMNS}
@@ -83,26 +83,26 @@ class ExportSettings:
                 continue
             if name not in kinds:
                 raise ExportError(
-                    f"--partition-by: there is no column {name!r}; there are {', '.join((*NAMES, *DERIVED))}"
+                    f"--partition-by: unknown column {name!r}; the columns are {', '.join((*NAMES, *DERIVED))}"
                 )
             if self.columns and name not in self.columns:
                 raise ExportError(f"--partition-by: {name} is not among --columns")
             if kinds[name] not in {"string", "int", "bigint", "boolean"}:
-                raise ExportError(f"--partition-by: {name} is {kinds[name]}; publishDate or topic would do")
+                raise ExportError(f"--partition-by: {name} is {kinds[name]}; use a column such as publishDate or topic")
         if len(set(self.partition_by)) < len(self.partition_by):
             raise ExportError("--partition-by names a column twice")
-        if self.partition_by and set(self.partition_by) >= set(self.wanted):
-            raise ExportError("--partition-by names every column of the table; files would hold nothing")
+        if self.partition_by and set(self.partition_by) >= set(self.table_columns):
+            raise ExportError("--partition-by names every column of the table; leave at least one for the files")
         if self.table_format != ICEBERG and self.catalog:
             raise ExportError("--catalog is for --format iceberg")
         if not re.fullmatch(r"\w+(\.\w+)+", self.table):
-            raise ExportError(f"--table: {self.table!r} would be NAMESPACE.NAME")
+            raise ExportError(f"--table: {self.table!r} must be NAMESPACE.NAME")
         if canonical(self.checkpoint) == canonical(self.to):
-            raise ExportError("--checkpoint and --to are the same; the checkpoint would be read as a part of the table")
+            raise ExportError("--checkpoint and --to are the same; use a checkpoint outside of the table")
         inside = below(self.checkpoint, self.to)
         if inside is not None and inside.partition("/")[0] in _OURS:
             raise ExportError(
-                f"--checkpoint {self.checkpoint}: {inside.partition('/')[0]} is the table's own; {CHECKPOINT} would do"
+                f"--checkpoint {self.checkpoint}: {inside.partition('/')[0]} belongs to the table; use {CHECKPOINT}"
             )
         if below(self.to, self.checkpoint) is not None:
             raise ExportError(
@@ -110,31 +110,31 @@ class ExportSettings:
             )
 
     @property
-    def wanted(self) -> tuple[str, ...]:
-        """Columns of the table, derived ones last."""
+    def table_columns(self) -> tuple[str, ...]:
+        """Columns of the table; derived ones are last."""
         return (*(self.columns or NAMES), *(name for name in self.partition_by if name in DERIVED))
 
     @property
-    def read(self) -> tuple[str, ...]:
-        """Columns that are read from the source: the table's, and what derived ones are made from."""
+    def source_columns(self) -> tuple[str, ...]:
+        """Columns to read from the source: those of the table, and the inputs of derived ones."""
         columns = self.columns or NAMES
         derives = any(name in DERIVED for name in self.partition_by)
         return (*columns, "publishTime") if derives and "publishTime" not in columns else columns
 
     @property
     def decodes(self) -> bool:
-        """Whether values are decoded by a schema, and the table has the columns of that."""
+        """Whether the table has values decoded by a schema."""
         kinds = [value for name, value in self.source.items() if name.lower() == "valueschema"]
-        return "value" in self.wanted and kinds not in ([], ["raw"])
+        return "value" in self.table_columns and kinds not in ([], ["raw"])
 
     def identity(self) -> dict[str, object]:
-        """What must stay the same for as long as a checkpoint is used."""
+        """Return the settings that must not change while a checkpoint is in use."""
         chosen = {name: self.source.get(name) for name in ("topic", "topics", "topicsPattern") if name in self.source}
         return {
             **chosen,
             "to": self.to.rstrip("/"),
             "format": self.table_format,
-            "columns": list(self.wanted),
+            "columns": list(self.table_columns),
             "partitionBy": list(self.partition_by),
             "valueSchema": next((v for name, v in self.source.items() if name.lower() == "valueschema"), "raw"),
             "table": self.table if self.table_format == ICEBERG else "",
@@ -142,22 +142,22 @@ class ExportSettings:
 
 
 def start_options(start: str) -> dict[str, str]:
-    """`--from` as options of the source: earliest, latest, JSON of positions, or a time."""
+    """Return `--from` as options of the source: earliest, latest, JSON of positions, or a time."""
     if start in _WORDS or start.lstrip().startswith("{"):
         return {"startingOffsets": start}
     return {"startingTimestamp": start}
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE words of an option that may be given several times.
+    """Parse NAME=VALUE arguments of a repeatable option.
 
     Raises:
-        ExportError: one has another form, or a name comes twice.
+        ExportError: an argument is malformed, or a name is repeated.
     """
     found: dict[str, str] = {}
     for text in given:
         if not _SETTING.fullmatch(text):
-            raise ExportError(f"{option} {text.partition('=')[0]!r} would be NAME=VALUE")
+            raise ExportError(f"{option} {text.partition('=')[0]!r} must be NAME=VALUE")
         name, _, value = text.partition("=")
         if name in found:
             raise ExportError(f"{option} {name} is given twice")
@@ -166,12 +166,12 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Parse names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def local_path(where: str) -> str | None:
-    """The path of a place on this machine's file system; None for an object store or the like."""
+    """Return the path of a local place; None for an object store or another file system."""
     parts = urlsplit(where)
     if parts.scheme == "file":
         return unquote(parts.path)
@@ -179,7 +179,7 @@ def local_path(where: str) -> str | None:
 
 
 def canonical(where: str) -> str:
-    """A place in one spelling, whatever links, slashes or synonyms of S3's scheme lead to it."""
+    """Return the canonical form of a path or URI: without links, extra slashes, or synonyms of S3's scheme."""
     path = local_path(where)
     if path is not None:
         return os.path.realpath(path)
@@ -190,12 +190,12 @@ def canonical(where: str) -> str:
 
 
 def below(where: str, folder: str) -> str | None:
-    """The name of a place from a folder on, if it is below it."""
+    """Return the path relative to a folder; None if it is not below the folder."""
     place, base = canonical(where), canonical(folder)
     return place[len(base) + 1 :] if place.startswith(base.rstrip("/") + "/") else None
 
 
 def absolute(where: str, folder: Path) -> str:
-    """A place, independent of the current folder."""
+    """Return an absolute path, or a URI unchanged."""
     path = local_path(where)
     return where if path is None else str(folder / path)

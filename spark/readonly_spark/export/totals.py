@@ -1,4 +1,4 @@
-"""What a query's reports come to. Pure: Spark's progress as the dictionaries that its JSON is."""
+"""Totals of a query's progress reports, which are dictionaries from Spark's JSON. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OBSERVED: Final = "export"
-"""The name under which messages and bytes are counted where the rows pass by."""
+"""The name of the observation that counts messages and bytes."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the micro-batches of this run, each of which is reported once or several times.
+    """Sums over the micro-batches of this run; Spark can report a micro-batch several times.
 
     Attributes:
-        batches: micro-batches that had messages.
-        messages: how many in all.
-        value_bytes: bytes of their values; 0 where the table has no column `value`.
-        ends: for each topic the next entry, `LEDGER:ENTRY`.
+        batches: micro-batches with messages.
+        messages: number of messages.
+        value_bytes: bytes of their values; 0 if the table has no column `value`.
+        ends: the next entry of each topic, `LEDGER:ENTRY`.
     """
 
     batches: int = 0
@@ -31,14 +31,14 @@ class Totals:
     _last: int = -1
 
     def add(self, progress: Mapping[str, Any], counted: Mapping[int, tuple[int, int]] | None = None) -> None:
-        """Count one report of a query, unless its micro-batch was counted.
+        """Add a progress report unless its micro-batch was added before.
 
         Args:
             progress: the report.
-            counted: messages and bytes by micro-batch, where the sink counts them.
+            counted: messages and bytes by micro-batch, if the sink counts them.
         """
         batch = int(progress["batchId"])
-        # A query that waits reports too, with the number of the micro-batch to come.
+        # An idle query reports too, with the number of the next micro-batch.
         if batch <= self._last or "addBatch" not in progress.get("durationMs", {}):
             return
         self._last = batch
@@ -56,12 +56,12 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What a topic has that is not exported yet.
+    """The part of a topic that is not exported yet.
 
     Attributes:
-        topic: its full name.
-        entries: entries, of which each is a message or a batch.
-        stored_bytes: their size, about.
+        topic: the full name.
+        entries: number of entries; each is a message or a batch.
+        stored_bytes: their estimated size.
     """
 
     topic: str
@@ -70,22 +70,20 @@ class Lag:
 
 
 def progress_line(totals: Totals, seconds: float, lags: list[Lag]) -> str:
-    """One line for people: what was done, and how far behind it is."""
+    """Return one line of progress: exported messages and the lag."""
     line = f"{totals.messages:,} messages, {totals.value_bytes / 1e6:,.1f} MB in {totals.batches:,} batches, {seconds:.0f} s"
     behind = [lag for lag in lags if lag.entries]
     if not behind:
-        return f"{line}; nothing is left"
+        return f"{line}; no lag"
     most = max(behind, key=lambda lag: lag.stored_bytes)
-    left = (
-        f"{sum(lag.entries for lag in behind):,} entries, {sum(lag.stored_bytes for lag in behind) / 1e6:,.1f} MB left"
-    )
+    left = f"{sum(lag.entries for lag in behind):,} entries, {sum(lag.stored_bytes for lag in behind) / 1e6:,.1f} MB behind"
     if len(lags) > 1:
-        left += f" in {len(behind)} of {len(lags)} topics, most in {most.topic} ({most.entries:,})"
+        left += f" in {len(behind)} of {len(lags)} topics, largest lag: {most.topic} ({most.entries:,})"
     return f"{line}; {left}"
 
 
 def summary(totals: Totals, seconds: float, lags: list[Lag]) -> dict[str, Any]:
-    """What a run came to, for programs."""
+    """Return the summary of a run as JSON values."""
     return {
         "messages": totals.messages,
         "valueBytes": totals.value_bytes,
@@ -103,7 +101,7 @@ def summary(totals: Totals, seconds: float, lags: list[Lag]) -> dict[str, Any]:
 
 
 def summary_text(found: Mapping[str, Any], to: str) -> str:
-    """The same for people."""
+    """Return the summary as text."""
     seconds = found["seconds"]
     rate = found["messages"] / seconds if seconds else 0.0
     lines = [
@@ -113,7 +111,7 @@ def summary_text(found: Mapping[str, Any], to: str) -> str:
         )
     ]
     lines += [
-        f"  {name}: next entry {topic['next'] or 'as before'}, {topic['lagEntries']:,} entries left"
+        f"  {name}: next entry {topic['next'] or 'unchanged'}, {topic['lagEntries']:,} entries behind"
         for name, topic in found["topics"].items()
     ]
     return "\n".join(lines)

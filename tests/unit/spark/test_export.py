@@ -51,7 +51,7 @@ def test_a_command_line_becomes_options_of_the_source(tmp_path) -> None:
         "readsInFlight": "8",
     }
     assert (made.to, made.checkpoint) == (f"{tmp_path}/t", f"{tmp_path}/t/_checkpoint")
-    assert made.wanted[-1] == "publishDate"
+    assert made.table_columns[-1] == "publishDate"
 
 
 def test_places_elsewhere_stay_as_they_are(tmp_path) -> None:
@@ -67,28 +67,28 @@ def test_a_limit_in_messages_replaces_that_in_bytes(tmp_path) -> None:
 
 def test_what_is_derived_is_read_from_what_it_is_made_of(tmp_path) -> None:
     made = settings(tmp_path, columns=("value",), partition_by=("publishHour",))
-    assert made.read == ("value", "publishTime")
-    assert made.wanted == ("value", "publishHour")
-    assert settings(tmp_path, columns=("value", "topic")).read == ("value", "topic")
+    assert made.source_columns == ("value", "publishTime")
+    assert made.table_columns == ("value", "publishHour")
+    assert settings(tmp_path, columns=("value", "topic")).source_columns == ("value", "topic")
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"columns": ("valeu",)}, "--columns: there is no column 'valeu'"),
+        ({"columns": ("valeu",)}, "--columns: unknown column 'valeu'"),
         ({"columns": ("value", "value")}, "--columns names a column twice"),
-        ({"partition_by": ("date",)}, "--partition-by: there is no column 'date'"),
-        ({"partition_by": ("value",)}, "value is binary; publishDate or topic would do"),
+        ({"partition_by": ("date",)}, "--partition-by: unknown column 'date'"),
+        ({"partition_by": ("value",)}, "value is binary; use a column such as publishDate or topic"),
         ({"partition_by": ("topic", "topic")}, "--partition-by names a column twice"),
         ({"columns": ("value",), "partition_by": ("topic",)}, "topic is not among --columns"),
         ({"columns": ("topic",), "partition_by": ("topic",)}, "--partition-by names every column"),
         ({"catalog": {"uri": "x"}}, "--catalog is for --format iceberg"),
-        ({"table": "messages"}, "'messages' would be NAMESPACE.NAME"),
+        ({"table": "messages"}, "'messages' must be NAMESPACE.NAME"),
         ({"checkpoint": "/t", "to": "/t/"}, "--checkpoint and --to are the same"),
         ({"checkpoint": "s3a://l/t", "to": "s3://l//t/"}, "--checkpoint and --to are the same"),
         (
             {"checkpoint": "/t/_pulsar-readonly/c", "to": "/t/"},
-            "_pulsar-readonly is the table's own; _checkpoint would do",
+            "_pulsar-readonly belongs to the table; use _checkpoint",
         ),
         ({"checkpoint": "/c", "to": "/c/t"}, "--to /c/t is inside of --checkpoint /c"),
         ({"source": {**SOURCE, "strat": "x"}}, "unknown option 'strat'"),
@@ -102,9 +102,9 @@ def test_one_clear_error_for_what_cannot_be(tmp_path, changed, told) -> None:
 
 
 def test_errors_of_the_command_line(tmp_path, capsys, monkeypatch) -> None:
-    with pytest.raises(ExportError, match="--option topics: there is an option of its own"):
+    with pytest.raises(ExportError, match="--option topics: use the command's own option"):
         of(tmp_path, "--option", "topics=x")
-    with pytest.raises(ExportError, match="--option 'x' would be NAME=VALUE"):
+    with pytest.raises(ExportError, match="--option 'x' must be NAME=VALUE"):
         pairs("--option", ["x"])
     with pytest.raises(ExportError, match="--conf a is given twice"):
         pairs("--conf", ["a=1", "a=2"])
@@ -184,22 +184,22 @@ def test_a_checkpoint_that_cannot_be_made_or_read(tmp_path) -> None:
 
 def test_a_run_knows_where_the_last_one_ended(tmp_path) -> None:
     with Checkpoint(settings(tmp_path)) as checkpoint:
-        assert checkpoint.ends() == {}
+        assert checkpoint.next_entries() == {}
         for name in ("commits", "offsets"):
             (tmp_path / "c" / name).mkdir()
         for batch, end in enumerate(("1:0", "1:5", "1:9")):
             (tmp_path / "c" / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({'t': {TOPIC: end}})}")
         for batch in range(2):
             (tmp_path / "c" / "commits" / str(batch)).write_text("v1\n{}")
-        assert checkpoint.ends() == {TOPIC: "1:5"}, "the last batch was begun, and not finished"
+        assert checkpoint.next_entries() == {TOPIC: "1:5"}, "the last batch was begun, and not finished"
         (tmp_path / "c" / "offsets" / "1").write_text("v1\n")
-        assert checkpoint.ends() == {}
+        assert checkpoint.next_entries() == {}
 
 
 def test_the_type_of_values_stays_that_of_the_first_run(tmp_path) -> None:
     for newest in ("struct<a:int>", "struct<a:int,b:int>"):
         with Checkpoint(settings(tmp_path)) as checkpoint:
-            assert checkpoint.remembered(lambda newest=newest: newest) == "struct<a:int>"
+            assert checkpoint.pinned_value_type(lambda newest=newest: newest) == "struct<a:int>"
 
 
 # Files that do not count
@@ -270,15 +270,15 @@ def test_a_line_and_a_summary_tell_how_far_it_is() -> None:
     totals.add(report(0, 1000, "1:5"))
     lags = [Lag(TOPIC, 2, 3e6), Lag(f"{TOPIC}2", 0, 0)]
     assert progress_line(totals, 7.0, lags) == (
-        f"1,000 messages, 0.0 MB in 1 batches, 7 s; 2 entries, 3.0 MB left in 1 of 2 topics, most in {TOPIC} (2)"
+        f"1,000 messages, 0.0 MB in 1 batches, 7 s; 2 entries, 3.0 MB behind in 1 of 2 topics, largest lag: {TOPIC} (2)"
     )
-    assert progress_line(totals, 7.0, []).endswith("nothing is left")
+    assert progress_line(totals, 7.0, []).endswith("no lag")
     found = summary(totals, 2.0, lags)
     assert found["topics"][TOPIC] == {"next": "1:5", "lagEntries": 2, "lagBytes": 3000000}
     assert summary_text(found, "/t").splitlines() == [
         "exported 1,000 messages (0.0 MB) to /t in 2.0 s: 500 messages/s, 1 batches",
-        f"  {TOPIC}: next entry 1:5, 2 entries left",
-        f"  {TOPIC}2: next entry as before, 0 entries left",
+        f"  {TOPIC}: next entry 1:5, 2 entries behind",
+        f"  {TOPIC}2: next entry unchanged, 0 entries behind",
     ]
 
 
@@ -291,7 +291,7 @@ def test_of_a_long_error_what_went_wrong_is_told() -> None:
 @pytest.mark.parametrize(
     ("module", "advice"),
     [
-        ("readonly_spark.source", "no package readonly_spark; send it along by --ship-code"),
+        ("readonly_spark.source", "lack package readonly_spark; use --ship-code"),
         ("pyarrow", "install pulsar-"),
     ],
 )

@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from readonly_spark.export.checkpoint import ADOPTING, Checkpoint, read_state
-from readonly_spark.export.claim import CheckpointState, Claim, Wanted, check_held, decide, written_in_turn
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.files import LocalFiles
 from readonly_spark.export.lease import LEASE_S, Lease
-from readonly_spark.export.marker import MARKER, BatchRecord, Marker
+from readonly_spark.export.marker import MARKER, BatchRecord, TableMarker
+from readonly_spark.export.ownership import (
+    CheckpointState,
+    ExportIdentity,
+    Ownership,
+    check_consistency,
+    decide_ownership,
+    written_in_order,
+)
 from readonly_spark.export.settings import ExportSettings, below, canonical
 from readonly_spark.export.table import ExportTable
 
@@ -24,8 +31,8 @@ if TYPE_CHECKING:
 
 OURS = "0f2f0a3e-2b7b-4f5f-9c0e-5b6f1f0d7a11"
 THEIRS = "9d1c4b1a-8a0e-4c9e-8f0b-1d2e3f4a5b6c"
-WANTED = Wanted("/t", "/t", "/c", "cluster-1", {"topics": "a", "format": "parquet"})
-MARKED = Marker(OURS, "/c", "cluster-1", "/t", {"topics": "a", "format": "parquet"})
+WANTED = ExportIdentity("/t", "/t", "/c", "cluster-1", {"topics": "a", "format": "parquet"})
+MARKED = TableMarker(OURS, "/c", "cluster-1", "/t", {"topics": "a", "format": "parquet"})
 USED = CheckpointState(OURS, 3, 3)
 NEW = CheckpointState()
 FILE = "part-0.parquet"
@@ -42,23 +49,23 @@ def settings(folder: Path, **changed: object) -> ExportSettings:
 @pytest.mark.parametrize(
     ("marker", "first", "state", "adopt", "expected"),
     [
-        (None, None, NEW, False, Claim.BEGIN),
-        (None, None, CheckpointState(OURS, 0, -1), False, Claim.BEGIN),  # planned, and killed before it wrote
+        (None, None, NEW, False, Ownership.CREATE),
+        (None, None, CheckpointState(OURS, 0, -1), False, Ownership.CREATE),  # planned, and killed before it wrote
         (None, FILE, NEW, False, "holds data that this export did not write (part-0.parquet)"),
         (None, FILE, NEW, True, "has no record of the entries that it holds"),
-        (None, None, NEW, True, "holds no table of an export; leave --adopt away"),
+        (None, None, NEW, True, "holds no table of an export; omit --adopt"),
         (None, None, USED, False, "has exported 4 micro-batches to /t, which is empty: was it moved or removed?"),
-        (None, FILE, USED, False, Claim.PROVE),
+        (None, FILE, USED, False, Ownership.VERIFY),
         (None, FILE, CheckpointState(None, 3, 3), False, "is damaged: it has no file `metadata`"),
-        (MARKED, FILE, USED, False, Claim.GO_ON),
-        (MARKED, FILE, USED, True, Claim.GO_ON),
-        (MARKED, None, CheckpointState(OURS), False, Claim.GO_ON),  # killed between marker and first batch
-        (MARKED, None, NEW, False, Claim.BEGIN),  # the same, and the checkpoint is gone: there is nothing to lose
+        (MARKED, FILE, USED, False, Ownership.RESUME),
+        (MARKED, FILE, USED, True, Ownership.RESUME),
+        (MARKED, None, CheckpointState(OURS), False, Ownership.RESUME),  # killed between marker and first batch
+        (MARKED, None, NEW, False, Ownership.CREATE),  # the same, and the checkpoint is gone: there is nothing to lose
         (MARKED, FILE, NEW, False, "was written with another checkpoint (/c)"),
         (MARKED, FILE, CheckpointState(THEIRS, 3, 3), False, "was written with another checkpoint (/c)"),
-        (MARKED, FILE, NEW, True, Claim.ADOPT),
+        (MARKED, FILE, NEW, True, Ownership.ADOPT),
         (MARKED, FILE, CheckpointState(THEIRS, 3, 3), True, "holds the state of another export"),
-        (MARKED, FILE, CheckpointState(THEIRS, 3, 3, OURS), True, Claim.ADOPT),  # killed while it took over
+        (MARKED, FILE, CheckpointState(THEIRS, 3, 3, OURS), True, Ownership.ADOPT),  # killed while it took over
         (MARKED, FILE, CheckpointState(THEIRS, 3, 3, THEIRS), True, "holds the state of another export"),
         (replace(MARKED, cluster="cluster-2"), FILE, USED, False, "holds topics of cluster 'cluster-2'"),
         (replace(MARKED, cluster="cluster-2"), FILE, NEW, True, "holds topics of cluster 'cluster-2'"),
@@ -67,11 +74,11 @@ def settings(folder: Path, **changed: object) -> ExportSettings:
     ],
 )
 def test_an_export_comes_to_its_table_in_one_way_or_not_at_all(marker, first, state, adopt, expected) -> None:
-    if isinstance(expected, Claim):
-        assert decide(marker, first, state, WANTED, adopt=adopt) is expected
+    if isinstance(expected, Ownership):
+        assert decide_ownership(marker, first, state, WANTED, adopt=adopt) is expected
         return
     with pytest.raises(ExportError) as caught:
-        decide(marker, first, state, WANTED, adopt=adopt)
+        decide_ownership(marker, first, state, WANTED, adopt=adopt)
     assert expected in str(caught.value)
 
 
@@ -99,24 +106,24 @@ def test_a_checkpoint_and_its_table_agree_or_nothing_is_exported(held, planned, 
     state = CheckpointState(OURS, planned, finished)
     found = None if record is None else BatchRecord(log(record))
     if told is None:
-        check_held(held, found, -1, state, log("1:9") + "\n", WANTED)
+        check_consistency(held, found, -1, state, log("1:9") + "\n", WANTED)
         return
     with pytest.raises(ExportError) as caught:
-        check_held(held, found, -1, state, log("1:9"), WANTED)
+        check_consistency(held, found, -1, state, log("1:9"), WANTED)
     assert told in str(caught.value)
 
 
 def test_the_times_of_files_show_whether_a_checkpoint_wrote_a_table() -> None:
     own = {0: (100, 110, 120), 1: (130, 140, None)}
-    assert written_in_turn([0, 1], own, 1)
-    assert written_in_turn([0, 1, 2], {**own, 0: (None, 110, None), 2: (150, 150, 150)}, 2), "Spark forgets old ones"
+    assert written_in_order([0, 1], own, 1)
+    assert written_in_order([0, 1, 2], {**own, 0: (None, 110, None), 2: (150, 150, 150)}, 2), "Spark forgets old ones"
     skipped = {0: (200, 110, 220), 1: (230, 240, 250)}
-    assert not written_in_turn([0, 1], skipped, 1), "the log had micro-batch 0 before this checkpoint planned it"
-    assert not written_in_turn([0], {0: (100, 130, 120)}, 0), "finished before it was written"
-    assert not written_in_turn([0], {0: (None, 110, 120)}, 0), "not known"
+    assert not written_in_order([0, 1], skipped, 1), "the log had micro-batch 0 before this checkpoint planned it"
+    assert not written_in_order([0], {0: (100, 130, 120)}, 0), "finished before it was written"
+    assert not written_in_order([0], {0: (None, 110, 120)}, 0), "not known"
 
 
-# Marker and records
+# TableMarker and records
 
 
 @pytest.mark.parametrize(
@@ -131,18 +138,18 @@ def test_the_times_of_files_show_whether_a_checkpoint_wrote_a_table() -> None:
     ],
 )
 def test_a_marker_that_cannot_be_read_is_refused(tmp_path, text, told) -> None:
-    assert Marker.from_json(MARKED.to_json(), "") == MARKED
+    assert TableMarker.from_json(MARKED.to_json(), "") == MARKED
     (tmp_path / "t" / "_pulsar-readonly").mkdir(parents=True)
     (tmp_path / "t" / MARKER).write_bytes(text)
     with ExportTable(settings(tmp_path), "x") as table, pytest.raises(ExportError, match=f"table.json {told}"):
-        table.take()
+        table.lock()
 
 
 def test_a_record_is_what_spark_planned() -> None:
     record = BatchRecord(log("1:9"), empty=True)
     assert BatchRecord.from_json(record.to_json(), "") == record
     for damaged in (b"", b"{}", json.dumps({"log": "v1\n", "empty": False}).encode()):
-        with pytest.raises(ExportError, match="it is not known what the table holds"):
+        with pytest.raises(ExportError, match="the content of the table is unknown"):
             BatchRecord.from_json(damaged, "f")
 
 
@@ -180,7 +187,7 @@ def test_one_place_has_one_spelling(tmp_path) -> None:
 
 def take(folder: Path, **changed: object) -> ExportTable:
     table = ExportTable(settings(folder, **changed), "cluster-1")
-    table.take()
+    table.lock()
     return table
 
 
@@ -212,7 +219,7 @@ from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.table import ExportTable
 source = {"metadataUrl": "zk:h:2181", "topics": "a,b"}
 with ExportTable(ExportSettings(source=source, to=sys.argv[1], checkpoint=sys.argv[2]), "cluster-1") as table:
-    table.take()
+    table.lock()
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -244,9 +251,9 @@ def test_a_checkpoint_that_takes_over_is_what_it_would_be_had_it_exported_the_ta
         state = checkpoint.state()
         assert (state.id, state.planned, state.finished, state.adopting) == (name, 4, 4, THEIRS)
         assert (checkpoint.log(3), checkpoint.log(4)) == (log("1:9"), log("1:9")), "Spark reads the last two"
-        assert checkpoint.ends() == {"a": "1:9"}
+        assert checkpoint.next_entries() == {"a": "1:9"}
         assert checkpoint.adopt(THEIRS, 5, log("1:12")) == name, "again, after it was killed"
-        checkpoint.adopted()
+        checkpoint.finish_adoption()
         assert checkpoint.state().adopting is None
     files = LocalFiles("c", f"{tmp_path}/c")
     assert files.read(ADOPTING) is None
@@ -303,7 +310,7 @@ def test_a_lease_of_a_dead_holder_is_taken_over_and_the_holder_knows_it_when_it_
     first = lease(tmp_path, clock)
     second = lease(tmp_path, clock)
     assert clock.now >= LEASE_S
-    with pytest.raises(ExportError, match="another one may have taken over"):
+    with pytest.raises(ExportError, match="another export may have taken over"):
         first.check()
     first.renew()
     first.close()  # neither takes it back nor frees it
