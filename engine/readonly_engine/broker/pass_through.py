@@ -11,6 +11,7 @@ from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.reasons import WHOLE_TOPIC, Reason, Reasons
 from readonly_engine.relay.errors import RelayError
+from readonly_engine.waiting import shared
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -265,7 +266,7 @@ class PassThrough:
                 self._looks = {key: known for key, known in self._looks.items() if not known[1].done()}
             look = asyncio.create_task(self._admin.stats(topic))
             self._looks[topic] = (now, look)
-        return await asyncio.shield(look)
+        return await shared(look)
 
     # Watching
 

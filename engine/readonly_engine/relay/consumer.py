@@ -19,6 +19,7 @@ from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.relay.recent_acks import RecentAcks
 from readonly_engine.relay.resume import resume_at
 from readonly_engine.topic.position import Position
+from readonly_engine.waiting import ended
 from readonly_engine.wire.acks import split_ack
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import (
@@ -295,7 +296,7 @@ class RelayedConsumer:
             async with asyncio.timeout(ASK_AGAIN_S):
                 while True:
                     if self._reattaching is not None:
-                        await asyncio.wait([self._reattaching])
+                        await ended(self._reattaching)
                     try:
                         return await self.request(command)
                     except OwnerUnavailableError:

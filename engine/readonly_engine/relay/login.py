@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.relay.renewal import Renewal
+from readonly_engine.waiting import ended
 from readonly_engine.wire.pulsar_pb2 import AuthData, ServerError
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Login:
         if opening is None:
             opening = self._opening[place] = asyncio.create_task(self._connect(place))
             opening.add_done_callback(lambda task: self._opened(place, task))
-        await asyncio.wait([opening])
+        await ended(opening)
         if opening.cancelled():
             raise OwnerUnavailableError(f"the connections of these credentials were closed before {place.url} answered")
         return opening.result()
@@ -186,7 +187,7 @@ class Login:
     async def _connect(self, place: Place) -> OwnerConnection:
         if self._judgement is not None:
             # Nobody knows yet whether the newest credentials are those of the same role.
-            await asyncio.wait([self._judgement])
+            await ended(self._judgement)
         try:
             connection = await self._dial(place, self._newest, self)
         except OwnerRefusedError as error:

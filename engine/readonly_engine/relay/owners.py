@@ -13,6 +13,7 @@ from readonly_engine.relay.connection import OwnerConnection
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.login import Login, Place
 from readonly_engine.relay.shared_asking import SharedAsking
+from readonly_engine.waiting import shared
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Owners:
         if proof is None:
             proof = self._proofs[identity] = asyncio.create_task(self._prove(identity, bearer))
             proof.add_done_callback(lambda done: self._proven(identity, done))
-        admitted, handshake = await asyncio.shield(proof)
+        admitted, handshake = await shared(proof)
         if admitted.alone and not mine:
             admitted, handshake = await self._prove(identity, bearer)
         login = self.login(admitted)

@@ -19,6 +19,7 @@ from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader
 from readonly_engine.topic.sources import LedgerSources
+from readonly_engine.waiting import shared
 from readonly_engine.wire.entry_view import survey
 from readonly_engine.wire.errors import WireError
 
@@ -113,7 +114,7 @@ class TopicLog:
         """
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await asyncio.shield(self._opened)
+                await shared(self._opened)
         except TimeoutError as error:
             raise MetadataError(f"the ledgers of {self.topic} are not known after {OPEN_TIMEOUT_S:g} s") from error
 
