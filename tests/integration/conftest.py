@@ -14,6 +14,7 @@ from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 from devstack.standalone_spark import StandaloneSpark
+from tests.integration.apart import Apart
 from tests.integration.entry_filter import filters_folder
 from tests.integration.secured import secured_stack
 from tests.integration.spark_driver import Driver
@@ -146,6 +147,14 @@ def own_pool(pulsar: Endpoints, tmp_path: Path) -> Iterator[Callable[..., Pool]]
     yield make
     for made in pools:
         made.close()
+
+
+@pytest.fixture
+def apart(pulsar: Endpoints, tmp_path: Path) -> Iterator[Apart]:
+    """A read-only broker of its own, whose ways to the owners can be cut."""
+    made = Apart(pulsar, tmp_path, tmp_path.name)
+    yield made
+    made.close()
 
 
 @pytest.fixture

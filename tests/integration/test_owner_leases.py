@@ -10,32 +10,24 @@ import pytest
 from readonly_engine.relay.owner_lease import OWNER_LEASE_S
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-from tests.integration.apart import Apart
 from tests.integration.fleet import Feed, wait_for
 from tests.integration.raw_client import RawClient, RefusedError
 from tests.integration.watcher import Address, Watcher, closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import pulsar as pulsar_lib
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.status import Endpoints
+    from tests.integration.apart import Apart
 
 FEED_S = 0.25
 """Slow enough for one ledger in most tests."""
 
 LATE_S = 1.0
 """What was sent before the lease ended may come so much later, on a busy machine."""
-
-
-@pytest.fixture
-def apart(pulsar: Endpoints, tmp_path: Path) -> Iterator[Apart]:
-    made = Apart(pulsar, tmp_path, tmp_path.name)
-    yield made
-    made.close()
 
 
 @contextmanager

@@ -11,6 +11,27 @@ AT_ONCE_BYTES = 256 << 10
 NARROW_BUFFER_BYTES = 64 << 10
 """The same while so many clients are slow that their buffers together would be too much."""
 
+BROKER_REQUESTS_AT_ONCE = 50_000
+"""Requests of all clients that wait for an answer of the writable cluster; more are refused (maxConcurrentLookupRequest)."""
+
+BROKER_REQUEST_BYTES_AT_ONCE = 512 << 20
+"""The same in bytes: as many as may wait for slow clients."""
+
+REQUESTS_AT_ONCE = 10_000
+"""The same of one client, so that it leaves room for others. A stock Java client has 5,000 lookups under way at most
+(maxConcurrentLookupRequests)."""
+
+REQUEST_BYTES_AT_ONCE = 64 << 20
+"""The same of one client in bytes; and what its SUBSCRIBEs, and its PRODUCERs, that are not answered may have. The frames of a
+crowd are some hundred bytes each; one with a schema may have up to 5 MiB."""
+
+CLOSINGS_AT_ONCE = 10_000
+"""Consumers and producers of one client that are being closed; above this nothing more is read from it."""
+
+WATCHERS = 1000
+"""Topic-list watchers of one client. Each keeps the names of its topics; a stock client has one for each pattern, and polls where
+it gets none."""
+
 SUBSCRIBES_AT_ONCE = 100
 """Consumers of one client that may be on their way in at once; the others of a crowd wait as the frames that they came in."""
 

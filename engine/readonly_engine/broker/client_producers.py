@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.bounds import CLOSED_S, PRODUCERS_AT_ONCE
+from readonly_engine.broker.bounds import CLOSED_S, PRODUCERS_AT_ONCE, REQUEST_BYTES_AT_ONCE
+from readonly_engine.broker.outstanding import Outstanding
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.publishing import Publishing
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from readonly_engine.broker.connection import ClientConnection
     from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
@@ -37,13 +41,15 @@ class ClientProducers:
         publishing: the client's connections to owners.
     """
 
-    __slots__ = ("_client", "_closed_at", "_creating", "_producers", "publishing")
+    __slots__ = ("_client", "_closed_at", "_creating", "_producers", "_sizes", "_starting", "publishing")
 
     def __init__(self, client: ClientConnection) -> None:
         self.publishing = Publishing(client)
         self._client = client
         self._producers: dict[int, RelayedProducer] = {}
-        self._creating: set[RelayedProducer] = set()
+        self._creating = Outstanding(PRODUCERS_AT_ONCE, REQUEST_BYTES_AT_ONCE)
+        self._sizes: dict[RelayedProducer, int] = {}  # of the PRODUCERs that _creating counts
+        self._starting: set[RelayedProducer] = set()  # their owners are being looked up
         self._closed_at: dict[int, float] = {}  # when this side closed them, the longest ago first
 
     @property
@@ -51,20 +57,30 @@ class ClientProducers:
         """All of them."""
         return list(self._producers.values())
 
-    def create(self, command: BaseCommand) -> None:
-        """Answer PRODUCER."""
+    def create(self, command: BaseCommand, size: int) -> None:
+        """Answer PRODUCER.
+
+        Args:
+            command: the command.
+            size: of its frame, in bytes.
+        """
         producer_id, request_id = command.producer.producer_id, command.producer.request_id
         present = self._producers.get(producer_id)
         if present is not None:
             present.asked_again(request_id)
             return
-        if len(self._creating) >= PRODUCERS_AT_ONCE:
-            why = f"{PRODUCERS_AT_ONCE} producers of this connection are being created already; try again"
+        if not self._creating.begin(size):
+            there = self._creating
+            why = (
+                f"{there.count} producers of this connection ({there.bytes} bytes) are being created already; try again"
+            )
             self._client.refuse(request_id, ServerError.ServiceNotReady, why)
             return
         producer = self._producers[producer_id] = RelayedProducer(self._client, self, command)
-        self._creating.add(producer)
-        self._client.spawn(producer.start())
+        self._sizes[producer] = size
+        self._starting.add(producer)
+        starting = self._client.spawn(producer.start())
+        starting.add_done_callback(partial(self._started, producer))
 
     def publish(self, producer_id: int, frame: bytes) -> None:
         """Relay a SEND; a client that may not publish yet loses its connection."""
@@ -105,12 +121,21 @@ class ClientProducers:
 
     def created(self, producer: RelayedProducer) -> None:
         """The owner has answered for a producer, or nobody waits for its answer any more."""
-        self._creating.discard(producer)
+        if producer in self._starting:
+            return  # one that was closed meanwhile counts until its owner is found
+        size = self._sizes.pop(producer, None)
+        if size is not None:
+            self._creating.end(size)
+
+    def _started(self, producer: RelayedProducer, _task: asyncio.Task[None]) -> None:
+        self._starting.discard(producer)
+        if producer.ended:
+            self.created(producer)
 
     def client_gone(self) -> None:
         """The client's connection is closed: its producers end with it."""
         for producer in self.all:
             producer.client_gone()
         self._producers.clear()
-        self._creating.clear()
+        self._sizes.clear()
         self.publishing.close()

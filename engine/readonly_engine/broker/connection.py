@@ -12,15 +12,16 @@ from readonly_engine.broker.bounds import (
     ARRIVING_AT_ONCE,
     AT_ONCE_BYTES,
     NARROW_BUFFER_BYTES,
+    REQUEST_BYTES_AT_ONCE,
     SUBSCRIBES_AT_ONCE,
+    WATCHERS,
     WRITE_BUFFER_BYTES,
 )
 from readonly_engine.broker.client_login import ClientLogin
 from readonly_engine.broker.client_producers import ClientProducers, end_unready
+from readonly_engine.broker.client_requests import SERVED, ClientRequests
 from readonly_engine.broker.keep_alive import SLOTS, TICK_S
 from readonly_engine.broker.listeners import DEFAULT
-from readonly_engine.broker.lookup import answer_lookup
-from readonly_engine.broker.requests import OF_ANY_BROKER, OF_CONSUMER, ask_anyone, ask_of_consumer, ask_owner
 from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.sending import discard_on_close, send_one, unsent_bytes
 from readonly_engine.broker.slices import Slices
@@ -115,6 +116,8 @@ class ClientConnection(asyncio.Protocol):
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
+        self._arriving_bytes = 0  # of the SUBSCRIBEs of both
+        self._requests: ClientRequests | None = None
         self._watchers: dict[int, TopicWatcher] = {}
         self._producers: ClientProducers | None = None
         self._publishing: Publishing | None = None  # of _producers
@@ -463,24 +466,18 @@ class ClientConnection(asyncio.Protocol):
                 consumer.redeliver(command)
         elif kind == BaseCommand.SUBSCRIBE:
             self._subscribe(command, frame)
-        elif kind == BaseCommand.LOOKUP:
-            self.spawn(answer_lookup(self, command))
+        elif kind in SERVED:
+            self._asking().serve(command, len(frame))
         elif kind == BaseCommand.CLOSE_CONSUMER:
-            self.spawn(self._close_consumer(command))
+            self._asking().close(self._close_consumer(command))
         elif kind == BaseCommand.PRODUCER:
-            self._produce(command)
+            self._produce(command, frame)
         elif kind == BaseCommand.CLOSE_PRODUCER:
             self._close_producer(command)
         elif kind == BaseCommand.WATCH_TOPIC_LIST:
-            self._watch(command)
+            self._watch(command, frame)
         elif kind == BaseCommand.WATCH_TOPIC_LIST_CLOSE:
             self._unwatch(command)
-        elif kind in OF_CONSUMER:
-            self.spawn(ask_of_consumer(self, command))
-        elif kind in OF_ANY_BROKER:
-            self.spawn(ask_anyone(self, command))
-        elif kind == BaseCommand.GET_OR_CREATE_SCHEMA:
-            self.spawn(ask_owner(self, command, command.get_or_create_schema.topic))
         elif has_request_id(command):
             self.refuse(
                 body_of(command).request_id,
@@ -489,6 +486,11 @@ class ClientConnection(asyncio.Protocol):
             )
         else:
             log.info("client %s sent %s, which is not expected of a client", self.peer, command_name(command))
+
+    def _asking(self) -> ClientRequests:
+        if self._requests is None:
+            self._requests = ClientRequests(self)
+        return self._requests
 
     # Consumers
 
@@ -509,24 +511,32 @@ class ClientConnection(asyncio.Protocol):
         if self.broker.draining:
             self._refuse_leaving(request_id)
             return
+        if self._arriving_bytes + len(frame) > REQUEST_BYTES_AT_ONCE:
+            why = (
+                f"the consumers of this connection that are being created take {self._arriving_bytes} bytes; try again"
+            )
+            self.refuse(request_id, ServerError.ServiceNotReady, why)
+            return
+        self._arriving_bytes += len(frame)
         if not self._may_arrive:
             self._waiting[consumer_id] = frame
             return
         self.broker.arriving += 1
         task = self.spawn(self._join(topic, subscribe))
         self._subscribing[consumer_id] = task
-        task.add_done_callback(lambda _: self._joined(consumer_id))
+        task.add_done_callback(lambda _: self._joined(consumer_id, len(frame)))
 
     @property
     def _may_arrive(self) -> bool:
         return len(self._subscribing) < SUBSCRIBES_AT_ONCE or self.broker.arriving < ARRIVING_AT_ONCE
 
-    def _joined(self, consumer_id: int) -> None:
+    def _joined(self, consumer_id: int, size: int) -> None:
         """A consumer is in, or refused: the next may come."""
         self.broker.arriving -= 1
+        self._arriving_bytes -= size
         self._subscribing.pop(consumer_id, None)
         while self._waiting and not self._closed and self._may_arrive:
-            frame = self._waiting.pop(next(iter(self._waiting)))
+            frame = self._wait_no_more(next(iter(self._waiting)))
             self._subscribe(decode_command(frame)[0], frame)
 
     def refuse_arrivals(self) -> int:
@@ -538,6 +548,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _refuse_leaving(self, request_id: int) -> None:
         self.refuse(request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
+
+    def _wait_no_more(self, consumer_id: int) -> bytes:
+        frame = self._waiting.pop(consumer_id, b"")
+        self._arriving_bytes -= len(frame)
+        return frame
 
     async def _join(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
         request_id = subscribe.request_id
@@ -562,7 +577,7 @@ class ClientConnection(asyncio.Protocol):
     async def _close_consumer(self, command: BaseCommand) -> None:
         close = command.close_consumer
         request_id = close.request_id
-        self._waiting.pop(close.consumer_id, None)
+        self._wait_no_more(close.consumer_id)
         subscribing = self._subscribing.get(close.consumer_id)
         if subscribing is not None:
             subscribing.cancel()
@@ -588,14 +603,21 @@ class ClientConnection(asyncio.Protocol):
 
     # Watchers
 
-    def _watch(self, command: BaseCommand) -> None:
-        watcher_id = command.watch_topic_list.watcher_id
+    def _watch(self, command: BaseCommand, frame: bytes) -> None:
+        watcher_id, request_id = command.watch_topic_list.watcher_id, command.watch_topic_list.request_id
         if watcher_id in self._watchers:
             why = "Topic list watcher is already present on the connection"
-            self.refuse(command.watch_topic_list.request_id, ServerError.ServiceNotReady, why)
+            self.refuse(request_id, ServerError.ServiceNotReady, why)
+            return
+        if len(self._watchers) >= WATCHERS:
+            why = f"this connection has {WATCHERS} topic-list watchers already"
+            self.refuse(request_id, ServerError.TooManyRequests, why)
+            return
+        asking, size = self._asking(), len(frame)
+        if not asking.begin(command, size):
             return
         watcher = self._watchers[watcher_id] = TopicWatcher(self, command.watch_topic_list)
-        self.spawn(watcher.start())
+        self.spawn(watcher.start()).add_done_callback(lambda _: asking.end(size))
 
     def _unwatch(self, command: BaseCommand) -> None:
         watcher = self._watchers.pop(command.watch_topic_list_close.watcher_id, None)
@@ -610,11 +632,11 @@ class ClientConnection(asyncio.Protocol):
 
     # Producers
 
-    def _produce(self, command: BaseCommand) -> None:
+    def _produce(self, command: BaseCommand, frame: bytes) -> None:
         if self._producers is None:
             self._producers = ClientProducers(self)
             self._publishing = self._producers.publishing
-        self._producers.create(command)
+        self._producers.create(command, len(frame))
 
     def _publish(self, command: BaseCommand, frame: bytes) -> None:
         if self._producers is None:
@@ -626,7 +648,7 @@ class ClientConnection(asyncio.Protocol):
         if self._producers is None:
             self.succeed(command.close_producer.request_id)
         else:
-            self.spawn(self._producers.close(command))
+            self._asking().close(self._producers.close(command))
 
     # Reading
 

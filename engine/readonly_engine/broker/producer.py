@@ -73,6 +73,11 @@ class RelayedProducer:
         """Whether the owner has created it, and the client may publish."""
         return self._success is not None
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is closed, or could not be created."""
+        return self._ended
+
     async def start(self) -> None:
         """Create the producer at the owner, and send the owner's answer to the client."""
         broker, topic = self._client.broker, self._command.producer.topic
@@ -95,6 +100,8 @@ class RelayedProducer:
         owner.add_producer(self.producer_id, self)
         relayed = BaseCommand()
         relayed.CopyFrom(self._command)  # which keeps the client's request id
+        for large in ("schema", "metadata"):
+            self._command.producer.ClearField(large)  # not needed again
         self._request = owner.ask(relayed, self._answered)
 
     def _answered(self, response: BaseCommand | None) -> None:

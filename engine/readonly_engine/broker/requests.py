@@ -54,11 +54,11 @@ async def ask_anyone(client: ClientConnection, command: BaseCommand) -> None:
         refuse_lookup(client, command, request_id, error)
 
 
-async def ask_owner(client: ClientConnection, command: BaseCommand, topic: str) -> None:
-    """Have the owner of a topic answer."""
-    request_id = body_of(command).request_id
+async def ask_schema_owner(client: ClientConnection, command: BaseCommand) -> None:
+    """Have the owner of a topic say which version a schema has there."""
+    request_id = command.get_or_create_schema.request_id
     try:
-        owner = await client.broker.owners.owner_of(topic, client.identity)
+        owner = await client.broker.owners.owner_of(command.get_or_create_schema.topic, client.identity)
         client.respond(await owner.request(command), request_id)
     except RelayError as error:
         client.refuse(request_id, error.code, str(error))

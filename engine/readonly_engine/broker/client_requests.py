@@ -1,0 +1,97 @@
+"""The requests of one client that wait for an answer of the writable cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.broker.bounds import CLOSINGS_AT_ONCE, REQUEST_BYTES_AT_ONCE, REQUESTS_AT_ONCE
+from readonly_engine.broker.lookup import answer_lookup
+from readonly_engine.broker.outstanding import Outstanding
+from readonly_engine.broker.requests import (
+    OF_ANY_BROKER,
+    OF_CONSUMER,
+    ask_anyone,
+    ask_of_consumer,
+    ask_schema_owner,
+    refuse_lookup,
+)
+from readonly_engine.relay.errors import OwnerRefusedError
+from readonly_engine.wire.commands import body_of
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, ServerError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from readonly_engine.broker.connection import ClientConnection
+
+_ANSWERS: Final[dict[int, Callable[[ClientConnection, BaseCommand], Coroutine[object, object, None]]]] = {
+    BaseCommand.LOOKUP: answer_lookup,
+    BaseCommand.GET_OR_CREATE_SCHEMA: ask_schema_owner,
+    **dict.fromkeys(OF_ANY_BROKER, ask_anyone),
+    **dict.fromkeys(OF_CONSUMER, ask_of_consumer),
+}
+
+SERVED: Final = frozenset(_ANSWERS)
+"""The requests that `serve` has answered."""
+
+
+class ClientRequests:
+    """Bounds them: a stock broker refuses lookups above a number as well (maxConcurrentLookupRequest).
+
+    Args:
+        client: the client's connection.
+    """
+
+    __slots__ = ("_client", "_closings", "_unanswered")
+
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
+        self._unanswered = Outstanding(REQUESTS_AT_ONCE, REQUEST_BYTES_AT_ONCE)
+        self._closings = 0
+
+    def serve(self, command: BaseCommand, size: int) -> None:
+        """Answer a request, in time.
+
+        Args:
+            command: one of SERVED.
+            size: of its frame, in bytes.
+        """
+        if self.begin(command, size):
+            task = self._client.spawn(_ANSWERS[command.type](self._client, command))
+            task.add_done_callback(partial(self._answered, size))
+
+    def begin(self, command: BaseCommand, size: int) -> bool:
+        """Count a request; one too many is refused, and False returned. Else `end` follows."""
+        if not self._unanswered.begin(size):
+            whose = "this connection"
+        elif not self._client.broker.requests.begin(size):
+            self._unanswered.end(size)
+            whose = "all clients of this broker"
+        else:
+            return True
+        why = f"too many requests of {whose} are not answered yet; try again"
+        refusal = OwnerRefusedError(ServerError.TooManyRequests, why)
+        refuse_lookup(self._client, command, body_of(command).request_id, refusal)
+        return False
+
+    def end(self, size: int) -> None:
+        """A request that was counted is answered."""
+        self._unanswered.end(size)
+        self._client.broker.requests.end(size)
+
+    def _answered(self, size: int, _task: asyncio.Task[None]) -> None:
+        self.end(size)
+
+    def close(self, closing: Coroutine[object, object, None]) -> None:
+        """Close something at an owner. No close is refused: above the bound nothing more is read from the client."""
+        self._closings += 1
+        self._client.spawn(closing).add_done_callback(self._closed)
+        if self._closings >= CLOSINGS_AT_ONCE:
+            self._client.hold_reading(self, hold=True)
+
+    def _closed(self, _task: asyncio.Task[None]) -> None:
+        self._closings -= 1
+        if self._closings < CLOSINGS_AT_ONCE:
+            self._client.hold_reading(self, hold=False)
