@@ -1,4 +1,4 @@
-"""docs/explanation/scale.md, from what was measured."""
+"""Generate docs/explanation/scale.md from measurements."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 TEXT = """# Scale of the operator
 
-`make scale` starts an etcd and a kube-apiserver of their own, without nodes, and the operator of the checkout beside them, and
+`make scale` starts an etcd and a kube-apiserver of their own, without nodes, and the operator of the checkout beside them. It
 makes {pools} pools with `replicas: 0` in {namespaces} namespaces and {bindings} bindings, {each} for each pool. The operator has
-the rights that `manifests/` grants. Pools share {writers} writable clusters: stand-ins that answer at once. Requests are the
-operator's, counted in the API server's audit log; memory and processor time are those of its process. `make scale
+the rights of `manifests/`. Pools share {writers} writable clusters: stand-ins that answer at once. The API server's
+audit log counts the operator's requests; memory and processor time are those of its process. `make scale
 SCALE_OPTIONS=--write` writes this page.
 
-Seen on {processors} processors, with a load of {load_average:.1f} by everything that ran there: seconds are as good as the
-machine was idle, requests and memory do not depend on it.
+Measured on {processors} processors, with a load of {load_average:.1f} by everything on the machine. Other work makes the seconds
+longer; requests and memory do not depend on it.
 
 | what | settled after | requests | watches, lists | status writes | processor | memory |
 |---|---|---|---|---|---|---|
 {rows}
 
-The most memory that the operator ever had: {peak:.0f} MiB. While nothing changed it made {idle:.1f} requests a minute{besides}.
+The operator's highest memory: {peak:.0f} MiB. While nothing changed it made {idle:.1f} requests a minute{besides}.
 
 `make scale SCALE_OPTIONS=--together` has all topics in one namespace of Pulsar, where every tenth binding is an expression:
-the most that bindings can have to do with each other. `--pools 1 --namespaces 1 --bindings 1000` has all of them in one pool.
+the highest interaction of bindings. `--pools 1 --namespaces 1 --bindings 1000` has all of them in one pool.
 
-* Settled: the status of every object is of its current spec. After a restart: every pool was looked at, and none waits.
-* A watch is renewed every two minutes; a list of each kind every ten minutes repairs what a missed event left behind.
-* A new pool costs a request to look and one to apply for each of its objects, and a status. A binding that is made or changed
-  costs its pool's ConfigMap, that pool's status and its own. Other bindings and other pools are not written to.
-* A restart lists everything, applies nothing, and writes no status of what did not change.
+* Settled: the status of every object is of its current spec. After a restart: every pool was reconciled, and none waits.
+* A watch is renewed every two minutes; a list of each kind every ten minutes repairs the effect of missed events.
+* A new pool costs a read and an apply request for each of its objects, and a status. A new or changed binding
+  costs its pool's ConfigMap, that pool's status and its own. Nothing is written to other bindings and pools.
+* A restart lists everything, applies nothing, and writes no unchanged status.
 """
 
 
