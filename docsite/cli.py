@@ -68,7 +68,7 @@ def _shown(action: argparse.Action) -> bool:
 
 
 def _row(action: argparse.Action, made: argparse.ArgumentParser) -> list[str]:
-    value = action.metavar if isinstance(action.metavar, str) else "|".join(map(str, action.choices or ()))
+    value = _form(action)
     shown = ", ".join(action.option_strings) or str(action.metavar or action.dest)
     words = shown if action.nargs == 0 or not action.option_strings else f"{shown} {value or action.dest.upper()}"
     words += "..." if action.nargs == "+" or isinstance(action, argparse._AppendAction) else ""  # noqa: SLF001
@@ -76,6 +76,12 @@ def _row(action: argparse.Action, made: argparse.ArgumentParser) -> list[str]:
     meaning, default = _split_default(text, action)
     marked = f"*{code(words)}*" if action.required and action.option_strings else code(words)
     return [marked, default, sentence(meaning)]
+
+
+def _form(action: argparse.Action) -> str:
+    """Return the form of an option's value, with choices as argparse writes them: bars would end a table's cell."""
+    choices = action.metavar.split("|") if isinstance(action.metavar, str) else list(map(str, action.choices or ()))
+    return choices[0] if len(choices) == 1 else f"{{{','.join(choices)}}}" if choices else ""
 
 
 def _split_default(text: str, action: argparse.Action) -> tuple[str, str]:

@@ -86,7 +86,7 @@ def _documented(made: Any) -> list[tuple[dataclasses.Field[Any], str]]:
 
 
 def _form(action: Any) -> str:
-    form = action.metavar or "|".join(map(str, action.choices or ()))
+    form = action.metavar.replace("|", " or ") if action.metavar else " or ".join(map(str, action.choices or ()))
     return f"[{form}, ...]" if action.nargs == "+" else form
 
 

@@ -19,7 +19,7 @@ def test_the_page_of_the_command_line_has_every_option():
     for option in (
         "--metadata-store zk:HOST:PORT",
         "--workers N",
-        "-o, --output text\\|json\\|raw",
+        "-o, --output {text,json,raw}",
         "--adopt",
         "--lease",
     ):
@@ -32,8 +32,8 @@ def test_the_page_of_the_configuration_has_defaults_and_units():
         "| `metadata-store` | `zk:HOST:PORT` | required |",
         "| `listen` | `HOST:PORT` | `0.0.0.0:6650` |",
         "| `cache-size` | `SIZE` | `256MiB` |",
-        "| `writer-tls-verify-hostname` | `true\\|false` | `true` |",
-        "| `lookup-unbound` | `redirect\\|proxy\\|reject` | `redirect` |",
+        "| `writer-tls-verify-hostname` | `true or false` | `true` |",
+        "| `lookup-unbound` | `redirect or proxy or reject` | `redirect` |",
         "| `read-size` | `1MiB` |",
         "| `PULSAR_READONLY_LEASE_SECONDS` | `15` |",
     ):
