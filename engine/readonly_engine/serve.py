@@ -265,11 +265,11 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
     stored_limit = StoredFrameLimit()
     bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality, limit=stored_limit)
     if config.locality or config.locality_file is not None:
-        cluster.watch_racks(bookies.choice.place)
+        cluster.watch_racks(bookies.replica_order.place)
     following = None
     if config.locality_file is not None:
         following = keep_going(
-            LocalityFile(config.locality_file, bookies.choice.move).follow, "following --locality-file"
+            LocalityFile(config.locality_file, bookies.replica_order.move).follow, "following --locality-file"
         )
     cache = EntryCache(config.cache_size)
     tiered = TieredStorage(config.tiered_storage)

@@ -240,8 +240,8 @@ async def _read_anew(
     logger.addHandler(counter)
     try:
         async with storage.open_floor(stack.endpoints) as floor:
-            floor.bookies.choice.move(_HERE)
-            floor.bookies.choice.place({damaged: _HERE})
+            floor.bookies.replica_order.move(_HERE)
+            floor.bookies.replica_order.place({damaged: _HERE})
             log = floor.log(topic)
             try:
                 stored = [stored_frame(e, 0, -1) async for e in storage.read_all(log, frames[-1].position)]

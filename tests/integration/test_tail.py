@@ -8,9 +8,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+from readonly_engine.bookkeeper.lac_follower import LacFollower
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.bookkeeper.tail import LacTail
 from readonly_engine.wire.ledgers import decode_ledger_metadata
 
 from tests.integration.bookie_writer import HandMadeLedger
@@ -34,7 +34,7 @@ class Followed:
     def __init__(self, ledger: HandMadeLedger, pool: BookiePool) -> None:
         self.ledger = ledger
         self.written = -1
-        self.tail = LacTail(
+        self.tail = LacFollower(
             LedgerReader(ledger.ledger_id, decode_ledger_metadata(ledger.metadata()), pool), self._advanced, self._owner
         )
 
@@ -57,7 +57,7 @@ class Followed:
 
     def at_rest(self) -> bool:
         """Everything is confirmed, and nothing but the polls will tell of what comes."""
-        return self.tail.lac == self.written and self.tail._rest.next(explicit=self.tail._explicit) is None
+        return self.tail.lac == self.written and self.tail._idle_probe.next(explicit=self.tail._explicit) is None
 
 
 @pytest.mark.parametrize("copies", [1, 2])

@@ -46,7 +46,7 @@ async def logs_of(pulsar: Endpoints, topic: str, count: int = 1, locality: str =
     cluster = ClusterMetadata(store)
     pool = BookiePool(cluster.bookie_address, locality=locality)
     placed = asyncio.Event()
-    racks = cluster.watch_racks(lambda places: (pool.choice.place(places), placed.set()))
+    racks = cluster.watch_racks(lambda places: (pool.replica_order.place(places), placed.set()))
     cache = EntryCache(256 << 20)
     logs = [TopicLog(parse_topic_name(topic), cluster, pool, cache, nobody) for _ in range(count)]
     try:
@@ -424,7 +424,7 @@ def test_a_polled_bookie_that_stalls_holds_the_tail_up_for_a_moment_only(
         async with logs_of(pulsar, topic) as (log,):
             follower = Follower(log)
             await follower.until(0)
-            leader = log._tails[follower.positions[0].ledger_id]._leader.bookie
+            leader = log._tails[follower.positions[0].ledger_id]._poll_target.bookie
             publishing = asyncio.create_task(asyncio.to_thread(publish_at, pulsar_client, topic, count, per_second))
             await follower.until_count(1 + count // 4)
             with frozen(breakable_pulsar, f"bookie-{pulsar.bookies.index(leader)}"):

@@ -39,10 +39,10 @@ class BookieConnection(Pipeline[ReadReply], asyncio.Protocol):
         deadline = self._loop.time() + timeout_s + POLL_MARGIN_S
         return self._send(*self._session.long_poll(ledger_id, previous_lac, int(timeout_s * 1000), deadline))
 
-    def await_more(self, ledger_id: int, previous_lac: int, timeout_s: float) -> asyncio.Future[ReadReply]:
+    def long_poll_lac(self, ledger_id: int, previous_lac: int, timeout_s: float) -> asyncio.Future[ReadReply]:
         """Ask the same, and for no entry: the reply is ENOENTRY, when the LAC is above it or the time is up."""
         deadline = self._loop.time() + timeout_s + POLL_MARGIN_S
-        return self._send(*self._session.await_more(ledger_id, previous_lac, int(timeout_s * 1000), deadline))
+        return self._send(*self._session.long_poll_lac(ledger_id, previous_lac, int(timeout_s * 1000), deadline))
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""

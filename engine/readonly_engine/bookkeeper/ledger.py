@@ -13,8 +13,8 @@ from readonly_engine.bookkeeper.errors import (
     NoSuchLedgerError,
     ReadFailedError,
 )
-from readonly_engine.bookkeeper.race import AllFailedError, first_good
 from readonly_engine.bookkeeper.reads import EntryReads
+from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK
 from readonly_engine.wire.digest import digest_for
 from readonly_engine.wire.entry import decode_entry, decode_lac
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 NO_LAC = -1
 
-READ_ON_ENTRIES = 500
-READ_ON_BYTES = 1 << 20
+TAIL_BATCH_ENTRIES = 500
+TAIL_BATCH_BYTES = 1 << 20
 """So much at the tail is asked for at once."""
 
 TIMER_MARGIN_S = 0.1
@@ -51,7 +51,7 @@ class LacAnswer(NamedTuple):
     explicit: bool
 
 
-class Beyond(NamedTuple):
+class UnconfirmedEntry(NamedTuple):
     """What one bookie has at a place that may be beyond the LAC.
 
     Attributes:
@@ -163,7 +163,7 @@ class LedgerReader:
                 log.warning("bookie %s: %s", bookie_id, error)
         return reply.max_lac, entry
 
-    async def read_on(self, bookie_id: str, first: int) -> list[Entry]:
+    async def read_tail_batch(self, bookie_id: str, first: int) -> list[Entry]:
         """The entries from `first` on, as far as one bookie has them, confirmed or not; none where it has none.
 
         Raises:
@@ -174,7 +174,9 @@ class LedgerReader:
         """
         connection = await self._pool.for_tails(bookie_id)
         try:
-            batch = await connection.batch_read(self.ledger_id, first, READ_ON_ENTRIES, READ_ON_BYTES, self._digest)
+            batch = await connection.batch_read(
+                self.ledger_id, first, TAIL_BATCH_ENTRIES, TAIL_BATCH_BYTES, self._digest
+            )
         except BookieUnavailableError as error:
             if not connection.refused:
                 raise
@@ -193,7 +195,7 @@ class LedgerReader:
                 raise batch.damage
         return batch.entries
 
-    async def await_more(self, bookie_id: str, previous_lac: int, timeout_s: float) -> bool:
+    async def long_poll_lac(self, bookie_id: str, previous_lac: int, timeout_s: float) -> bool:
         """Wait until one bookie's LAC is above `previous_lac`, without reading an entry there.
 
         Returns:
@@ -205,25 +207,25 @@ class LedgerReader:
         """
         connection = await self._pool.for_polls(bookie_id)
         began = self._loop.time()
-        reply = await connection.await_more(self.ledger_id, previous_lac, timeout_s)
+        reply = await connection.long_poll_lac(self.ledger_id, previous_lac, timeout_s)
         if reply.status == ENOLEDGER:
             raise NoSuchLedgerError(f"bookie {bookie_id} holds nothing of ledger {self.ledger_id}")
         if reply.status != ENOENTRY:
             raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a long poll")
         return self._loop.time() - began < timeout_s - TIMER_MARGIN_S
 
-    async def peek(self, entry_id: int, first: str) -> Beyond:
+    async def peek(self, entry_id: int, first: str) -> UnconfirmedEntry:
         """Look for an entry that may be beyond the LAC, at the first bookie that answers; `first` is asked first.
 
         Raises:
             ReadFailedError: no bookie answered.
         """
-        choice = self._pool.choice
+        choice = self._pool.replica_order
         try:
-            return await first_good(
+            return await speculative_read(
                 [first, *(bookie_id for bookie_id in self.best_first() if bookie_id != first)],
                 partial(self._peek_at, entry_id),
-                patience=lambda bookie_id: choice.patience(bookie_id, self._loop.time()),
+                timeout_of=lambda bookie_id: choice.speculative_timeout(bookie_id, self._loop.time()),
                 slow=self.was_late,
             )
         except AllFailedError as error:
@@ -231,21 +233,23 @@ class LedgerReader:
                 f"no bookie told whether there is entry {self.ledger_id}:{entry_id}: {error}"
             ) from error
 
-    async def _peek_at(self, entry_id: int, bookie_id: str) -> Beyond:
+    async def _peek_at(self, entry_id: int, bookie_id: str) -> UnconfirmedEntry:
         connection = await self._pool.for_reads(bookie_id)
         reply = await connection.read_entry(self.ledger_id, entry_id)
         if reply.status in {ENOLEDGER, ENOENTRY}:
-            return Beyond(bookie_id, None, NO_LAC)
+            return UnconfirmedEntry(bookie_id, None, NO_LAC)
         if not reply.ok:
             raise BookieUnavailableError(f"bookie {bookie_id} answered {reply.status} to a read")
-        return Beyond(bookie_id, decode_entry(reply.body, self._digest, self.ledger_id, entry_id), reply.max_lac)
+        return UnconfirmedEntry(
+            bookie_id, decode_entry(reply.body, self._digest, self.ledger_id, entry_id), reply.max_lac
+        )
 
     # Which bookie to ask
 
     def best_first(self) -> list[str]:
         """The bookies of the last ensemble."""
-        return self._pool.choice.order(self.metadata.ensembles[-1][1], self._loop.time())
+        return self._pool.replica_order.order(self.metadata.ensembles[-1][1], self._loop.time())
 
     def was_late(self, bookie_id: str) -> None:
         """Learn that a bookie let us wait: others are asked first for a while."""
-        self._pool.choice.failed(bookie_id, self._loop.time())
+        self._pool.replica_order.failed(bookie_id, self._loop.time())

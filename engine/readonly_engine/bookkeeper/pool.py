@@ -11,8 +11,8 @@ from readonly_engine.bookkeeper.connect import Connection, open_connection
 from readonly_engine.bookkeeper.connection import BookieConnection
 from readonly_engine.bookkeeper.connection_v2 import BatchConnection
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookieUnavailableError
-from readonly_engine.bookkeeper.inflight import InFlight
-from readonly_engine.bookkeeper.replicas import ReplicaChoice
+from readonly_engine.bookkeeper.replicas import ReplicaOrder
+from readonly_engine.bookkeeper.request_budget import RequestBudget
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.wire.framing import STORED_FRAME_BYTES
 
@@ -69,14 +69,14 @@ class BookiePool:
                 raise BookieUnavailableError(str(error)) from error
             return await open_connection(make, bookie_id, host, port, None if tls is None else tls.context())
 
-        self.choice = ReplicaChoice(locality, random.random)
+        self.replica_order = ReplicaOrder(locality, random.random)
         self._reads = _Connections(lambda bookie_id: connect(reads, bookie_id))
         self._polls = _Connections(lambda bookie_id: connect(reads, bookie_id))
         self._batches = _Connections(lambda bookie_id: connect(batches, bookie_id))
         self._tails = _Connections(lambda bookie_id: connect(batches, bookie_id))
         self._refusals: dict[str, int] = {}
         self._no_batches_until: dict[str, float] = {}
-        self._in_flight: dict[str, InFlight] = {}
+        self._request_budget: dict[str, RequestBudget] = {}
 
     def ready(self, bookie_id: str) -> BookieConnection | None:
         """The connection for reads, if it is open already."""
@@ -143,11 +143,11 @@ class BookiePool:
         if self._refusals:
             self._refusals.pop(bookie_id, None)
 
-    def in_flight(self, bookie_id: str) -> InFlight:
+    def request_budget(self, bookie_id: str) -> RequestBudget:
         """What is under way at a bookie."""
-        found = self._in_flight.get(bookie_id)
+        found = self._request_budget.get(bookie_id)
         if found is None:
-            found = self._in_flight[bookie_id] = InFlight()
+            found = self._request_budget[bookie_id] = RequestBudget()
         return found
 
     def close(self) -> None:

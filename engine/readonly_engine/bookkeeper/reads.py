@@ -19,7 +19,7 @@ from readonly_engine.bookkeeper.errors import (
     NoSuchLedgerError,
     ReadFailedError,
 )
-from readonly_engine.bookkeeper.race import AllFailedError, first_good
+from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, EOK, ETOOMANYREQUESTS
 from readonly_engine.wire.entry import decode_entry
 from readonly_engine.wire.errors import DigestMismatchError, MalformedFrameError
@@ -39,19 +39,19 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-BATCH_LEAST_ENTRIES: Final = 8
+BATCH_MIN_ENTRIES: Final = 8
 """Fewer are read one by one: at the tail they are in the bookie's write cache, and the connection for single reads is open."""
 
 CHUNK_BYTES: Final = 1024 * 1024
 """What one batch is meant to bring: large enough that a request costs nothing, small enough to stay in the CPU's cache."""
 
-CHUNK_MOST_ENTRIES: Final = 2000
+CHUNK_MAX_ENTRIES: Final = 2000
 """The event loop does nothing else while a batch is taken apart: this many take about 2 ms."""
 
 PIPELINED_ENTRIES: Final = 250
 """The same where entries are read one by one."""
 
-BATCH_MOST_BYTES: Final = 2 * CHUNK_BYTES
+BATCH_MAX_BYTES: Final = 2 * CHUNK_BYTES
 """The limit in a batch request, above what is expected: a little more is better than a second request for the rest."""
 
 FIRST_GUESS_BYTES: Final = 16 * 1024
@@ -88,7 +88,7 @@ class EntryReads:
         self._ledger_id = ledger_id
         self._digest = digest
         self._pool = pool
-        self._choice = pool.choice
+        self._replica_order = pool.replica_order
         self._loop = asyncio.get_running_loop()
         self._average_bytes = FIRST_GUESS_BYTES
 
@@ -106,11 +106,11 @@ class EntryReads:
         turn = first
         for start, end, ensemble in stretches(metadata, first, last):
             in_batches = (
-                end - start + 1 >= BATCH_LEAST_ENTRIES
+                end - start + 1 >= BATCH_MIN_ENTRIES
                 and metadata.write_quorum == len(ensemble)
                 and any(map(self._pool.knows_batches, ensemble))
             )
-            most = CHUNK_MOST_ENTRIES if in_batches else PIPELINED_ENTRIES
+            most = CHUNK_MAX_ENTRIES if in_batches else PIPELINED_ENTRIES
             size = max(1, min(most, CHUNK_BYTES // self._average_bytes))
             # All the same size, rather somewhat larger: a request for what little is left costs as much as a whole one.
             size = -(-(end - start + 1) // max(1, round((end - start + 1) / size)))
@@ -154,23 +154,23 @@ class EntryReads:
         began = self._loop.time()
         connection = await self._connected(self._pool.for_batches(bookie_id), bookie_id)
         count = last - first + 1
-        size = min(count * self._average_bytes, BATCH_MOST_BYTES)
-        in_flight = self._pool.in_flight(bookie_id)
+        size = min(count * self._average_bytes, BATCH_MAX_BYTES)
+        in_flight = self._pool.request_budget(bookie_id)
         await in_flight.admit(size)
         try:
-            batch = await connection.batch_read(self._ledger_id, first, count, BATCH_MOST_BYTES, self._digest)
+            batch = await connection.batch_read(self._ledger_id, first, count, BATCH_MAX_BYTES, self._digest)
         except BookieUnavailableError:
             if connection.refused:
                 self._pool.refused_batch(connection)
             else:
-                self._choice.failed(bookie_id, self._loop.time())
+                self._replica_order.failed(bookie_id, self._loop.time())
             raise
         finally:
             in_flight.release(size)
         self._pool.answered_batch(bookie_id)
         self._check(batch.status, bookie_id, first)
         now = self._loop.time()
-        self._choice.answered(bookie_id, now - began, now)
+        self._replica_order.answered(bookie_id, now - began, now)
         if batch.damage is not None:
             log.warning("bookie %s: %s", bookie_id, batch.damage)
             if not batch.entries:
@@ -193,7 +193,7 @@ class EntryReads:
         began = self._loop.time()
         try:
             for bookie_id in sorted(share):  # in one order always: two reads never wait for each other's share
-                await self._pool.in_flight(bookie_id).admit(share[bookie_id] * size, share[bookie_id])
+                await self._pool.request_budget(bookie_id).admit(share[bookie_id] * size, share[bookie_id])
                 admitted.append(bookie_id)
             for entry_id, (_, connection) in enumerate(plan, first):
                 requests.append(None if connection is None else connection.read_entry(self._ledger_id, entry_id))
@@ -204,11 +204,11 @@ class EntryReads:
                 if request is not None:
                     request.cancel()
             for bookie_id in admitted:
-                self._pool.in_flight(bookie_id).release(share[bookie_id] * size, share[bookie_id])
+                self._pool.request_budget(bookie_id).release(share[bookie_id] * size, share[bookie_id])
         missing = [index for index, entry in enumerate(entries) if entry is None]
         now = self._loop.time()
         for bookie_id in share.keys() - {plan[index][0] for index in missing}:
-            self._choice.answered(bookie_id, now - began, now)
+            self._replica_order.answered(bookie_id, now - began, now)
         if missing:
             found = await _all_or_none([self._from_any(metadata, first + index) for index in missing])
             for index, entry in zip(missing, found, strict=True):
@@ -217,9 +217,9 @@ class EntryReads:
 
     async def _best(self, metadata: LedgerMetadata, entry_id: int) -> tuple[str, BookieConnection | None]:
         """The replica to ask first; no connection where that one cannot be reached."""
-        bookie_id = self._choice.order(metadata.replicas_of(entry_id), self._loop.time())[0]
+        bookie_id = self._replica_order.order(metadata.replicas_of(entry_id), self._loop.time())[0]
         connection = self._pool.ready(bookie_id)
-        if pause := self._choice.rest(bookie_id, self._loop.time()):
+        if pause := self._replica_order.rest(bookie_id, self._loop.time()):
             await asyncio.sleep(pause)
         if connection is None:
             with contextlib.suppress(BookieUnavailableError):
@@ -237,11 +237,11 @@ class EntryReads:
                     if request is None or request.done():
                         continue
                     now = self._loop.time()
-                    limit.reschedule(now + self._choice.patience(bookie_id, now))
+                    limit.reschedule(now + self._replica_order.speculative_timeout(bookie_id, now))
                     with contextlib.suppress(BookieUnavailableError):
                         await request
         except TimeoutError:
-            self._choice.failed(bookie_id, self._loop.time())
+            self._replica_order.failed(bookie_id, self._loop.time())
 
     def _accept(self, request: asyncio.Future[ReadReply] | None, bookie_id: str, entry_id: int) -> Entry | None:
         """The entry of a first request, None where another replica must be asked."""
@@ -250,12 +250,12 @@ class EntryReads:
         error = request.exception()
         if error is not None:
             log.info("entry %d:%d: %s; asking another replica", self._ledger_id, entry_id, error)
-            self._choice.failed(bookie_id, self._loop.time())
+            self._replica_order.failed(bookie_id, self._loop.time())
             return None
         reply = request.result()
         if not reply.ok:
             if reply.status == ETOOMANYREQUESTS:
-                self._choice.busy(bookie_id, self._loop.time())
+                self._replica_order.busy(bookie_id, self._loop.time())
             return None
         try:
             return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
@@ -277,28 +277,28 @@ class EntryReads:
     async def _ask_entry(self, entry_id: int, bookie_id: str) -> Entry:
         began, size = self._loop.time(), self._average_bytes
         connection = await self._connected(self._pool.for_reads(bookie_id), bookie_id)
-        in_flight = self._pool.in_flight(bookie_id)
+        in_flight = self._pool.request_budget(bookie_id)
         await in_flight.admit(size)
         try:
             reply = await connection.read_entry(self._ledger_id, entry_id)
         except BookieUnavailableError:
-            self._choice.failed(bookie_id, self._loop.time())
+            self._replica_order.failed(bookie_id, self._loop.time())
             raise
         finally:
             in_flight.release(size)
         self._check(reply.status, bookie_id, entry_id)
         now = self._loop.time()
-        self._choice.answered(bookie_id, now - began, now)
+        self._replica_order.answered(bookie_id, now - began, now)
         return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
 
     # What both have in common
 
     async def _race(self, order: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> T:
-        return await first_good(
+        return await speculative_read(
             order,
             ask,
-            patience=lambda bookie_id: self._choice.patience(bookie_id, self._loop.time()),
-            slow=lambda bookie_id: self._choice.failed(bookie_id, self._loop.time()),
+            timeout_of=lambda bookie_id: self._replica_order.speculative_timeout(bookie_id, self._loop.time()),
+            slow=lambda bookie_id: self._replica_order.failed(bookie_id, self._loop.time()),
         )
 
     async def _connected(self, connecting: Awaitable[T], bookie_id: str) -> T:
@@ -307,7 +307,7 @@ class EntryReads:
         except BatchUnsupportedError:
             raise
         except BookieUnavailableError:
-            self._choice.failed(bookie_id, self._loop.time())
+            self._replica_order.failed(bookie_id, self._loop.time())
             raise
 
     def _check(self, status: int, bookie_id: str, entry_id: int) -> None:
@@ -320,7 +320,7 @@ class EntryReads:
         if status == ENOENTRY:
             raise NoSuchEntryError(what)
         if status == ETOOMANYREQUESTS:
-            self._choice.busy(bookie_id, self._loop.time())
+            self._replica_order.busy(bookie_id, self._loop.time())
             raise BookieBusyError(what)
         raise BookieUnavailableError(what)
 
@@ -328,16 +328,16 @@ class EntryReads:
         """Whom to ask, best first, without those that have too many requests; where all have, wait for the first of them."""
         while True:
             now = self._loop.time()
-            order = self._choice.order(replicas, now, turn)
-            willing = [bookie_id for bookie_id in order if not self._choice.rest(bookie_id, now)]
+            order = self._replica_order.order(replicas, now, turn)
+            willing = [bookie_id for bookie_id in order if not self._replica_order.rest(bookie_id, now)]
             if willing or not order:
                 return willing
-            await asyncio.sleep(min(self._choice.rest(bookie_id, now) for bookie_id in order))
+            await asyncio.sleep(min(self._replica_order.rest(bookie_id, now) for bookie_id in order))
 
     async def _rested(self, replicas: Sequence[str], deadline: float) -> bool:
         """Where a bookie only has too many requests: wait until the first of those may be asked again. False: it is no use."""
         now = self._loop.time()
-        rests = [rest for bookie_id in replicas if (rest := self._choice.rest(bookie_id, now))]
+        rests = [rest for bookie_id in replicas if (rest := self._replica_order.rest(bookie_id, now))]
         if not rests or now + min(rests) > deadline:
             return False
         await asyncio.sleep(min(rests))

@@ -52,7 +52,7 @@ def distance(here: str, there: str) -> int:
     return len(mine) - shared
 
 
-class ReplicaChoice:
+class ReplicaOrder:
     """What is known of the bookies' places and health, and the order of replicas that follows from it.
 
     Times are seconds of any one monotonic clock.
@@ -123,7 +123,7 @@ class ReplicaChoice:
         health = self._health.get(bookie_id)
         return 0.0 if health is None else max(health.rest_until - now, 0.0)
 
-    def patience(self, bookie_id: str, now: float) -> float:
+    def speculative_timeout(self, bookie_id: str, now: float) -> float:
         """How many seconds to wait for this bookie's answer before another replica is asked as well."""
         health = self._health.get(bookie_id)
         if health is not None and health.failures:

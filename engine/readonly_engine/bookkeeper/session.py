@@ -35,10 +35,10 @@ class BookieSession:
         request_id = self._next(deadline)
         return request_id, bookie.encode_long_poll(request_id, ledger_id, previous_lac, timeout_ms)
 
-    def await_more(self, ledger_id: int, previous_lac: int, timeout_ms: int, deadline: float) -> tuple[int, bytes]:
+    def long_poll_lac(self, ledger_id: int, previous_lac: int, timeout_ms: int, deadline: float) -> tuple[int, bytes]:
         """The same without an entry in the reply."""
         request_id = self._next(deadline)
-        return request_id, bookie.encode_await_more(request_id, ledger_id, previous_lac, timeout_ms)
+        return request_id, bookie.encode_long_poll_lac(request_id, ledger_id, previous_lac, timeout_ms)
 
     def read_lac(self, ledger_id: int, deadline: float) -> tuple[int, bytes]:
         """Ask for the explicit LAC and the last entry."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 POLL_S: Final = (0.5, 10.0)
 """A poll for a LAC that was not polled for before waits so long at most; then four times as long, up to the second."""
 
-REST_S: Final = 0.05
+IDLE_S: Final = 0.05
 """The LAC is at rest when nothing was heard for so long."""
 
 FLOWING_S: Final = 0.2
@@ -44,7 +44,7 @@ PROBE_S: Final = (0.05, 10.0)
 """While an entry is left unconfirmed it is looked again after the first of these, then after twice as long, up to the second."""
 
 
-class Polls:
+class LongPollSchedule:
     """What to ask one bookie in the next long poll, so that the bookie does not forget it.
 
     Whenever the LAC that a bookie knows rises, it drops all waiting polls, and answers those only that wait for a lower one
@@ -87,7 +87,7 @@ class Polls:
         self._previous = previous
         return self._wait
 
-    def told(self, lac: int) -> None:
+    def on_lac(self, lac: int) -> None:
         """The bookie told its LAC, and keeps it in memory."""
         self.lac = lac if self.lac is None else max(lac, self.lac)
 
@@ -96,7 +96,7 @@ class Polls:
         self.lac = None
 
 
-class Flow:
+class ArrivalRate:
     """How quickly entries come: one by one, so that each is waited for, or so that some are read at a time.
 
     Seconds are those of any one clock.
@@ -107,7 +107,7 @@ class Flow:
         self._quick = False
         self._came_at: float | None = None
 
-    def came(self, entries: int, now: float) -> None:
+    def on_entries(self, entries: int, now: float) -> None:
         """So many have come."""
         if self._came_at is not None:
             gap = min((now - self._came_at) / entries, SLOW_S)
@@ -120,7 +120,7 @@ class Flow:
         return self._quick and self._came_at is not None and now - self._came_at < STALL_S
 
 
-class Leader:
+class PollTarget:
     """The one bookie that is polled for entries, where each bookie of the ensemble holds every entry and is told every LAC.
 
     The others are listened to: they tell that there is something new, and send no entry. Seconds are those of any one clock.
@@ -170,7 +170,7 @@ class Leader:
         self._changed_at = now
 
 
-class Rest:
+class IdleProbe:
     """When the LAC has come to rest, and when to look for an entry beyond it.
 
     Most of the time entries flow, and `heard` is all that is called. One look is enough: whatever comes later is heard of.
@@ -178,24 +178,24 @@ class Rest:
     """
 
     def __init__(self, now: float) -> None:
-        self._heard_at = now
-        self._look_at: float | None = None
+        self._answered_at = now
+        self._probe_at: float | None = None
         self._pause = PROBE_S[0]
-        self._looked = False
+        self._probed = False
 
-    def heard(self, now: float) -> None:
+    def on_answer(self, now: float) -> None:
         """A bookie told something, or the LAC rose."""
-        self._heard_at = now
-        self._look_at = None
-        self._looked = False
+        self._answered_at = now
+        self._probe_at = None
+        self._probed = False
 
     def flows(self, now: float) -> bool:
         """Whether something was heard just now."""
-        return now - self._heard_at < REST_S
+        return now - self._answered_at < IDLE_S
 
-    def rested_for(self, now: float) -> float:
+    def idle_for(self, now: float) -> float:
         """Seconds since something was heard."""
-        return now - self._heard_at
+        return now - self._answered_at
 
     def next(self, *, explicit: bool) -> float | None:
         """When to call `due`, at the earliest; None for not before something is heard.
@@ -203,22 +203,22 @@ class Rest:
         Args:
             explicit: whether the writer tells its LAC by itself.
         """
-        if self._looked:
-            return self._look_at
-        return self._heard_at + (EXPLICIT_LAC_WAIT_S if explicit else REST_S)
+        if self._probed:
+            return self._probe_at
+        return self._answered_at + (EXPLICIT_LAC_WAIT_S if explicit else IDLE_S)
 
     def due(self, now: float, *, explicit: bool) -> bool:
         """Whether to look beyond the LAC now; the caller does so, and says what it found."""
         at = self.next(explicit=explicit)
         return at is not None and now >= at
 
-    def looked(self, began: float, now: float, *, unconfirmed: bool) -> None:
+    def probed(self, began: float, now: float, *, unconfirmed: bool) -> None:
         """Take what was found: an entry that is left unconfirmed, or none (also where nobody answered: polls are under way).
 
         What was heard after the look began may have come after it: then there is one more look.
         """
-        if self._heard_at > began:
+        if self._answered_at > began:
             return
-        self._pause = min(2 * self._pause, PROBE_S[1]) if self._looked else PROBE_S[0]
-        self._looked = True
-        self._look_at = now + self._pause if unconfirmed else None
+        self._pause = min(2 * self._pause, PROBE_S[1]) if self._probed else PROBE_S[0]
+        self._probed = True
+        self._probe_at = now + self._pause if unconfirmed else None

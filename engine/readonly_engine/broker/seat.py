@@ -9,8 +9,8 @@ from readonly_engine.broker.sending import send_many
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.position import Position
+    from readonly_engine.topic.tail_batch import TailBatch
 
 NO_DESCRIPTOR: Final = -1
 
@@ -164,12 +164,12 @@ class Group:
         self._changed = True
         self._left(seat)
 
-    def take(self, burst: Burst) -> None:
+    def take(self, batch: TailBatch) -> None:
         """Send a burst to all who have permits for it; the others look alone."""
         raise NotImplementedError
 
-    def _prepare(self, burst: Burst) -> None:
-        wanted = self.messages + burst.messages
+    def _prepare(self, batch: TailBatch) -> None:
+        wanted = self.messages + batch.messages
         if not self._changed and wanted <= self._until:
             return
         poor = [seat.follower for seat in self.seats if seat.until < wanted]
@@ -185,11 +185,11 @@ class Group:
         """Those who are here are put in order."""
         self._order = list(self.seats)
 
-    def _book(self, burst: Burst) -> None:
+    def _book(self, batch: TailBatch) -> None:
         """All have had it, as soon as the first bytes of it go out: to send them may make some part."""
-        self.entries += len(burst)
-        self.messages += burst.messages
-        self.following = burst.following
+        self.entries += len(batch)
+        self.messages += batch.messages
+        self.following = batch.following
 
 
 class Cohort(Group):
@@ -208,12 +208,12 @@ class Cohort(Group):
         self._key = key
         self._descriptors: list[int] = []
 
-    def take(self, burst: Burst) -> None:
+    def take(self, batch: TailBatch) -> None:
         """Send a burst to all who have permits for it; the others look alone."""
-        self._prepare(burst)
-        order, chunk = self._order, burst.chunk(*self._key)
+        self._prepare(batch)
+        order, chunk = self._order, batch.frames(*self._key)
         left = send_many(self._descriptors, chunk)
-        self._book(burst)
+        self._book(batch)
         self.bytes += len(chunk)
         for index, taken in left:
             order[index].link.left_over(chunk, taken)
@@ -228,18 +228,18 @@ class Row(Group):
 
     __slots__ = ()
 
-    def take(self, burst: Burst) -> None:
+    def take(self, batch: TailBatch) -> None:
         """Send a burst to all who have permits for it; the others look alone."""
-        self._prepare(burst)
+        self._prepare(batch)
         order = self._order
-        chunks = [burst.chunk(*seat.key) for seat in order]
+        chunks = [batch.frames(*seat.key) for seat in order]
         sizes = [len(chunk) for chunk in chunks]
         if not order or sum(sizes) > ROW_BYTES:
             self._scatter()
             return
         for seat, size in zip(order, sizes, strict=True):
             seat.bytes += size
-        self._book(burst)
+        self._book(batch)
         order[0].link.send(b"".join(chunks))
 
     def _scatter(self) -> None:

@@ -23,9 +23,9 @@ from readonly_engine.broker.rereading import read_in_the_end
 from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
 from readonly_engine.broker.txn_gate import TxnGate
 from readonly_engine.relay.ack_relay import AckRelay
-from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.entry_view import encode_views, survey
+from readonly_engine.topic.tail_batch import TailBatch
+from readonly_engine.wire.entry_view import encode_views, summarize
 from readonly_engine.wire.pending_ack_pb2 import Operation
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Subscription(Suspendable):
         self._transactions = transactions
         self._txn_gate = TxnGate(transactions, log_.chain, self._cursor)
         self._txn_gate.look_back(state.last)
-        log_.listen(self.pump, patient=self._multiple is not None)
+        log_.listen(self.pump, latency_tolerant=self._multiple is not None)
         transactions.listen(self.pump)
 
     # Consumers
@@ -449,8 +449,12 @@ class Subscription(Suspendable):
         """Deliver what can be delivered now; read what is missing."""
         self._guard.look()
         self.part()
-        newest = self._log.newest
-        if newest is not None and self._take(newest) and (newest.whole or self._log.coming(newest.following)):
+        newest = self._log.latest_batch
+        if (
+            newest is not None
+            and self._take(newest)
+            and (newest.complete or self._log.await_notification(newest.following))
+        ):
             self._join()
             return
         while self._reading is None and not self._closed and not self._paused and not self._moving:
@@ -466,7 +470,7 @@ class Subscription(Suspendable):
                 return
             position, count = want
             readable = self._log.chain.readable(position)
-            if readable and self._log.coming(position):
+            if readable and self._log.await_notification(position):
                 return  # all others are about to get it, too
             for rate in self._rates:
                 count = rate.allowance(count)
@@ -490,14 +494,14 @@ class Subscription(Suspendable):
 
     def _take_behind(self, entries: list[TopicEntry]) -> bool:
         """The short way behind the tail; of the last entry the client may get more messages than it has asked for."""
-        return self._take(Burst(entries, self._log.chain.after(entries[-1].position)), 1)
+        return self._take(TailBatch(entries, self._log.chain.after(entries[-1].position)), 1)
 
-    def _take(self, burst: Burst, permits: int = 0) -> bool:
+    def _take(self, burst: TailBatch, permits: int = 0) -> bool:
         """The short way, where nothing speaks against it: all of a burst at once, at the tail in bytes that others get too."""
         dispatcher = self._single
         if (
             dispatcher is None
-            or not burst.plain
+            or not burst.uniform
             or self._reading is not None
             or self._closed
             or self._paused
@@ -509,7 +513,7 @@ class Subscription(Suspendable):
         if receiver is None:
             return False
         consumer = self._consumers[id(receiver)]
-        chunk = burst.chunk(consumer.consumer_id, self.topic.partition, receiver.epoch)
+        chunk = burst.frames(consumer.consumer_id, self.topic.partition, receiver.epoch)
         consumer.deliver(chunk, burst.messages)
         counters = self.counters
         counters.entries += len(burst)
@@ -559,7 +563,7 @@ class Subscription(Suspendable):
 
     def _hand_out(self, dispatcher: MultipleDispatcher, entries: list[TopicEntry]) -> bool:
         """The short way to several consumers, where no entry needs a look at it."""
-        _, _, plain, loose = survey(entries)
+        _, _, plain, loose = summarize(entries)
         if not (plain and loose and self._txn_gate.allows(entries[-1].position)):
             return False
         runs = dispatcher.offer_plainly(entries)
@@ -578,7 +582,7 @@ class Subscription(Suspendable):
                 self._send_entry(run[0])
             else:
                 entries = [one.entry for one in run]
-                self._send_run(run[0].receiver, entries, survey(entries)[0])
+                self._send_run(run[0].receiver, entries, summarize(entries)[0])
 
     def _send_entry(self, delivery: Delivery) -> None:
         receiver, entry, redelivery_count, unacked = delivery

@@ -1,8 +1,8 @@
 """Consumers at the end of a topic that get all that is new together: a burst goes to all of them at once.
 
 Those who get the same bytes, each on a connection of its own, get them by one call; those who share a connection get theirs in
-one piece. A consumer joins after it has had a burst alone, and stays while nothing but further bursts happens to it. What it got
-meanwhile is reckoned up when somebody asks, or when it parts: for a burst little is done for each of them but the sending.
+one piece. A consumer joins after it has had a batch alone, and stays while nothing but further bursts happens to it. What it got
+meanwhile is reckoned up when somebody asks, or when it parts: for a batch little is done for each of them but the sending.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.seat import Follower, Group, Key, Link, Seat
-    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.position import Position
+    from readonly_engine.topic.tail_batch import TailBatch
 
 
 class Tail(Protocol):
     """The topic: see TopicView."""
 
     @property
-    def newest(self) -> Burst | None:
+    def latest_batch(self) -> TailBatch | None:
         """What the listeners were told of last."""
 
-    def coming(self, position: Position) -> bool:
+    def await_notification(self, position: Position) -> bool:
         """Have the listeners called for what is readable already."""
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -61,7 +61,7 @@ class Together:
         self._cohorts: dict[Key, Cohort] = {}
         self._rows: dict[Link, Row] = {}
         self._direct: dict[Link, Seat] = {}  # those of cohorts
-        self._burst: Burst | None = None
+        self._burst: TailBatch | None = None
 
     def join(self, follower: Follower, link: Link, key: Key, permits: int) -> Seat | None:
         """Join, right after the newest burst was had.
@@ -75,7 +75,7 @@ class Together:
         Returns:
             The place; None where the owner must be asked about each entry, and where the client is slow.
         """
-        newest = self._tail.newest
+        newest = self._tail.latest_batch
         if newest is None or self._owner.guarded:
             return None
         if newest is not self._burst:
@@ -106,21 +106,27 @@ class Together:
 
     def news(self) -> None:
         """Called by the topic: something is new."""
-        burst, before = self._tail.newest, self._burst
-        if burst is not None and burst is before:
+        batch, before = self._tail.latest_batch, self._burst
+        if batch is not None and batch is before:
             return
         self._guard.look()
-        self._burst = burst
-        if burst is None or before is None or burst.first != before.following or not burst.plain or self._owner.guarded:
+        self._burst = batch
+        if (
+            batch is None
+            or before is None
+            or batch.first != before.following
+            or not batch.uniform
+            or self._owner.guarded
+        ):
             self._dissolve()
             return
         for seat in self._direct.values():
             seat.link.end_turn()  # nothing of this goes past what waits already
             break
         for group in self._groups:
-            group.take(burst)
-        if not burst.whole:
-            self._tail.coming(burst.following)
+            group.take(batch)
+        if not batch.complete:
+            self._tail.await_notification(batch.following)
 
     @property
     def _groups(self) -> list[Group]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, cast
 
-from readonly_engine.wire.entry_view import survey
+from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class _Block:
             entries = [one if one is not None else new for one, new in zip(old, entries, strict=True)]
         places[place : place + len(entries)] = entries
         self.count += len(entries) - len(there)
-        self.size += survey(entries)[1] - (survey(there)[1] if there else 0)
+        self.size += summarize(entries)[1] - (summarize(there)[1] if there else 0)
         return entries
 
     def drop_first(self, size: int, spared: range) -> None:
@@ -145,7 +145,7 @@ class EntryCache:
 
     def _fitting(self, entries: Sequence[TopicEntry]) -> int:
         """How many of them fit into the cache, one at least."""
-        if survey(entries)[1] <= self._max:
+        if summarize(entries)[1] <= self._max:
             return len(entries)
         size = 0
         for count, entry in enumerate(entries):

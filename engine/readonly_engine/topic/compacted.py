@@ -39,13 +39,13 @@ BLOCK = 100
 
 BLOCKS_KEPT = 16
 
-MOST_PLACES = 10_000
+MAX_PLACES = 10_000
 """Of so many positions it is kept where they are in the compacted ledger."""
 
-FRESH_S = 0.2
+CACHE_TTL_S = 0.2
 """Readers that come together share one look for the compaction."""
 
-LOOK_S = 10.0
+POLL_INTERVAL_S = 10.0
 """Between two looks for a new compaction. A ledger that goes away is a sign of one, and looked into at once."""
 
 
@@ -187,7 +187,7 @@ class CompactedLog:
             BookKeeperError: its ledger cannot be read.
             MetadataError: it cannot be found.
         """
-        await self._refresh(FRESH_S)
+        await self._refresh(CACHE_TTL_S)
         if self._watch is None:
             self._watch = keep_going(self._watching, f"following the compactions of {self.topic}")
 
@@ -198,19 +198,19 @@ class CompactedLog:
             self._watch.cancel()
 
     @property
-    def newest(self) -> None:
+    def latest_batch(self) -> None:
         """Those who read the compacted topic are at different places of it."""
         return None
 
-    def coming(self, position: Position) -> bool:
+    def await_notification(self, position: Position) -> bool:
         """Each reads for itself."""
         del position
         return False
 
-    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
+    def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """Call when there may be more to read."""
         self._listeners.add(listener)
-        self._log.listen(listener, patient=patient)
+        self._log.listen(listener, latency_tolerant=latency_tolerant)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""
@@ -284,7 +284,7 @@ class CompactedLog:
     def _remember(self, position: Position, place: int) -> None:
         self._places[position] = place
         self._places.move_to_end(position)
-        if len(self._places) > MOST_PLACES:
+        if len(self._places) > MAX_PLACES:
             self._places.popitem(last=False)
 
     async def _find_place(self, compaction: Compaction, first: Position) -> int:
@@ -334,7 +334,7 @@ class CompactedLog:
     async def _watching(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), LOOK_S)
+                await asyncio.wait_for(self._wake.wait(), POLL_INTERVAL_S)
             self._wake.clear()
             try:
                 await self._refresh()

@@ -10,17 +10,17 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from readonly_engine.bookkeeper.lac_follower import LacFollower
 from readonly_engine.bookkeeper.ledger import LedgerReader
-from readonly_engine.bookkeeper.tail import LacTail
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.topic.announcer import Announcer
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader
 from readonly_engine.topic.sources import LedgerSources
+from readonly_engine.topic.tail_notifier import TailNotifier
 from readonly_engine.waiting import shared
-from readonly_engine.wire.entry_view import survey
+from readonly_engine.wire.entry_view import summarize
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.store import Watch
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.tiered.storage import TieredStorage
-    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.cache import EntryCache
+    from readonly_engine.topic.tail_batch import TailBatch
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
     from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
@@ -46,10 +46,10 @@ READ_AHEAD_ENTRIES = 2000
 READ_AHEAD_BYTES = 1 << 20
 """Who asks for so many entries at once is given what is asked for, and finds what follows in the cache: up to so much."""
 
-MOST_READ_BYTES = 4 << 20
+MAX_READ_BYTES = 4 << 20
 """More is not read at once, be it asked for: the cache may be small."""
 
-MOST_CACHED_BYTES = 1 << 20
+MAX_CACHED_BYTES = 1 << 20
 """Entries handed out together are sent together: a client whose connection is full must not get many large ones at once."""
 
 
@@ -75,7 +75,7 @@ class TopicLog:
         cluster: the metadata.
         pool: connections to the bookies.
         cache: where entries are kept.
-        oracle: asks the owner for the topic's last entry; None where it cannot say now. For clusters without explicit LAC.
+        owner_last_entry: asks the owner for the topic's last entry (None: unknown now); for clusters without explicit LAC.
         tiered: reads ledgers that were offloaded; without it only the copies on the bookies are read.
     """
 
@@ -85,7 +85,7 @@ class TopicLog:
         cluster: ClusterMetadata,
         pool: BookiePool,
         cache: EntryCache,
-        oracle: Callable[[], Awaitable[Position | None]],
+        owner_last_entry: Callable[[], Awaitable[Position | None]],
         tiered: TieredStorage | None = None,
     ) -> None:
         self.topic = topic
@@ -93,15 +93,15 @@ class TopicLog:
         self._cluster = cluster
         self._pool = pool
         self._cache = cache
-        self._oracle = oracle
+        self._owner_last_entry = owner_last_entry
         self._sources = LedgerSources(topic, self._read_bookies, tiered)
         self._readers: dict[int, LedgerReader] = {}
-        self._tails: dict[int, LacTail] = {}
+        self._tails: dict[int, LacFollower] = {}
         self._ledger_watches: dict[int, Watch] = {}
         self._reads: set[_Read] = set()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._entry_bytes = READ_AHEAD_BYTES
-        self._announcer = Announcer(str(topic), self.chain, self.read)
+        self._notifier = TailNotifier(str(topic), self.chain, self.read)
         self._watch = cluster.watch_topic(topic, self._topic_changed)
 
     # Following the topic
@@ -140,7 +140,7 @@ class TopicLog:
     def close(self) -> None:
         """Follow the topic no more."""
         self._watch.stop()
-        self._announcer.close()
+        self._notifier.close()
         for tail in self._tails.values():
             tail.stop()
         for watch in self._ledger_watches.values():
@@ -148,23 +148,23 @@ class TopicLog:
         for read in self._reads:
             read.task.cancel()
 
-    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
+    def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """Call when there may be more to read, or when ledgers went away.
 
         Args:
             listener: called.
-            patient: whether some hundredths of a second later are as good, while entries flow (PAUSE_S).
+            latency_tolerant: whether some hundredths of a second later are as good, while entries flow (PAUSE_S).
         """
-        self._announcer.listen(listener, patient=patient)
+        self._notifier.listen(listener, latency_tolerant=latency_tolerant)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""
-        self._announcer.unlisten(listener)
+        self._notifier.unlisten(listener)
 
     @property
-    def newest(self) -> Burst | None:
+    def latest_batch(self) -> TailBatch | None:
         """What the listeners were told of last; None where nothing new could be read."""
-        return self._announcer.newest
+        return self._notifier.latest_batch
 
     @property
     def first(self) -> Position | None:
@@ -203,7 +203,7 @@ class TopicLog:
                 )
         if not self._opened.done() and not self.chain.open_ledgers:
             self._opened.set_result(None)
-        self._announcer.moved(at_once=True)
+        self._notifier.on_limit_changed(at_once=True)
 
     def _ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
         if metadata is None or ledger_id not in self._ledger_watches:
@@ -220,21 +220,21 @@ class TopicLog:
         elif ledger_id in self._tails:
             self._tails[ledger_id].update()
         else:
-            self._tails[ledger_id] = LacTail(
+            self._tails[ledger_id] = LacFollower(
                 reader, partial(self._lac_advanced, ledger_id), self._ask_owner, self._pause
             )
         if not self._opened.done():
             self._opened.set_result(None)
-        self._announcer.moved(at_once=True)
+        self._notifier.on_limit_changed(at_once=True)
 
     def _lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
         if entries:
-            self._announcer.came(self._cache.put_all([TopicEntry(entry) for entry in entries]))
+            self._notifier.on_entries(self._cache.put_all([TopicEntry(entry) for entry in entries]))
         if self.chain.lac_advanced(ledger_id, lac):
-            self._announcer.moved()
+            self._notifier.on_limit_changed()
 
     async def _ask_owner(self) -> None:
-        last = await self._oracle()
+        last = await self._owner_last_entry()
         if last is not None:
             self.confirm(last)
 
@@ -248,11 +248,11 @@ class TopicLog:
 
     def _pause(self) -> float:
         """Seconds for which nothing new needs to be asked for."""
-        return self._announcer.pause
+        return self._notifier.pause
 
-    def coming(self, position: Position) -> bool:
+    def await_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: it is being read for all of them."""
-        return self._announcer.coming(position)
+        return self._notifier.await_notification(position)
 
     # Reading
 
@@ -270,9 +270,9 @@ class TopicLog:
             if len(piece) <= run[1] - run[0]:
                 break
             position = self.chain.after(Position(position.ledger_id, run[1]))
-        if survey(found)[1] > MOST_CACHED_BYTES:
+        if summarize(found)[1] > MAX_CACHED_BYTES:
             sizes = accumulate(entry.size for entry in found)
-            return found[: 1 + sum(1 for _ in takewhile(MOST_CACHED_BYTES.__gt__, sizes))]
+            return found[: 1 + sum(1 for _ in takewhile(MAX_CACHED_BYTES.__gt__, sizes))]
         return found
 
     async def read(self, first: Position, count: int) -> list[TopicEntry]:
@@ -318,13 +318,13 @@ class TopicLog:
         But never more than the cache can be expected to have room for: there they are looked for afterwards.
         """
         if count < BULK_ENTRIES:
-            return min(count, max(MOST_READ_BYTES // self._entry_bytes, 1))
+            return min(count, max(MAX_READ_BYTES // self._entry_bytes, 1))
         ahead = max(count, min(READ_AHEAD_BYTES // self._entry_bytes, READ_AHEAD_ENTRIES))
-        return min(ahead, max(MOST_READ_BYTES // self._entry_bytes, 1))
+        return min(ahead, max(MAX_READ_BYTES // self._entry_bytes, 1))
 
     async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
         entries = [TopicEntry(entry) for entry in await self._sources.read(ledger_id, first, last)]
-        self._entry_bytes = max(survey(entries)[1] // len(entries), 1)
+        self._entry_bytes = max(summarize(entries)[1] // len(entries), 1)
         return self._cache.put_all(entries)
 
     async def _read_bookies(self, ledger_id: int, first: int, last: int) -> list[Entry]:

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
-from readonly_engine.topic.owner_limit import OwnerLimit
+from readonly_engine.topic.max_read_position import MaxReadPosition
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class TopicTransactions:
     """The transactions of one topic, for all its subscriptions: reads ahead of them in search of markers, as far as they need.
 
     Costs nothing until a subscription meets a message of a transaction, or the cluster is known to have transactions at all: then
-    the owner is asked at the tail, see OwnerLimit.
+    the owner is asked at the tail, see MaxReadPosition.
 
     Args:
         log_: the topic.
@@ -108,7 +108,7 @@ class TopicTransactions:
         exact_limit: Callable[[], Awaitable[Position | None]],
     ) -> None:
         self._log = log_
-        self._owner_limit = OwnerLimit(last_message, exact_limit, self._tell)
+        self._max_read_position = MaxReadPosition(last_message, exact_limit, self._tell)
         self._indexes: list[TransactionIndex] = []
         self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
         self._listeners: set[Callable[[], None]] = set()
@@ -116,7 +116,7 @@ class TopicTransactions:
     @property
     def used(self) -> bool:
         """Whether the topic has messages of transactions, as far as anybody has read."""
-        return bool(self._indexes) or self._owner_limit.held
+        return bool(self._indexes) or self._max_read_position.held
 
     @property
     def open_transactions(self) -> int:
@@ -133,27 +133,27 @@ class TopicTransactions:
 
     def guard(self) -> None:
         """From now on deliver nothing before the owner does: the cluster has transactions."""
-        self._owner_limit.active = True
+        self._max_read_position.active = True
 
     @property
     def guarded(self) -> bool:
         """Whether the owner must be asked before anything is delivered."""
-        return self._owner_limit.active
+        return self._max_read_position.active
 
     def told(self, position: Position) -> None:
         """The owner has said that consumers may read up to a position."""
-        self._owner_limit.told(position)
+        self._max_read_position.notify(position)
 
     def allows(self, position: Position) -> bool:
         """Whether the owner would deliver entries that are in no transaction, up to this one, as far as is known."""
-        return self._owner_limit.allows(position)
+        return self._max_read_position.allows(position)
 
     def permitted(self, entries: list[TopicEntry]) -> list[TopicEntry]:
         """Those of the next entries, of which there is one at least, that the owner would deliver now.
 
         For the others it is asked: when it permits more the listeners are called.
         """
-        limit = self._owner_limit
+        limit = self._max_read_position
         wanted = entries[-1].position
         if limit.allows(wanted):
             return entries
@@ -198,7 +198,7 @@ class TopicTransactions:
         """Read no more."""
         for scan in self._scans.values():
             scan.cancel()
-        self._owner_limit.close()
+        self._max_read_position.close()
         self._listeners.clear()
 
     def _drop(self, index: TransactionIndex) -> None:

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
+    from readonly_engine.topic.tail_batch import TailBatch
 
 
 class TopicView(Protocol):
@@ -26,13 +26,13 @@ class TopicView(Protocol):
         """What may be read, and in which order."""
 
     @property
-    def newest(self) -> Burst | None:
+    def latest_batch(self) -> TailBatch | None:
         """What the listeners were told of last, where all of them can share it."""
 
-    def coming(self, position: Position) -> bool:
+    def await_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now, so that nobody needs to read it alone."""
 
-    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
+    def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """Call when there may be more to read; where all who listen are patient, a little later while entries flow."""
 
     def unlisten(self, listener: Callable[[], None]) -> None:

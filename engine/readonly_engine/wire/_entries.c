@@ -534,7 +534,7 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
     return encoded;
 }
 
-static PyObject *survey(PyObject *self, PyObject *views) {
+static PyObject *summarize(PyObject *self, PyObject *views) {
     PyObject *sequence = sequence_of_views(PyModule_GetState(self), views);
     if (sequence == NULL) {
         return NULL;
@@ -598,7 +598,7 @@ static PyMethodDef functions[] = {
     {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None where not all are sound."},
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None where it is not sound."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
-    {"survey", survey, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
+    {"summarize", summarize, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
     {0},
 };
 

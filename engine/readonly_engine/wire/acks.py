@@ -18,7 +18,7 @@ _INDIVIDUAL = b"\x10\x00"
 _REQUEST_ID = b"\x40"
 _CONSUMER_ID, _LEDGER_ID, _ENTRY_ID, _MESSAGE_ID = 0x08, 0x08, 0x10, 0x1A
 _ONE_BYTE = 0x80
-_MOST_BYTES = 9
+_MAX_BYTES = 9
 """Of a number; one of ten is negative, or not written as anybody writes it."""
 
 
@@ -158,6 +158,6 @@ def _decode(frame: bytes) -> PlainAck | None:
 
 def _number(frame: bytes, at: int) -> tuple[int, int]:
     number, end = decode_varint(frame, at)
-    if end - at > _MOST_BYTES:
+    if end - at > _MAX_BYTES:
         raise MalformedFrameError("a number of ten bytes")
     return number, end

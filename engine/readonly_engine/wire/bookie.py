@@ -77,7 +77,7 @@ def encode_long_poll(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms:
     return _frame(READ_ENTRY, txn_id, read_request=request)
 
 
-def encode_await_more(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms: int) -> bytes:
+def encode_long_poll_lac(txn_id: int, ledger_id: int, previous_lac: int, timeout_ms: int) -> bytes:
     """Wait on the bookie until its LAC is above `previous_lac`, or the time is up; either is answered by ENOENTRY.
 
     It is a long poll for an entry that no ledger has: the bookie wakes for it and reads nothing (LongPollReadEntryProcessorV3).

@@ -84,8 +84,8 @@ def pure_encode_views(
     return frames[0] if len(frames) == 1 else b"".join(frames)
 
 
-def pure_survey(views: Sequence[PureEntryView]) -> tuple[int, int, bool, bool]:
-    """As `survey`."""
+def pure_summarize(views: Sequence[PureEntryView]) -> tuple[int, int, bool, bool]:
+    """As `summarize`."""
     return (
         sum([view.messages for view in views]),
         sum([view.size for view in views]),
@@ -120,7 +120,7 @@ def encode_views(
     return encoded
 
 
-def survey(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]:
+def summarize(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]:
     """What several entries are together.
 
     Returns:
@@ -128,6 +128,6 @@ def survey(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]:
         are loose: not delayed, and no parts of large messages.
     """
     if _native is None:
-        return pure_survey(views)
-    told: tuple[int, int, bool, bool] = _native.survey(views)
+        return pure_summarize(views)
+    told: tuple[int, int, bool, bool] = _native.summarize(views)
     return told

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 from readonly_engine.bookkeeper.connect import CONNECT_TIMEOUT_S
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
 from readonly_engine.bookkeeper.pipeline import READ_TIMEOUT_S
-from readonly_engine.bookkeeper.replicas import ReplicaChoice
+from readonly_engine.bookkeeper.replicas import ReplicaOrder
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.bookkeeper.session_v2 import BatchSession
 from readonly_engine.wire.bookie import decode_reply, encode_start_tls
@@ -105,7 +105,7 @@ class BookieClient:
         self._tls = tls
         self._in_flight = in_flight
         self._rate_limiter = None if bytes_per_second is None else RateLimiter(bytes_per_second, time.monotonic())
-        self._choice = ReplicaChoice("", random.random)
+        self._choice = ReplicaOrder("", random.random)
         self._selector = selectors.DefaultSelector()
         self._connections: dict[tuple[str, bool], _Connection] = {}
         self._refusals: dict[str, int] = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from readonly_engine.bookkeeper.errors import BookKeeperError
-    from readonly_engine.bookkeeper.replicas import ReplicaChoice
+    from readonly_engine.bookkeeper.replicas import ReplicaOrder
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata
 
@@ -106,7 +106,7 @@ class Fetch:
         *,
         entry_bytes: float,
         in_flight: int,
-        choice: ReplicaChoice,
+        choice: ReplicaOrder,
         supports_batches: Callable[[str], bool],
         tokens: Callable[[], int],
     ) -> None:
@@ -223,7 +223,7 @@ class Fetch:
             token = self._tokens()
             part.pending[token] = (left[0], now)
             self._by_token[token] = part
-            part.next_request_at = now + self._choice.patience(left[0], now)
+            part.next_request_at = now + self._choice.speculative_timeout(left[0], now)
             sent.append(Request(token, left[0], part.next_entry, part.last - part.next_entry + 1, part.batch))
         elif part.pending:
             part.next_request_at = float("inf")

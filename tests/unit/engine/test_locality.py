@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 import pytest
-from readonly_engine.bookkeeper.replicas import ReplicaChoice
+from readonly_engine.bookkeeper.replicas import ReplicaOrder
 from readonly_engine.locality import LocalityFile, is_place
 
 
@@ -18,7 +18,7 @@ def test_places(text, right):
 
 
 def test_a_broker_reads_near_bookies_first_once_it_knows_where_it_is(tmp_path):
-    choice = ReplicaChoice("", lambda: 0.0)
+    choice = ReplicaOrder("", lambda: 0.0)
     choice.place({"bookie-a": "/zone-a", "bookie-b": "/zone-b"})
     file = LocalityFile(tmp_path / "locality", choice.move)
     file.look()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError, ReadFailedError
-from readonly_engine.bookkeeper.replicas import SPECULATE_S, ReplicaChoice
+from readonly_engine.bookkeeper.replicas import SPECULATE_S, ReplicaOrder
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, ENOLEDGER, ETOOMANYREQUESTS
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.ledgers import LedgerMetadata
@@ -36,7 +36,7 @@ def make(first, last, metadata=None, *, batches=frozenset("abc"), in_flight=2, e
         last,
         entry_bytes=entry_bytes,
         in_flight=in_flight,
-        choice=ReplicaChoice("", lambda: 0.5),
+        choice=ReplicaOrder("", lambda: 0.5),
         supports_batches=lambda bookie: bookie in batches,
         tokens=count(1).__next__,
     )

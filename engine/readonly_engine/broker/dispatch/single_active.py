@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.keys import KeyRanges
 from readonly_engine.broker.dispatch.receiver import Delivery
-from readonly_engine.wire.entry_view import survey
+from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from readonly_engine.broker.cursor import CursorCopy
     from readonly_engine.broker.dispatch.receiver import Receiver
-    from readonly_engine.topic.burst import Burst
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
+    from readonly_engine.topic.tail_batch import TailBatch
 
 BACKLOG_ENTRIES = 500
 """Entries asked for at once: half of a stock client's permits, which it asks for again together. They go out as one chunk."""
@@ -112,12 +112,12 @@ class SingleActiveDispatcher:
         Of the last one it may get more messages than it has permits for, as a batch is not divided.
         """
         permits = 0 if self.active is None else self.active.permits
-        if survey(entries)[0] <= permits:
+        if summarize(entries)[0] <= permits:
             return entries
         costs = accumulate(entry.messages for entry in entries)
         return entries[: 1 + sum(1 for _ in takewhile(permits.__gt__, costs))]
 
-    def take(self, burst: Burst, permits: int = 0) -> Receiver | None:
+    def take(self, burst: TailBatch, permits: int = 0) -> Receiver | None:
         """Hand out all of a burst at once: what `offer` would do with entries of which none is filtered.
 
         Args:

@@ -150,7 +150,7 @@ def test_errors_of_every_replica_are_named(first, last):
 
 
 def test_batches_are_spread_over_the_replicas(monkeypatch):
-    monkeypatch.setattr(reads, "CHUNK_MOST_ENTRIES", 10)
+    monkeypatch.setattr(reads, "CHUNK_MAX_ENTRIES", 10)
     bookies = {"a": Bookie(EOK), "b": Bookie(EOK)}
 
     async def scene(reader):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.bookkeeper import replicas
-from readonly_engine.bookkeeper.replicas import ReplicaChoice, distance
+from readonly_engine.bookkeeper.replicas import ReplicaOrder, distance
 
 BOOKIES = ("a", "b", "c")
 
 
 def choice(locality="", random=lambda: 0.5):
-    return ReplicaChoice(locality, random)
+    return ReplicaOrder(locality, random)
 
 
 EVENTS = st.lists(
@@ -57,7 +57,7 @@ def test_patience_and_rest_have_their_limits(events):
     known = choice()
     now = play(known, events)
     for bookie in BOOKIES:
-        assert replicas.SPECULATE_S[0] <= known.patience(bookie, now) <= replicas.SPECULATE_S[1]
+        assert replicas.SPECULATE_S[0] <= known.speculative_timeout(bookie, now) <= replicas.SPECULATE_S[1]
         assert 0 <= known.rest(bookie, now) <= 1.5 * replicas.AVOID_BUSY_S[1]
 
 
@@ -148,16 +148,16 @@ def test_a_busy_one_rests_twice_as_long_each_time_with_jitter():
 
 def test_one_that_only_failed_needs_no_rest_and_little_patience():
     known = choice()
-    assert known.patience("a", 0.0) == replicas.SPECULATE_S[1]
+    assert known.speculative_timeout("a", 0.0) == replicas.SPECULATE_S[1]
     known.failed("a", 0.0)
     assert known.rest("a", 0.0) == 0.0
-    assert known.patience("a", 1.0) == replicas.SPECULATE_S[0]
+    assert known.speculative_timeout("a", 1.0) == replicas.SPECULATE_S[0]
     known.answered("a", 0.05, 1.0)
-    assert known.patience("a", 1.0) == pytest.approx(0.5)
+    assert known.speculative_timeout("a", 1.0) == pytest.approx(0.5)
 
 
 def test_one_that_nothing_is_known_of_is_expected_to_be_as_quick_as_the_slowest_other():
     known = choice()
     known.answered("a", 0.03, 0.0)
     known.answered("b", 0.05, 0.0)
-    assert known.patience("c", 1.0) == pytest.approx(0.5)
+    assert known.speculative_timeout("c", 1.0) == pytest.approx(0.5)

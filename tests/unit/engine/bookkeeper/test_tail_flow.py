@@ -7,9 +7,9 @@ import struct
 from collections import Counter
 
 import pytest
+from readonly_engine.bookkeeper.lac_follower import LacFollower
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.bookkeeper.tail import LacTail
 from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, EOK, READ_LAC, Request, Response
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat as Metadata
 from readonly_engine.wire.ledgers import LedgerMetadata
@@ -138,7 +138,7 @@ def follow(scene, *, batches=True):
             last_entry_id=-1,
             digest_type=Metadata.CRC32C,
         )
-        tail = LacTail(LedgerReader(LEDGER, metadata, pool), advanced, ask_owner, lambda: PAUSE_S)
+        tail = LacFollower(LedgerReader(LEDGER, metadata, pool), advanced, ask_owner, lambda: PAUSE_S)
         try:
             async with asyncio.timeout(DEADLINE_S):
                 await scene(bookie, tail, told)
@@ -186,7 +186,7 @@ def test_when_they_rest_they_are_waited_for_one_by_one_again():
     async def scene(bookie, tail, told):
         await write_quickly(bookie, tail, 40)
         assert bookie.batches
-        await asyncio.wait_for(until(lambda: not tail._rest.flows(asyncio.get_running_loop().time())), DEADLINE_S)
+        await asyncio.wait_for(until(lambda: not tail._idle_probe.flows(asyncio.get_running_loop().time())), DEADLINE_S)
         before = bookie.batches
         for _ in range(3):
             written = bookie.written

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.bookkeeper.tail_state import POLL_S, Polls
+from readonly_engine.bookkeeper.tail_state import POLL_S, LongPollSchedule
 
 EPSILON = 1e-6
 
@@ -112,7 +112,7 @@ class Tail:
         self.bookie.poll(*self.choose.next(self.lac), self.answered)
 
     def answered(self, lac) -> None:
-        self.choose.told(lac)
+        self.choose.on_lac(lac)
         self.take(lac)
         self.ask()
 
@@ -128,7 +128,7 @@ class Naive:
     def next(self, lac):
         return lac, POLL_S[1]
 
-    def told(self, lac) -> None:
+    def on_lac(self, lac) -> None:
         pass
 
 
@@ -170,7 +170,7 @@ def test_the_model_forgets_a_poll_for_what_it_does_not_know_yet():
 )
 def test_a_bookie_that_tells_at_once_forgets_no_poll(before, steps):
     """Whatever others read there, and whatever is known from elsewhere: an owner may confirm up to the last entry."""
-    clock, bookie, tail = scene(Polls(above_own=True))
+    clock, bookie, tail = scene(LongPollSchedule(above_own=True))
     for entry_id in range(before):
         bookie.add(entry_id - 1)
     tail.start()
@@ -206,7 +206,7 @@ def test_the_model_forgets_a_poll_that_comes_between_a_rise_and_its_news():
 
 
 def test_such_a_poll_is_lost_for_a_moment_only():
-    clock, bookie, tail = scene(Polls(above_own=True))
+    clock, bookie, tail = scene(LongPollSchedule(above_own=True))
     bookie.add(-1)
     tail.start()
     two_rises_of_which_the_second_comes_before_the_first_is_told(clock, bookie)
@@ -220,7 +220,7 @@ def test_such_a_poll_is_lost_for_a_moment_only():
     above_own=st.booleans(),
 )
 def test_whatever_the_lags_the_news_come_a_moment_later_at_most(lags, gaps, above_own):
-    clock, bookie, tail = scene(Polls(above_own=above_own))
+    clock, bookie, tail = scene(LongPollSchedule(above_own=above_own))
     bookie.add(-1)
     tail.start()
     for number, lag in enumerate(lags):
@@ -232,35 +232,35 @@ def test_whatever_the_lags_the_news_come_a_moment_later_at_most(lags, gaps, abov
 
 
 def test_a_poll_waits_longer_the_longer_nothing_has_come():
-    polls = Polls(above_own=True)
+    polls = LongPollSchedule(above_own=True)
     assert polls.next(3) == (3, 0.0), "the bookie has not told its own LAC"
-    polls.told(3)
+    polls.on_lac(3)
     assert [polls.next(3) for _ in range(4)] == [(3, 0.5), (3, 2.0), (3, 8.0), (3, POLL_S[1])]
-    polls.told(4)
+    polls.on_lac(4)
     assert polls.next(4) == (4, POLL_S[0])
     assert polls.next(4) == (4, 4 * POLL_S[0])
 
 
 @pytest.mark.parametrize(("above_own", "previous"), [(True, 4), (False, 7)])
 def test_what_a_bookie_does_not_know_yet_is_not_waited_for_where_it_has_every_entry(above_own, previous):
-    polls = Polls(above_own=above_own)
-    polls.told(4)
+    polls = LongPollSchedule(above_own=above_own)
+    polls.on_lac(4)
     assert polls.next(7)[0] == previous
-    polls.told(9)
+    polls.on_lac(9)
     assert polls.next(7)[0] == 7
-    polls.told(3)
+    polls.on_lac(3)
     assert polls.next(9)[0] == 9, "an answer that was overtaken by another one"
 
 
 def test_a_bookie_that_may_have_been_restarted_is_asked_without_a_wait():
-    polls = Polls(above_own=True)
-    polls.told(4)
+    polls = LongPollSchedule(above_own=True)
+    polls.on_lac(4)
     polls.forget()
     assert polls.next(4) == (4, 0.0)
 
 
 def test_an_idle_ledger_is_polled_seldom():
-    clock, bookie, tail = scene(Polls(above_own=True))
+    clock, bookie, tail = scene(LongPollSchedule(above_own=True))
     bookie.add(-1)
     tail.start()
     clock.run(600)

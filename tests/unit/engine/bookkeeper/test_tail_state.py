@@ -3,25 +3,25 @@ from __future__ import annotations
 import pytest
 from readonly_engine.bookkeeper.tail_state import (
     EXPLICIT_LAC_WAIT_S,
+    IDLE_S,
     PROBE_S,
     QUICK_S,
-    REST_S,
     RETURN_S,
     STALL_S,
-    Flow,
-    Leader,
-    Rest,
+    ArrivalRate,
+    IdleProbe,
+    PollTarget,
 )
 
 ORDER = ["near", "far", "farther"]
 
 
 def test_the_best_bookie_leads():
-    assert Leader(ORDER, 0).bookie == "near"
+    assert PollTarget(ORDER, 0).bookie == "near"
 
 
 def test_a_leader_that_fails_is_followed_by_the_best_that_has_not_failed():
-    leader = Leader(ORDER, 0)
+    leader = PollTarget(ORDER, 0)
     leader.failed("far", ORDER, 1)
     assert leader.bookie == "near", "it was not the leader who failed"
     leader.failed("near", ORDER, 2)
@@ -32,7 +32,7 @@ def test_a_leader_that_fails_is_followed_by_the_best_that_has_not_failed():
 
 
 def test_where_all_have_failed_the_next_one_tries():
-    leader = Leader(ORDER, 0)
+    leader = PollTarget(ORDER, 0)
     for bookie in ("far", "farther"):
         leader.failed(bookie, ORDER, 1)
     leader.failed("near", ORDER, 2)
@@ -42,13 +42,13 @@ def test_where_all_have_failed_the_next_one_tries():
 
 
 def test_a_bookie_alone_goes_on_leading():
-    leader = Leader(["only"], 0)
+    leader = PollTarget(["only"], 0)
     leader.failed("only", ["only"], 1)
     assert leader.bookie == "only"
 
 
 def test_who_knew_more_leads_where_nobody_told_of_it_in_time():
-    leader = Leader(ORDER, 0)
+    leader = PollTarget(ORDER, 0)
     assert not leader.overdue("far", 5, 6, 1), "the leader told of it"
     assert not leader.overdue("near", 5, 5, 1), "it is the leader itself"
     assert leader.bookie == "near"
@@ -57,7 +57,7 @@ def test_who_knew_more_leads_where_nobody_told_of_it_in_time():
 
 
 def test_the_best_one_leads_again_some_time_after_a_change():
-    leader = Leader(ORDER, 0)
+    leader = PollTarget(ORDER, 0)
     leader.overdue("far", 5, 5, 10)
     leader.settle(lambda: ORDER, 10 + RETURN_S - 1)
     assert leader.bookie == "far"
@@ -69,7 +69,7 @@ def test_the_best_one_leads_again_some_time_after_a_change():
 
 
 def test_one_that_failed_does_not_lead_again_before_it_has_answered():
-    leader = Leader(ORDER, 0)
+    leader = PollTarget(ORDER, 0)
     leader.failed("near", ORDER, 0)
     leader.settle(lambda: ORDER, RETURN_S)
     assert leader.bookie == "far"
@@ -78,55 +78,55 @@ def test_one_that_failed_does_not_lead_again_before_it_has_answered():
     assert leader.bookie == "near"
 
 
-@pytest.mark.parametrize(("explicit", "wait"), [(False, REST_S), (True, EXPLICIT_LAC_WAIT_S)])
+@pytest.mark.parametrize(("explicit", "wait"), [(False, IDLE_S), (True, EXPLICIT_LAC_WAIT_S)])
 def test_one_look_after_a_rest_is_enough_where_nothing_is_left_unconfirmed(explicit, wait):
-    rest = Rest(100)
-    assert rest.flows(100 + REST_S * 0.9)
-    assert not rest.flows(100 + REST_S * 1.1)
+    rest = IdleProbe(100)
+    assert rest.flows(100 + IDLE_S * 0.9)
+    assert not rest.flows(100 + IDLE_S * 1.1)
     assert not rest.due(100 + wait * 0.9, explicit=explicit)
     assert rest.next(explicit=explicit) == 100 + wait
     assert rest.due(100 + wait, explicit=explicit)
-    rest.looked(101, 101.1, unconfirmed=False)
+    rest.probed(101, 101.1, unconfirmed=False)
     assert rest.next(explicit=explicit) is None
     assert not rest.due(1e9, explicit=explicit)
-    rest.heard(200)
+    rest.on_answer(200)
     assert rest.due(200 + wait, explicit=explicit)
 
 
 def test_an_entry_left_unconfirmed_is_looked_for_less_and_less_often():
-    rest = Rest(0)
+    rest = IdleProbe(0)
     now, pauses = 1.0, []
     for _ in range(12):
         assert rest.due(now, explicit=False)
-        rest.looked(now, now, unconfirmed=True)
+        rest.probed(now, now, unconfirmed=True)
         pauses.append(rest.next(explicit=False) - now)
         assert not rest.due(now + pauses[-1] / 2, explicit=False)
         now += pauses[-1]
     assert pauses[:3] == pytest.approx([PROBE_S[0], 2 * PROBE_S[0], 4 * PROBE_S[0]])
     assert pauses[-1] == pytest.approx(PROBE_S[1])
-    rest.heard(now)
-    rest.looked(now + 1, now + 1, unconfirmed=True)
+    rest.on_answer(now)
+    rest.probed(now + 1, now + 1, unconfirmed=True)
     assert rest.next(explicit=False) == pytest.approx(now + 1 + PROBE_S[0]), "at first it is quick again"
 
 
 def test_what_is_heard_during_a_look_asks_for_another():
-    rest = Rest(0)
-    rest.heard(5.5)
-    rest.looked(5.4, 5.6, unconfirmed=False)
-    assert rest.next(explicit=False) == 5.5 + REST_S
+    rest = IdleProbe(0)
+    rest.on_answer(5.5)
+    rest.probed(5.4, 5.6, unconfirmed=False)
+    assert rest.next(explicit=False) == 5.5 + IDLE_S
 
 
 def quick_after(gaps, entries=1, rest=0.0):
-    flow, now = Flow(), 0.0
-    flow.came(1, now)
+    flow, now = ArrivalRate(), 0.0
+    flow.on_entries(1, now)
     for gap in gaps:
         now += gap
-        flow.came(entries, now)
+        flow.on_entries(entries, now)
     return flow.quick(now + rest)
 
 
 def test_entries_that_come_one_after_another_are_quick_after_some_of_them():
-    assert not Flow().quick(0.0)
+    assert not ArrivalRate().quick(0.0)
     assert not quick_after([QUICK_S / 2] * 5)
     assert quick_after([QUICK_S / 2] * 40)
     assert not quick_after([2 * QUICK_S] * 1000)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from readonly_engine.broker.cursor import CursorCopy
 from readonly_engine.broker.dispatch.receiver import Receiver
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.tail_batch import TailBatch
 
 from tests.unit.engine.broker.conftest import Topic
 
@@ -29,7 +29,7 @@ def scene(topic):
 
 def newest(topic, first):
     entries = topic.read(first, 100)
-    return Burst(entries, topic.chain.after(entries[-1].position), whole=True)
+    return TailBatch(entries, topic.chain.after(entries[-1].position), complete=True)
 
 
 def test_all_that_is_new_goes_out_at_once(scene):
@@ -92,7 +92,7 @@ def test_what_is_taken_is_what_would_have_been_offered(sizes, acks, permits, sta
     burst = newest(topic, positions[start % len(positions)])
     if behind:
         entries = short.affordable(topic.read(burst.first, 100))
-        burst = Burst(entries, topic.chain.after(entries[-1].position))
+        burst = TailBatch(entries, topic.chain.after(entries[-1].position))
     if short.take(burst, 1 if behind else 0) is None:
         assert taker.permits == permits
         return

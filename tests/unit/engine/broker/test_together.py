@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from readonly_engine.broker import seat as seat_module
 from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.together import Together
-from readonly_engine.topic.burst import Burst
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.framing import FrameSplitter
 
@@ -26,12 +26,12 @@ class Tail:
 
     def __init__(self):
         self.topic = Topic()
-        self.newest = None
+        self.latest_batch = None
         self.told = Position(1, -1)
         self.asked_on = []
         self._listeners = []
 
-    def coming(self, position):
+    def await_notification(self, position):
         self.asked_on.append(position)
         return position > self.told
 
@@ -45,17 +45,17 @@ class Tail:
     def listening(self):
         return len(self._listeners)
 
-    def tell(self, *messages, marker=False, whole=True):
+    def tell(self, *messages, marker=False, complete=True):
         positions = [self.topic.write(count, marker=marker) for count in messages]
         entries = self.topic.read(positions[0], len(positions))
-        self.newest = Burst(entries, self.topic.chain.after(positions[-1]), whole=whole)
+        self.latest_batch = TailBatch(entries, self.topic.chain.after(positions[-1]), complete=complete)
         self.told = positions[-1]
         self._call()
-        return self.newest
+        return self.latest_batch
 
     def interrupt(self):
         """Listeners are called for something else."""
-        self.newest = None
+        self.latest_batch = None
         self._call()
 
     def _call(self):
@@ -130,11 +130,11 @@ class Follower:
 
     def pump(self):
         self.part()
-        newest = self.scene.tail.newest
+        newest = self.scene.tail.latest_batch
         if newest is None or newest.first != self.next or newest.messages > self.permits:
             return
         self.alone += 1
-        chunk = newest.chunk(*self.key)
+        chunk = newest.frames(*self.key)
         self.link.send(chunk)
         self._count(len(newest), newest.messages, len(chunk), newest.following)
         self.seat = self.scene.together.join(self, self.link, self.key, self.permits)
@@ -259,7 +259,7 @@ def test_a_socket_that_is_full_gets_the_rest_by_its_connection_and_the_others_go
         scene.tail.tell(*[1] * 50)
         quick.received = getattr(quick, "received", b"") + quick.link.sent()
     assert slow.link.waiting
-    assert slow.next == quick.scene.tail.newest.following
+    assert slow.next == quick.scene.tail.latest_batch.following
     assert slow.link.sent() == scene.expected() == quick.received
     scene.tail.tell(1)
     assert (slow.seat, quick.seat is None) == (None, False)
@@ -311,7 +311,7 @@ def test_consumers_of_one_connection_get_what_is_new_in_one_piece(scene, tls):
     for one in (*row, late, other):
         one.settle()
         one.settle()
-        assert one.next == scene.tail.newest.following
+        assert one.next == scene.tail.latest_batch.following
     for one in (*row, other):
         assert (one.entries, one.messages, one.permits) == (5, 6, 994)
         assert one.bytes == len(scene.expected(one.consumer_id))
@@ -361,7 +361,7 @@ def test_a_row_stays_where_the_socket_takes_no_more(scene):
 def test_after_a_part_of_what_is_new_the_rest_is_asked_for(scene):
     scene.follower()
     scene.tail.tell(1)
-    scene.tail.tell(1, whole=False)
+    scene.tail.tell(1, complete=False)
     assert scene.tail.asked_on == [Position(1, 2)]
 
 

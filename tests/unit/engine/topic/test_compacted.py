@@ -78,8 +78,8 @@ class Topic:
         every = [Position(number // LEDGER_ENTRIES, number % LEDGER_ENTRIES) for number in range(self.count)]
         return [position for position in every if position.ledger_id >= self.first_ledger]
 
-    def listen(self, listener, *, patient=False):
-        del patient
+    def listen(self, listener, *, latency_tolerant=False):
+        del latency_tolerant
         self.listeners.add(listener)
 
     def unlisten(self, listener):

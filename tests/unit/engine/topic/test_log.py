@@ -16,12 +16,12 @@ from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic import log as log_module
-from readonly_engine.topic.announcer import PREFETCH_ENTRIES
-from readonly_engine.topic.burst import Pace
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.tail_batch import FlushInterval
+from readonly_engine.topic.tail_notifier import PREFETCH_ENTRIES
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
@@ -274,14 +274,18 @@ def test_all_that_is_new_is_told_as_one_burst():
         stage.log.confirm(Position(3, 0))
         stage.keep(3, *range(5))
         await settle()
-        assert (stage.log.newest.first, stage.log.newest.whole) == ((3, 0), True)
+        assert (stage.log.latest_batch.first, stage.log.latest_batch.complete) == ((3, 0), True)
         stage.log.confirm(Position(3, 1))
         stage.log.confirm(Position(3, 4))
-        assert stage.log.coming(Position(3, 1))
-        assert not stage.log.coming(Position(3, 0)), "it was told of already"
-        await until(lambda: stage.log.newest.last == (3, 4))
-        assert (stage.log.newest.first, stage.log.newest.following, len(stage.log.newest)) == ((3, 1), (3, 5), 4)
-        assert not stage.log.coming(Position(3, 4))
+        assert stage.log.await_notification(Position(3, 1))
+        assert not stage.log.await_notification(Position(3, 0)), "it was told of already"
+        await until(lambda: stage.log.latest_batch.last == (3, 4))
+        assert (stage.log.latest_batch.first, stage.log.latest_batch.following, len(stage.log.latest_batch)) == (
+            (3, 1),
+            (3, 5),
+            4,
+        )
+        assert not stage.log.await_notification(Position(3, 4))
 
     play(scene)
 
@@ -299,17 +303,17 @@ def test_what_is_confirmed_while_a_burst_is_read_may_be_in_it_and_is_told_once()
                 stage.log.confirm(Position(3, 3))
             return await read(first, count)
 
-        stage.log._announcer._read = slow_read
+        stage.log._notifier._read = slow_read
         stage.log.confirm(Position(3, 0))
-        await until(lambda: stage.log.newest is not None)
+        await until(lambda: stage.log.latest_batch is not None)
         stage.log.confirm(Position(3, 1))
-        await until(lambda: stage.log.newest.first == (3, 1))
-        assert (stage.log.newest.last, stage.log.newest.whole) == ((3, 3), True)
-        assert not stage.log.coming(Position(3, 3)), "it was told of already"
-        before = stage.log.newest
+        await until(lambda: stage.log.latest_batch.first == (3, 1))
+        assert (stage.log.latest_batch.last, stage.log.latest_batch.complete) == ((3, 3), True)
+        assert not stage.log.await_notification(Position(3, 3)), "it was told of already"
+        before = stage.log.latest_batch
         stage.log.confirm(Position(3, 5))
-        await until(lambda: stage.log.newest is not None and stage.log.newest is not before)
-        assert (stage.log.newest.first, stage.log.newest.last) == (before.following, (3, 5))
+        await until(lambda: stage.log.latest_batch is not None and stage.log.latest_batch is not before)
+        assert (stage.log.latest_batch.first, stage.log.latest_batch.last) == (before.following, (3, 5))
 
     play(scene)
 
@@ -319,10 +323,10 @@ def test_what_does_not_go_out_together_is_told_in_steps_while_somebody_waits_for
         told = []
 
         def listener():
-            burst = stage.log.newest
+            burst = stage.log.latest_batch
             if burst is not None:
-                told.append((burst.first, burst.last, burst.whole))
-                stage.log.coming(burst.following)
+                told.append((burst.first, burst.last, burst.complete))
+                stage.log.await_notification(burst.following)
 
         stage.topic((2, 1), 3)
         stage.ledger(3)
@@ -345,10 +349,10 @@ def test_what_nobody_waits_for_is_not_read_ahead():
         await settle()
         stage.keep(3, *range(2 * PREFETCH_ENTRIES))
         stage.log.confirm(Position(3, 2 * PREFETCH_ENTRIES - 1))
-        await until(lambda: stage.log.newest is not None)
+        await until(lambda: stage.log.latest_batch is not None)
         await settle()
-        assert stage.log.newest.last == (3, PREFETCH_ENTRIES - 1)
-        assert not stage.log.coming(Position(3, PREFETCH_ENTRIES)), "who comes later reads for himself"
+        assert stage.log.latest_batch.last == (3, PREFETCH_ENTRIES - 1)
+        assert not stage.log.await_notification(Position(3, PREFETCH_ENTRIES)), "who comes later reads for himself"
 
     play(scene)
 
@@ -450,7 +454,7 @@ def test_closing_stops_every_watch_and_task():
         await settle()
         assert stage.store.watches == {}
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert [task for task in others if "LacTail" in repr(task) or "TopicLog" in repr(task)] == []
+        assert [task for task in others if "LacFollower" in repr(task) or "TopicLog" in repr(task)] == []
 
     asyncio.run(run())
 
@@ -469,18 +473,22 @@ def test_a_ledger_that_was_copied_to_other_bookies_is_read_there():
     play(scene)
 
 
-@pytest.mark.parametrize(("others", "patient"), [("patient", True), ("hurried", False), ("gone", True)])
-def test_the_pace_is_that_of_the_patient_only_where_all_who_listen_are(others, patient, monkeypatch):
+@pytest.mark.parametrize(
+    ("others", "latency_tolerant"), [("latency-tolerant", True), ("hurried", False), ("gone", True)]
+)
+def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(others, latency_tolerant, monkeypatch):
     told = []
-    monkeypatch.setattr(Pace, "told", lambda _, now, *, patient: told.append((now > 0, patient)))
+    monkeypatch.setattr(
+        FlushInterval, "notified", lambda _, now, *, latency_tolerant: told.append((now > 0, latency_tolerant))
+    )
 
     async def scene(stage):
         def other():
             pass
 
         stage.log.unlisten(stage.listener)
-        stage.log.listen(stage.listener, patient=True)
-        stage.log.listen(other, patient=others == "patient")
+        stage.log.listen(stage.listener, latency_tolerant=True)
+        stage.log.listen(other, latency_tolerant=others == "latency-tolerant")
         if others == "gone":
             stage.log.unlisten(other)
         stage.topic((2, 1), 3)
@@ -488,7 +496,7 @@ def test_the_pace_is_that_of_the_patient_only_where_all_who_listen_are(others, p
         await settle()
         stage.keep(3, 0)
         stage.log.confirm(Position(3, 0))
-        await until(lambda: stage.log.newest is not None)
+        await until(lambda: stage.log.latest_batch is not None)
 
     play(scene)
-    assert told == [(True, patient)]
+    assert told == [(True, latency_tolerant)]

@@ -153,9 +153,9 @@ def test_nobody_is_called_once_a_reader_has_ended():
     async def scene(stage):
         stage.topic((3, 1))
         stage.keep(3, 0)
-        listeners = stage.log._announcer.listeners
+        listeners = stage.log._notifier.listeners
         await take(TopicReader(stage.log))
-        assert stage.log._announcer.listeners == listeners
+        assert stage.log._notifier.listeners == listeners
 
     play(scene)
 

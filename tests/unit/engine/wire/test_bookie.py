@@ -36,7 +36,7 @@ def test_a_long_poll_without_an_entry_asks_for_one_that_no_ledger_has():
     header = b"\x08\x03" + b"\x10\x01" + b"\x18\x08"
     body = b"\x08\x2f" + b"\x10" + b"\x80" * 8 + b"\x40" + b"\x20\x02" + b"\x28\xe8\x07"  # entryId 2 ** 62, no flag
     frame = b"\x0a\x06" + header + b"\xa2\x06" + bytes([len(body)]) + body
-    assert bookie.encode_await_more(8, 47, 2, 1000) == len(frame).to_bytes(4, "big") + frame
+    assert bookie.encode_long_poll_lac(8, 47, 2, 1000) == len(frame).to_bytes(4, "big") + frame
 
 
 def test_a_lac_request_is_what_the_protocol_says_to_the_byte():

@@ -14,7 +14,7 @@ from readonly_engine import native
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.entry_view import PureEntryView, pure_encode_views, pure_survey
+from readonly_engine.wire.entry_view import PureEntryView, pure_encode_views, pure_summarize
 from readonly_engine.wire.message import look_into
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 from readonly_engine.wire.position import Position
@@ -42,7 +42,7 @@ TOLD = (
 class InPython:
     EntryView = PureEntryView
     encode_views = staticmethod(pure_encode_views)
-    survey = staticmethod(pure_survey)
+    summarize = staticmethod(pure_summarize)
 
 
 BOTH = pytest.mark.parametrize("way", [InPython, pytest.param(IN_C, marks=NEEDS_C)], ids=["python", "c"])
@@ -167,21 +167,21 @@ def test_frames_are_those_of_single_entries_one_after_another(way, data):
 
 
 @BOTH
-def test_a_survey(way):
+def test_a_summary(way):
     plain = [way.EntryView(entry(stored(MessageMetadata(**PRODUCED, num_messages_in_batch=n)))) for n in (2, 5)]
     size = sum(view.size for view in plain)
-    assert way.survey(plain) == (7, size, True, True)
-    assert way.survey([]) == (0, 0, True, True)
+    assert way.summarize(plain) == (7, size, True, True)
+    assert way.summarize([]) == (0, 0, True, True)
     marker = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, marker_type=MarkerType.TXN_COMMIT))))
-    assert way.survey([*plain, marker]) == (8, size + marker.size, False, True)
+    assert way.summarize([*plain, marker]) == (8, size + marker.size, False, True)
     of_txn = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, txnid_most_bits=1, txnid_least_bits=2))))
-    assert not way.survey([of_txn])[2]
+    assert not way.summarize([of_txn])[2]
     of_txn.txn = None  # as where it is known to be committed
-    assert way.survey([of_txn])[2]
+    assert way.summarize([of_txn])[2]
     delayed = way.EntryView(entry(stored(MessageMetadata(**PRODUCED, deliver_at_time=5))))
-    assert way.survey([plain[0], delayed])[2:] == (True, False)
+    assert way.summarize([plain[0], delayed])[2:] == (True, False)
     part = MessageMetadata(**PRODUCED, uuid="u", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=9)
-    assert way.survey([way.EntryView(entry(stored(part))), plain[0]])[2:] == (True, False)
+    assert way.summarize([way.EntryView(entry(stored(part))), plain[0]])[2:] == (True, False)
 
 
 @BOTH
@@ -216,7 +216,7 @@ def test_c_takes_nothing_but_entries(wrong):
     with pytest.raises(TypeError):
         IN_C.encode_views([object()], 0, -1, -1)
     with pytest.raises(TypeError):
-        IN_C.survey(5)
+        IN_C.summarize(5)
 
 
 @NEEDS_C
@@ -233,7 +233,7 @@ def test_c_leaves_nothing_behind():
             assert view.position
             assert told(view)
         IN_C.encode_views(views, 0, -1, -1)
-        IN_C.survey(views)
+        IN_C.summarize(views)
 
     for _ in range(5):
         work()

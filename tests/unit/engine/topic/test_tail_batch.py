@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.topic.burst import EARLY_PART, KEPT_BYTES, PAUSE_S, TELLING_SHARE, Burst, Pace
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.tail_batch import EARLY_PART, KEPT_BYTES, NOTIFYING_SHARE, PAUSE_S, FlushInterval, TailBatch
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import MessageMetadata
 
@@ -15,29 +15,29 @@ def entry(entry_id: int, body: bytes = b"body", **metadata: int) -> TopicEntry:
     return TopicEntry(Entry(7, entry_id, entry_id - 1, 0, len(encoded).to_bytes(4, "big") + encoded + body))
 
 
-def burst(*entries: TopicEntry) -> Burst:
-    return Burst(list(entries), Position(7, entries[-1].position.entry_id + 1), whole=True)
+def burst(*entries: TopicEntry) -> TailBatch:
+    return TailBatch(list(entries), Position(7, entries[-1].position.entry_id + 1), complete=True)
 
 
 def test_a_burst_costs_the_permits_of_its_messages():
     made = burst(entry(3), entry(4, num_messages_in_batch=5))
     assert (made.first, made.last, made.following) == (Position(7, 3), Position(7, 4), Position(7, 5))
-    assert (len(made), made.messages, made.plain) == (2, 6, True)
+    assert (len(made), made.messages, made.uniform) == (2, 6, True)
 
 
 @pytest.mark.parametrize("special", [{"marker_type": 1}, {"txnid_most_bits": 1, "txnid_least_bits": 2}])
 def test_what_must_be_looked_at_is_not_plain(special):
-    assert not burst(entry(3), entry(4, **special)).plain
+    assert not burst(entry(3), entry(4, **special)).uniform
 
 
 def test_a_chunk_is_the_frames_and_is_shared_by_all_with_the_same_id():
     first, second = entry(3), entry(4)
     made = burst(first, second)
-    assert made.chunk(0, -1, -1) == first.frame(0, -1) + second.frame(0, -1)
-    assert made.chunk(0, -1, -1) is made.chunk(0, -1, -1)
-    assert made.chunk(1, -1, -1) == first.frame(1, -1) + second.frame(1, -1)
-    assert made.chunk(0, -1, 3) == first.frame(0, -1, 3) + second.frame(0, -1, 3)
-    assert burst(first).chunk(0, -1, -1) is first.frame(0, -1)
+    assert made.frames(0, -1, -1) == first.frame(0, -1) + second.frame(0, -1)
+    assert made.frames(0, -1, -1) is made.frames(0, -1, -1)
+    assert made.frames(1, -1, -1) == first.frame(1, -1) + second.frame(1, -1)
+    assert made.frames(0, -1, 3) == first.frame(0, -1, 3) + second.frame(0, -1, 3)
+    assert burst(first).frames(0, -1, -1) is first.frame(0, -1)
 
 
 def test_its_entries_are_found_by_their_position():
@@ -52,14 +52,14 @@ def test_its_entries_are_found_by_their_position():
 
 def test_chunks_beyond_the_limit_are_made_but_not_kept():
     big = burst(entry(3, bytes(KEPT_BYTES // 2)), entry(4, bytes(KEPT_BYTES // 2)))
-    assert big.chunk(0, -1, -1) == big.chunk(0, -1, -1)
-    assert big.chunk(0, -1, -1) is not big.chunk(0, -1, -1)
+    assert big.frames(0, -1, -1) == big.frames(0, -1, -1)
+    assert big.frames(0, -1, -1) is not big.frames(0, -1, -1)
 
 
 def test_who_waits_is_told_again_after_a_pause():
-    pace = Pace()
+    pace = FlushInterval()
     assert pace.pause(100.0) == 0
-    pace.told(100.0)
+    pace.notified(100.0)
     least = PAUSE_S[0]
     assert pace.hold(100.0) == pytest.approx(least)
     assert pace.hold(100.0 + least / 3) == pytest.approx(least * 2 / 3)
@@ -67,8 +67,8 @@ def test_who_waits_is_told_again_after_a_pause():
 
 
 def test_what_is_asked_for_before_the_end_of_a_pause_is_told_when_it_comes():
-    pace = Pace()
-    pace.told(100.0)
+    pace = FlushInterval()
+    pace.notified(100.0)
     ask = pace.pause(100.0)
     assert ask == pytest.approx(PAUSE_S[0] * (1 - EARLY_PART))
     assert pace.hold(100.0 + ask * 0.9) == pytest.approx(PAUSE_S[0] - ask * 0.9)
@@ -77,29 +77,29 @@ def test_what_is_asked_for_before_the_end_of_a_pause_is_told_when_it_comes():
 
 
 @pytest.mark.parametrize(
-    ("cost", "pause"), [(1e-5, PAUSE_S[0]), (5e-4, 5e-4 / TELLING_SHARE), (5e-3, PAUSE_S[1]), (1.0, PAUSE_S[1])]
+    ("cost", "pause"), [(1e-5, PAUSE_S[0]), (5e-4, 5e-4 / NOTIFYING_SHARE), (5e-3, PAUSE_S[1]), (1.0, PAUSE_S[1])]
 )
 def test_where_telling_costs_more_the_pause_is_longer(cost, pause):
-    pace = Pace()
+    pace = FlushInterval()
     for _ in range(50):
         pace.cost(cost)
-    pace.told(100.0)
+    pace.notified(100.0)
     assert pace.hold(100.0) == pytest.approx(pause, rel=0.01)
 
 
 def test_one_telling_that_was_dear_does_not_count_for_long():
-    pace = Pace()
+    pace = FlushInterval()
     pace.cost(1e-3)
     for _ in range(20):
         pace.cost(1e-4)
-    pace.told(100.0)
+    pace.notified(100.0)
     assert pace.hold(100.0) == pytest.approx(PAUSE_S[0])
 
 
 @pytest.mark.parametrize("cost", [1e-5, 1e-3, 5e-3])
 def test_who_is_patient_is_told_as_seldom_as_anybody(cost):
-    pace = Pace()
+    pace = FlushInterval()
     for _ in range(50):
         pace.cost(cost)
-    pace.told(100.0, patient=True)
+    pace.notified(100.0, latency_tolerant=True)
     assert pace.hold(100.0) == pytest.approx(PAUSE_S[1])

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.topic.owner_limit import EXACT_S, SPACING_S, LimitAsking, OwnerLimit
+from readonly_engine.topic.max_read_position import EXACT_S, SPACING_S, MaxReadPosition, MaxReadPositionSchedule
 from readonly_engine.topic.position import EARLIEST, Position
 
 DEADLINE_S = 10
@@ -18,47 +18,47 @@ def at(entry_id):
 
 
 def test_nothing_is_asked_while_nobody_waits():
-    asking = LimitAsking()
+    asking = MaxReadPositionSchedule()
     assert asking.due() is None
-    asking.told(at(5), 0)
+    asking.answered(at(5), 0)
     asking.want(at(5), at(9), 1)
     assert asking.due() is None
     assert asking.limit == at(5)
 
 
 def test_who_waits_first_has_the_owner_asked_at_once_and_the_cheap_question():
-    asking = LimitAsking()
+    asking = MaxReadPositionSchedule()
     asking.want(at(3), at(3), 100)
     assert asking.due() <= 100
     assert not asking.begin(100)
-    assert asking.told(at(3), 100.001)
+    assert asking.answered(at(3), 100.001)
     assert asking.due() is None
 
 
 def test_while_the_tail_moves_questions_keep_their_distance():
-    asking, now, questions = LimitAsking(), 100.0, []
+    asking, now, questions = MaxReadPositionSchedule(), 100.0, []
     for entry_id in range(1000):
         asking.want(at(entry_id), at(entry_id), now)
         if asking.due() <= now:
             assert not asking.begin(now), "an owner that answers in time is not asked for more"
             questions.append(now)
-            asking.told(at(entry_id), now + 0.0005)
+            asking.answered(at(entry_id), now + 0.0005)
         now += 0.001
     assert 1 / SPACING_S[0] / 2 < len(questions) <= 1 / SPACING_S[0] + 1
 
 
 def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_question_and_to_longer_and_longer_waits():
-    asking, now = LimitAsking(), 100.0
+    asking, now = MaxReadPositionSchedule(), 100.0
     asking.want(at(3), at(3), now)
     asking.begin(now)
-    asking.told(at(1), now)
+    asking.answered(at(1), now)
     waits = []
     for _ in range(12):
         due = asking.due()
         waits.append(due - now)
         now = due
         assert asking.begin(now)
-        asking.told(at(1), now, exact=True)
+        asking.answered(at(1), now, exact=True)
     assert waits[0] == pytest.approx(EXACT_S[0])
     assert waits == sorted(waits)
     assert waits[-1] == pytest.approx(EXACT_S[1])
@@ -66,7 +66,7 @@ def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_que
 
 
 def test_what_comes_at_the_tail_may_be_the_end_of_the_transaction():
-    asking, now = LimitAsking(), 100.0
+    asking, now = MaxReadPositionSchedule(), 100.0
     asking.want(at(3), at(3), now)
     asking.begin(now)
     for _ in range(10):
@@ -80,40 +80,40 @@ def test_what_comes_at_the_tail_may_be_the_end_of_the_transaction():
 
 
 def test_markers_at_the_end_are_no_sign_of_a_transaction_that_is_open():
-    asking = LimitAsking()
+    asking = MaxReadPositionSchedule()
     asking.want(at(4), at(4), 100)
     asking.begin(100)
-    asking.told(at(3), 100)
+    asking.answered(at(3), 100)
     assert asking.begin(asking.due())
-    asking.told(at(4), 101, exact=True)
+    asking.answered(at(4), 101, exact=True)
     assert not asking.held
     assert asking.due() is None
 
 
 def test_what_comes_while_the_owner_is_asked_is_no_sign_of_a_transaction_either():
-    asking = LimitAsking()
+    asking = MaxReadPositionSchedule()
     asking.want(at(3), at(3), 100)
     asking.begin(100)
     assert asking.begin(asking.due())
     asking.want(at(7), at(7), 101)
-    assert asking.told(at(3), 102, exact=True)
+    assert asking.answered(at(3), 102, exact=True)
     assert not asking.held
     assert asking.begin(103)
-    asking.told(at(6), 104, exact=True)
+    asking.answered(at(6), 104, exact=True)
     assert asking.held
 
 
 def test_an_older_answer_takes_nothing_back():
-    asking = LimitAsking()
-    assert asking.told(at(5), 0)
-    assert not asking.told(at(4), 1)
+    asking = MaxReadPositionSchedule()
+    assert asking.answered(at(5), 0)
+    assert not asking.answered(at(4), 1)
     assert asking.limit == at(5)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["write", "hold", "release", "wait"]), st.floats(0, 0.2)), max_size=40))
 def test_every_entry_is_let_through_as_soon_as_the_owner_lets_it_and_never_before(steps):
     """The owner holds entries back from some point on, or nothing; its last message is never beyond its exact limit."""
-    asking, now, tail, held_from = LimitAsking(), 100.0, 0, None
+    asking, now, tail, held_from = MaxReadPositionSchedule(), 100.0, 0, None
 
     def limit():
         return tail if held_from is None else held_from - 1
@@ -123,7 +123,7 @@ def test_every_entry_is_let_through_as_soon_as_the_owner_lets_it_and_never_befor
         while (due := asking.due()) is not None and due <= end:
             now = max(now, due)
             exact = asking.begin(now)
-            asking.told(at(limit()), now, exact=exact)
+            asking.answered(at(limit()), now, exact=exact)
             assert asking.limit <= at(limit())
         now = end
 
@@ -151,7 +151,7 @@ class Owner:
         self.last = self.exact = EARLIEST
         self.asked = []
         self.moved = asyncio.Event()
-        self.limit = OwnerLimit(self.say_last, self.say_exact, self.moved.set)
+        self.limit = MaxReadPosition(self.say_last, self.say_exact, self.moved.set)
         self.limit.active = True
 
     async def say_last(self):
@@ -182,7 +182,7 @@ def test_entries_wait_for_the_owner_and_those_who_wait_are_told():
         await owner.lets(at(3))
         assert owner.asked[-1] == "exact"
         owner.limit.want(at(4), at(4))
-        owner.limit.told(at(4))  # by itself
+        owner.limit.notify(at(4))  # by itself
         await owner.lets(at(4))
         owner.limit.close()
 
@@ -210,7 +210,7 @@ def test_where_the_cluster_has_no_transactions_everything_goes_and_nobody_is_ask
         owner = Owner()
         owner.limit.active = False
         assert owner.limit.allows(at(1 << 40))
-        owner.limit.told(at(1))
+        owner.limit.notify(at(1))
         assert not owner.moved.is_set()
         assert owner.asked == []
 

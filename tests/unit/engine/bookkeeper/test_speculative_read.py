@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
-from readonly_engine.bookkeeper.race import AllFailedError, first_good
+from readonly_engine.bookkeeper.speculative_read import AllFailedError, speculative_read
 from readonly_engine.wire.errors import DigestMismatchError
 
 NEVER_S = 60.0
 
 
 class Stage:
-    def __init__(self, patience=NEVER_S):
+    def __init__(self, timeout_s=NEVER_S):
         loop = asyncio.get_running_loop()
         self.asked = []
         self.slow = []
         self.answers = {bookie: loop.create_future() for bookie in "abc"}
-        self.race = asyncio.create_task(first_good("abc", self.ask, lambda _: patience, self.slow.append))
+        self.race = asyncio.create_task(speculative_read("abc", self.ask, lambda _: timeout_s, self.slow.append))
 
     async def ask(self, bookie):
         self.asked.append(bookie)
@@ -58,7 +58,7 @@ def test_after_an_error_the_next_is_asked_at_once(error):
 @pytest.mark.parametrize("winner", "abc")
 def test_one_that_is_slow_is_overtaken_or_not(winner):
     async def scene():
-        stage = Stage(patience=0.01)
+        stage = Stage(timeout_s=0.01)
         await stage.until_asked("abc")
         assert stage.slow == ["a", "b"]
         stage.answers[winner].set_result(winner)
@@ -78,7 +78,7 @@ def test_all_failures_are_told():
             await stage.race
         assert [bookie for bookie, _ in caught.value.failures] == ["a", "b", "c"]
         with pytest.raises(AllFailedError):
-            await first_good([], stage.ask, lambda _: NEVER_S, stage.slow.append)
+            await speculative_read([], stage.ask, lambda _: NEVER_S, stage.slow.append)
 
     asyncio.run(scene())
 
@@ -96,7 +96,7 @@ def test_a_mistake_of_ours_is_not_taken_for_a_failure_of_the_bookie():
 
 def test_whoever_gives_up_cancels_what_is_under_way():
     async def scene():
-        stage = Stage(patience=0.01)
+        stage = Stage(timeout_s=0.01)
         await stage.until_asked("abc")
         stage.race.cancel()
         await asyncio.wait([stage.race])

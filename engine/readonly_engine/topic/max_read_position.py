@@ -35,7 +35,7 @@ ANSWER_S = 2.0
 exactly."""
 
 
-class LimitAsking:
+class MaxReadPositionSchedule:
     """When to ask the owner, and what. Pure: time is an argument, in seconds.
 
     The cheap question is for its last message; that leaves out markers at the end, and may lag behind for a moment. So when it
@@ -84,7 +84,7 @@ class LimitAsking:
         self._spacing = min(2 * self._spacing, SPACING_S[1])
         return exact
 
-    def told(self, position: Position, now: float, *, exact: bool = False) -> bool:
+    def answered(self, position: Position, now: float, *, exact: bool = False) -> bool:
         """Take the owner's word that consumers may read up to a position; returns whether that is news."""
         if exact and self._wanted_when_asked is not None and position < self._wanted_when_asked:
             self.held = True
@@ -102,7 +102,7 @@ class LimitAsking:
         self._exact_at = now + self._pause
 
 
-class OwnerLimit:
+class MaxReadPosition:
     """Keeps a topic's readers from what its owner keeps back. Asks while they wait for entries, one question at a time.
 
     An entry is let through on an answer only that was given after the entry was known, so none is ever let through too early.
@@ -123,7 +123,7 @@ class OwnerLimit:
         self._last = last
         self._exact = exact
         self._moved = moved
-        self._asking = LimitAsking()
+        self._schedule = MaxReadPositionSchedule()
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -131,23 +131,23 @@ class OwnerLimit:
     @property
     def held(self) -> bool:
         """Whether the owner has ever kept something back."""
-        return self._asking.held
+        return self._schedule.held
 
     def allows(self, position: Position) -> bool:
         """Whether consumers may get an entry."""
-        return not self.active or position <= self._asking.limit
+        return not self.active or position <= self._schedule.limit
 
     def want(self, position: Position, tail: Position) -> None:
         """Ask the owner until it allows an entry; the topic goes on to `tail` now."""
-        self._asking.want(position, tail, self._loop.time())
+        self._schedule.want(position, tail, self._loop.time())
         self._wanted.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._ask())
             self._task.add_done_callback(_ended)
 
-    def told(self, position: Position) -> None:
+    def notify(self, position: Position) -> None:
         """The owner has said by itself that consumers may read up to a position."""
-        if self._asking.told(position, self._loop.time()) and self.active:
+        if self._schedule.answered(position, self._loop.time()) and self.active:
             self._moved()
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class OwnerLimit:
             self._task.cancel()
 
     async def _ask(self) -> None:
-        while (at := self._asking.due()) is not None:
+        while (at := self._schedule.due()) is not None:
             now = self._loop.time()
             if at > now:
                 self._wanted.clear()
@@ -164,14 +164,14 @@ class OwnerLimit:
                     async with asyncio.timeout_at(at):
                         await self._wanted.wait()
                 continue
-            exact = self._asking.begin(now)
+            exact = self._schedule.begin(now)
             position = await self._exact() if exact else None
             if position is None:
                 exact = False
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ANSWER_S):
                         position = await self._last()
-            if position is not None and self._asking.told(position, self._loop.time(), exact=exact):
+            if position is not None and self._schedule.answered(position, self._loop.time(), exact=exact):
                 self._moved()
 
 

@@ -14,12 +14,12 @@ from readonly_engine.bookkeeper.tail_state import (
     EXPLICIT_LAC_WAIT_S,
     FLOWING_S,
     GRACE_S,
+    IDLE_S,
     POLL_S,
-    REST_S,
-    Flow,
-    Leader,
-    Polls,
-    Rest,
+    ArrivalRate,
+    IdleProbe,
+    LongPollSchedule,
+    PollTarget,
 )
 from readonly_engine.wire.errors import DigestMismatchError
 
@@ -37,7 +37,7 @@ EMPTY_WAIT_S = (0.05, 0.5)
 BACKOFF_S = (0.1, 5.0)
 
 
-class LacTail:
+class LacFollower:
     """Keeps the highest LAC of one ledger that any bookie has told, and tells of every rise.
 
     Where the ensemble is as large as the write quorum, each of its bookies has every entry and every explicit LAC: one is polled
@@ -71,16 +71,16 @@ class LacTail:
         self._pause = pause
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
-        self._leader: Leader | None = None
-        self._polls: dict[str, Polls] = {}
+        self._poll_target: PollTarget | None = None
+        self._polls: dict[str, LongPollSchedule] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._rest = Rest(self._loop.time())
-        self._flow = Flow()
+        self._idle_probe = IdleProbe(self._loop.time())
+        self._arrival_rate = ArrivalRate()
         self._read_to = NO_LAC
-        self._at_rest = asyncio.Event()
-        self._at_rest.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._explicit = False
-        self._look: asyncio.Task[None] | None = None
+        self._probe_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.lac = NO_LAC
         self.update()
@@ -93,8 +93,8 @@ class LacTail:
         self._ensemble = ensemble
         self._end_polls()
         striped = self._ledger.metadata.write_quorum < len(ensemble)
-        self._leader = None if striped else Leader(self._ledger.best_first(), self._loop.time())
-        self._polls = {bookie_id: Polls(above_own=not striped) for bookie_id in ensemble}
+        self._poll_target = None if striped else PollTarget(self._ledger.best_first(), self._loop.time())
+        self._polls = {bookie_id: LongPollSchedule(above_own=not striped) for bookie_id in ensemble}
         self._tasks = [
             keep_going(partial(self._follow, bookie_id, polls), f"ledger {self._ledger.ledger_id}: polling {bookie_id}")
             for bookie_id, polls in self._polls.items()
@@ -103,12 +103,12 @@ class LacTail:
     def confirm(self, lac: int, entries: Sequence[Entry] = ()) -> None:
         """Take a LAC from wherever it came, and what came along; a lower one than before is ignored."""
         if lac > self.lac:
-            self._flow.came(lac - self.lac, self._loop.time())
+            self._arrival_rate.on_entries(lac - self.lac, self._loop.time())
             self.lac = lac
             self._read_to = max(self._read_to, lac)
         elif not entries:
             return
-        self._heard()
+        self._on_answer()
         self._advanced(self.lac, entries)
 
     def stop(self) -> None:
@@ -116,8 +116,8 @@ class LacTail:
         self._end_polls()
         if self._timer is not None:
             self._timer.cancel()
-        if self._look is not None:
-            self._look.cancel()
+        if self._probe_task is not None:
+            self._probe_task.cancel()
 
     def _end_polls(self) -> None:
         for task in self._tasks:
@@ -126,13 +126,13 @@ class LacTail:
 
     # Long polls
 
-    async def _follow(self, bookie_id: str, polls: Polls) -> None:
+    async def _follow(self, bookie_id: str, polls: LongPollSchedule) -> None:
         backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]
         primed = False
         while True:
             try:
-                if self._leader is not None and self._leader.bookie != bookie_id:
-                    await self._listen(bookie_id, self._leader, polls)
+                if self._poll_target is not None and self._poll_target.bookie != bookie_id:
+                    await self._listen(bookie_id, self._poll_target, polls)
                 elif not primed:
                     await self._await_entries(bookie_id)
                     primed = True
@@ -146,8 +146,8 @@ class LacTail:
                 log.info("ledger %d: %s; polling it again in %.1f s", self._ledger.ledger_id, error, backoff)
                 primed = False
                 polls.forget()
-                if self._leader is not None:
-                    self._leader.failed(bookie_id, self._ledger.best_first(), self._loop.time())
+                if self._poll_target is not None:
+                    self._poll_target.failed(bookie_id, self._ledger.best_first(), self._loop.time())
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, BACKOFF_S[1])
 
@@ -163,56 +163,58 @@ class LacTail:
             pause = min(2 * pause, EMPTY_WAIT_S[1])
             found = await self._ledger.read_lac_at(bookie_id)
         self._explicit |= found.explicit
-        self._heard()
+        self._on_answer()
         self.confirm(found.lac)
 
-    async def _poll(self, bookie_id: str, polls: Polls) -> None:
+    async def _poll(self, bookie_id: str, polls: LongPollSchedule) -> None:
         """Wait for the next entry at the leader, or at each bookie where entries are striped."""
         await asyncio.sleep(0)  # those who wait are told first, and then need nothing new for a while
         if pause := self._pause():
             await asyncio.sleep(pause)
         flows = False
-        if self._leader is not None:
+        if self._poll_target is not None:
             now = self._loop.time()
-            self._leader.settle(self._ledger.best_first, now)
-            flows = self._flow.quick(now)
-            if flows and await self._read_on(bookie_id, polls):
+            self._poll_target.settle(self._ledger.best_first, now)
+            flows = self._arrival_rate.quick(now)
+            if flows and await self._read_tail_batch(bookie_id, polls):
                 return
         previous, wait_s = polls.next(self.lac)
         if flows and wait_s and self._read_to > self.lac:
             # A poll would bring the entry again that was read before it was confirmed; what is new confirms it, too.
-            if await self._ledger.await_more(bookie_id, previous, wait_s) and await self._read_on(bookie_id, polls):
+            if await self._ledger.long_poll_lac(bookie_id, previous, wait_s) and await self._read_tail_batch(
+                bookie_id, polls
+            ):
                 return
             wait_s = 0.0
         lac, entry = await self._ledger.long_poll(bookie_id, previous, wait_s)
-        polls.told(lac)
+        polls.on_lac(lac)
         if lac > previous or wait_s == POLL_S[1]:
-            self._heard()
+            self._on_answer()
         self.confirm(lac, () if entry is None else (entry,))
-        if self._leader is not None:
-            self._leader.answered(bookie_id)
+        if self._poll_target is not None:
+            self._poll_target.answered(bookie_id)
 
-    async def _read_on(self, bookie_id: str, polls: Polls) -> bool:
+    async def _read_tail_batch(self, bookie_id: str, polls: LongPollSchedule) -> bool:
         """Read what has come at the leader; False where nothing has, or where it cannot be read like this."""
         try:
-            entries = await self._ledger.read_on(bookie_id, self._read_to + 1)
+            entries = await self._ledger.read_tail_batch(bookie_id, self._read_to + 1)
         except BatchUnsupportedError:
             return False
         if not entries:
             return False
         lac = max([entry.last_add_confirmed for entry in entries])
-        polls.told(lac)
+        polls.on_lac(lac)
         self._read_to = max(self._read_to, entries[-1].entry_id)
         self.confirm(lac, entries)
-        if self._leader is not None:
-            self._leader.answered(bookie_id)
+        if self._poll_target is not None:
+            self._poll_target.answered(bookie_id)
         return True
 
-    async def _listen(self, bookie_id: str, leader: Leader, polls: Polls) -> None:
+    async def _listen(self, bookie_id: str, leader: PollTarget, polls: LongPollSchedule) -> None:
         """Hear from a bookie that does not lead that there is more; where the leader has not told so soon after, it leads."""
-        await self._at_rest.wait()
+        await self._idle.wait()
         lac, leading = self.lac, leader.bookie
-        more = await self._ledger.await_more(bookie_id, lac, polls.wait(lac))
+        more = await self._ledger.long_poll_lac(bookie_id, lac, polls.wait(lac))
         leader.answered(bookie_id)
         if not more:
             return
@@ -223,57 +225,57 @@ class LacTail:
 
     # Looking beyond the LAC when it has come to rest
 
-    def _heard(self) -> None:
-        self._rest.heard(self._loop.time())
-        self._at_rest.clear()
+    def _on_answer(self) -> None:
+        self._idle_probe.on_answer(self._loop.time())
+        self._idle.clear()
         if self._timer is None and self._tasks:  # else it was stopped
-            self._timer = self._loop.call_later(REST_S, self._tick)
+            self._timer = self._loop.call_later(IDLE_S, self._tick)
 
     def _tick(self) -> None:
         """Called now and then while entries flow, and at the times that Rest says."""
         now = self._loop.time()
         self._timer = None
-        if self._rest.flows(now):
-            self._timer = self._loop.call_later(FLOWING_S if self._explicit else REST_S, self._tick)
+        if self._idle_probe.flows(now):
+            self._timer = self._loop.call_later(FLOWING_S if self._explicit else IDLE_S, self._tick)
             return
-        self._at_rest.set()
-        if self._look is None and self._rest.due(now, explicit=self._explicit):
-            self._look = asyncio.create_task(self._look_beyond())
+        self._idle.set()
+        if self._probe_task is None and self._idle_probe.due(now, explicit=self._explicit):
+            self._probe_task = asyncio.create_task(self._probe_unconfirmed())
             return
         self._arm()
 
     def _arm(self) -> None:
-        at = self._rest.next(explicit=self._explicit)
+        at = self._idle_probe.next(explicit=self._explicit)
         if self._timer is None and at is not None:
-            self._timer = self._loop.call_at(max(at, self._loop.time() + REST_S), self._tick)
+            self._timer = self._loop.call_at(max(at, self._loop.time() + IDLE_S), self._tick)
 
-    async def _look_beyond(self) -> None:
+    async def _probe_unconfirmed(self) -> None:
         unconfirmed = False
         began, lac = self._loop.time(), self.lac
         try:
-            if self._leader is None:
+            if self._poll_target is None:
                 unconfirmed = await self._left_unconfirmed()
             else:
-                found = await self._ledger.peek(lac + 1, self._leader.bookie)
+                found = await self._ledger.peek(lac + 1, self._poll_target.bookie)
                 polls = self._polls.get(found.bookie_id)
                 if found.entry is not None and polls is not None:
-                    polls.told(found.lac)
+                    polls.on_lac(found.lac)
                 if found.entry is not None and found.lac > lac:
                     self.confirm(found.lac, (found.entry,))
                 elif found.entry is not None:
                     unconfirmed = await self._left_unconfirmed()
-                elif found.bookie_id == self._leader.bookie and polls is not None and NO_LAC < lac == polls.lac:
+                elif found.bookie_id == self._poll_target.bookie and polls is not None and NO_LAC < lac == polls.lac:
                     self._explicit = True  # the bookie knows that its last entry is confirmed, and no later one says so
         except (BookKeeperError, DigestMismatchError) as error:
             log.info("ledger %d: %s", self._ledger.ledger_id, error)
         finally:
-            self._look = None
-        self._rest.looked(began, self._loop.time(), unconfirmed=unconfirmed)
+            self._probe_task = None
+        self._idle_probe.probed(began, self._loop.time(), unconfirmed=unconfirmed)
         self._arm()
 
     async def _left_unconfirmed(self) -> bool:
         """Ask all bookies, and the owner where there is an entry that they do not know to be confirmed."""
-        rested = self._rest.rested_for(self._loop.time())
+        rested = self._idle_probe.idle_for(self._loop.time())
         found = await self._ledger.read_lac()
         self._explicit |= found.explicit
         self.confirm(found.lac)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.wire.entry_view import encode_views, survey
+from readonly_engine.wire.entry_view import encode_views, summarize
 
 if TYPE_CHECKING:
     from readonly_engine.topic.entries import TopicEntry
@@ -22,39 +22,39 @@ EARLY_PART: Final = 1 / 8
 """Of a pause: so much earlier bookies are asked, and what they send then is told at once. Asked at its end, they would answer
 just after those who wait were told of something else, and what they have sent would wait for a whole pause more."""
 
-TELLING_SHARE: Final = 0.06
+NOTIFYING_SHARE: Final = 0.06
 """Of the CPU's time, telling those who wait at one topic takes no more than this, as far as the longest pause allows."""
 
-NEWEST_WEIGHT: Final = 0.2
+LATEST_WEIGHT: Final = 0.2
 """What the newest telling counts for in the average of their costs."""
 
 
-class Burst:
+class TailBatch:
     """Entries that became readable together. A consumer that stands right before them gets them all in one chunk of frames.
 
     Args:
         entries: at least one; in order, without a gap.
         following: the position after the last.
-        whole: whether nothing more was readable when they were read.
+        complete: whether nothing more was readable when they were read.
 
     Attributes:
         first: the position of the first.
         last: the position of the last.
         messages: how many messages they hold, which is what they cost in permits.
-        plain: whether each can go to a consumer without a look at it: no markers, and nothing of a transaction.
+        uniform: whether each can go to a consumer without a look at it: no markers, and nothing of a transaction.
     """
 
-    __slots__ = ("_chunks", "_entries", "_room", "first", "following", "last", "messages", "plain", "whole")
+    __slots__ = ("_entries", "_frames", "_room", "complete", "first", "following", "last", "messages", "uniform")
 
-    def __init__(self, entries: list[TopicEntry], following: Position, *, whole: bool = False) -> None:
+    def __init__(self, entries: list[TopicEntry], following: Position, *, complete: bool = False) -> None:
         self._entries = entries
-        self._chunks: dict[tuple[int, int, int], bytes] = {}
+        self._frames: dict[tuple[int, int, int], bytes] = {}
         self._room = KEPT_BYTES
         self.first = entries[0].position
         self.last = entries[-1].position
         self.following = following
-        self.whole = whole
-        self.messages, _, self.plain, _ = survey(entries)
+        self.complete = complete
+        self.messages, _, self.uniform, _ = summarize(entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -67,7 +67,7 @@ class Burst:
             return entries[index : index + count]
         return []
 
-    def chunk(self, consumer_id: int, partition: int, epoch: int) -> bytes:
+    def frames(self, consumer_id: int, partition: int, epoch: int) -> bytes:
         """Their MESSAGE frames; the same bytes for every consumer with the same id and epoch.
 
         Args:
@@ -76,7 +76,7 @@ class Burst:
             epoch: the consumer's epoch.
         """
         key = (consumer_id, partition, epoch)
-        chunk = self._chunks.get(key)
+        chunk = self._frames.get(key)
         if chunk is None:
             entries = self._entries
             if len(entries) == 1:
@@ -85,11 +85,11 @@ class Burst:
                 chunk = encode_views(entries, consumer_id, partition, epoch)
             if len(chunk) <= self._room:
                 self._room -= len(chunk)
-                self._chunks[key] = chunk
+                self._frames[key] = chunk
         return chunk
 
 
-class Pace:
+class FlushInterval:
     """How soon those who wait at the tail are told again: later where it costs more to tell them.
 
     A message that comes alone is told of at once. Pure; seconds are those of any one clock, costs seconds of CPU.
@@ -100,21 +100,21 @@ class Pace:
         self._next = 0.0
         self._cost = 0.0
 
-    def told(self, now: float, *, patient: bool = False) -> None:
+    def notified(self, now: float, *, latency_tolerant: bool = False) -> None:
         """They were told, or are about to be.
 
         Args:
             now: the time.
-            patient: whether the longest pause is short enough for all of them.
+            latency_tolerant: whether the longest pause is short enough for all of them.
         """
         least, most = PAUSE_S
-        pause = most if patient else min(max(self._cost / TELLING_SHARE, least), most)
+        pause = most if latency_tolerant else min(max(self._cost / NOTIFYING_SHARE, least), most)
         self._next = now + pause
         self._early = self._next - pause * EARLY_PART
 
     def cost(self, seconds: float) -> None:
         """What the last telling has cost."""
-        self._cost += NEWEST_WEIGHT * (seconds - self._cost)
+        self._cost += LATEST_WEIGHT * (seconds - self._cost)
 
     def pause(self, now: float) -> float:
         """For how long nothing new needs to be asked for: what comes then is told at once."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.background import AGAIN_S
 from readonly_engine.bookkeeper.errors import BookKeeperError
-from readonly_engine.topic.burst import Burst, Pace
-from readonly_engine.wire.entry_view import survey
+from readonly_engine.topic.tail_batch import FlushInterval, TailBatch
+from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 PREFETCH_ENTRIES: Final = 300
 """So many new entries at the tail are read before those who wait for them are told: they then find them in the cache."""
 
-BURST_BYTES: Final = 1 << 20
+TAIL_BATCH_BYTES: Final = 1 << 20
 """No more is read for a burst."""
 
 
-class Announcer:
+class TailNotifier:
     """Who listens to one topic, and what they were told.
 
     What has just come from a bookie is told as it is; only where entries are missing are they read first, in a task of its own.
@@ -39,21 +39,21 @@ class Announcer:
         read: reads some entries from a position on, as TopicLog.read.
 
     Attributes:
-        newest: what the listeners were told of last; None where nothing new could be read.
+        latest_batch: what the listeners were told of last; None where nothing new could be read.
     """
 
     def __init__(
         self, name: str, chain: LedgerChain, read: Callable[[Position, int], Awaitable[list[TopicEntry]]]
     ) -> None:
-        self.newest: Burst | None = None
+        self.latest_batch: TailBatch | None = None
         self._name = name
         self._chain = chain
         self._read = read
         self._listeners: set[Callable[[], None]] = set()
-        self._patient: set[Callable[[], None]] = set()
+        self._latency_tolerant: set[Callable[[], None]] = set()
         self._loop = asyncio.get_running_loop()
-        self._pace = Pace()
-        self._told: Position | None = None
+        self._flush_interval = FlushInterval()
+        self._notified: Position | None = None
         self._awaited = False
         self._fresh: list[TopicEntry] = []
         self._due = False
@@ -62,16 +62,16 @@ class Announcer:
         self._gathering: asyncio.Task[None] | None = None
         self._closed = False
 
-    def listen(self, listener: Callable[[], None], *, patient: bool = False) -> None:
+    def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
         """As TopicLog.listen."""
         self._listeners.add(listener)
-        if patient:
-            self._patient.add(listener)
+        if latency_tolerant:
+            self._latency_tolerant.add(listener)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call no more."""
         self._listeners.discard(listener)
-        self._patient.discard(listener)
+        self._latency_tolerant.discard(listener)
 
     @property
     def listeners(self) -> int:
@@ -82,7 +82,7 @@ class Announcer:
         """Tell nobody anything any more."""
         self._closed = True
         self._listeners.clear()
-        self._patient.clear()
+        self._latency_tolerant.clear()
         if self._handle is not None:
             self._handle.cancel()
         if self._gathering is not None:
@@ -91,24 +91,24 @@ class Announcer:
     @property
     def pause(self) -> float:
         """Seconds for which nothing new needs to be asked for."""
-        return self._pace.pause(self._loop.time())
+        return self._flush_interval.pause(self._loop.time())
 
-    def coming(self, position: Position) -> bool:
+    def await_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: it is being read for all of them."""
-        if self._told is None or position <= self._told:
+        if self._notified is None or position <= self._notified:
             return False
         self._awaited = True
         return True
 
     # What is new
 
-    def came(self, entries: list[TopicEntry]) -> None:
+    def on_entries(self, entries: list[TopicEntry]) -> None:
         """Entries have come, of which some may not be confirmed yet; whether they are is told by `moved`."""
         fresh, first = self._fresh, entries[0]
         goes_on = fresh and (fresh[-1].ledger_id, fresh[-1].entry_id + 1) == (first.ledger_id, first.entry_id)
         self._fresh = fresh + entries if goes_on and len(fresh) < PREFETCH_ENTRIES else entries
 
-    def moved(self, *, at_once: bool = False) -> None:
+    def on_limit_changed(self, *, at_once: bool = False) -> None:
         """There may be more to read, or less.
 
         Args:
@@ -121,7 +121,7 @@ class Announcer:
     def _schedule(self) -> None:
         if not self._due or self._closed or self._gathering is not None:
             return
-        hold = 0.0 if self._at_once else self._pace.hold(self._loop.time())
+        hold = 0.0 if self._at_once else self._flush_interval.hold(self._loop.time())
         if self._handle is not None:
             if hold:
                 return
@@ -138,18 +138,18 @@ class Announcer:
 
     def _look(self) -> None:
         limit = self._chain.limit
-        if not self._listeners or self._told is None or limit is None or limit <= self._told:
-            self._tell(None, limit)
+        if not self._listeners or self._notified is None or limit is None or limit <= self._notified:
+            self._notify(None, limit)
             return
-        first = self._chain.after(self._told)
-        burst = self._in_hand(first, limit)
-        if burst is None:
+        first = self._chain.after(self._notified)
+        batch = self._in_hand(first, limit)
+        if batch is None:
             self._gathering = self._loop.create_task(self._gather(first, limit))
             self._gathering.add_done_callback(self._gathered)
         else:
-            self._tell(burst, limit)
+            self._notify(batch, limit)
 
-    def _in_hand(self, first: Position, limit: Position) -> Burst | None:
+    def _in_hand(self, first: Position, limit: Position) -> TailBatch | None:
         """All that is new, where all of it has just come."""
         fresh = self._fresh
         if not fresh or fresh[0].ledger_id != first.ledger_id or first.ledger_id != limit.ledger_id:
@@ -158,13 +158,13 @@ class Announcer:
         if begin < 0 or end > len(fresh) or end - begin > PREFETCH_ENTRIES:
             return None
         entries = fresh[begin:end]
-        if fresh[-1].entry_id - fresh[0].entry_id != len(fresh) - 1 or survey(entries)[1] > BURST_BYTES:
+        if fresh[-1].entry_id - fresh[0].entry_id != len(fresh) - 1 or summarize(entries)[1] > TAIL_BATCH_BYTES:
             return None
-        return Burst(entries, self._chain.after(limit), whole=True)
+        return TailBatch(entries, self._chain.after(limit), complete=True)
 
-    def _keep_untold(self) -> None:
+    def _keep_pending(self) -> None:
         """Of what has come only what is not confirmed yet matters any more."""
-        told, fresh = self._told, self._fresh
+        told, fresh = self._notified, self._fresh
         if told is None or not fresh:
             return
         if fresh[-1].position <= told:
@@ -177,17 +177,17 @@ class Announcer:
         entries: list[TopicEntry] = []
         position, size = first, 0
         try:
-            while position <= limit and len(entries) < PREFETCH_ENTRIES and size < BURST_BYTES:
+            while position <= limit and len(entries) < PREFETCH_ENTRIES and size < TAIL_BATCH_BYTES:
                 found = await self._read(position, PREFETCH_ENTRIES - len(entries))
                 if not found:
                     break
                 entries += found
-                size += survey(found)[1]
+                size += summarize(found)[1]
                 position = self._chain.after(found[-1].position)
         except BookKeeperError as error:
             log.info("%s: %s", self._name, error)
-        burst = Burst(entries, position, whole=entries[-1].position >= limit) if entries else None
-        self._tell(burst, limit)
+        batch = TailBatch(entries, position, complete=entries[-1].position >= limit) if entries else None
+        self._notify(batch, limit)
 
     def _gathered(self, task: asyncio.Task[None]) -> None:
         self._gathering = None
@@ -209,19 +209,21 @@ class Announcer:
         if not self._closed:
             self._handle = self._loop.call_later(AGAIN_S, self._run)
 
-    def _tell(self, burst: Burst | None, limit: Position | None) -> None:
-        self.newest, self._awaited = burst, False
-        self._told = limit if burst is None else burst.last
-        self._keep_untold()
-        if burst is not None and burst.whole:
-            self._pace.told(self._loop.time(), patient=len(self._patient) == len(self._listeners))
+    def _notify(self, batch: TailBatch | None, limit: Position | None) -> None:
+        self.latest_batch, self._awaited = batch, False
+        self._notified = limit if batch is None else batch.last
+        self._keep_pending()
+        if batch is not None and batch.complete:
+            self._flush_interval.notified(
+                self._loop.time(), latency_tolerant=len(self._latency_tolerant) == len(self._listeners)
+            )
         began = time.thread_time()
         for listener in list(self._listeners):
             listener()
-        if burst is not None:
-            self._pace.cost(time.thread_time() - began)
-        if burst is not None and not burst.whole:
+        if batch is not None:
+            self._flush_interval.cost(time.thread_time() - began)
+        if batch is not None and not batch.complete:
             if self._awaited:
-                self.moved()
+                self.on_limit_changed()
             else:
-                self._told = limit
+                self._notified = limit

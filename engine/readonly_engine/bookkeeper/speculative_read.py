@@ -26,10 +26,10 @@ class AllFailedError(Exception):
         self.failures = failures
 
 
-async def first_good(
+async def speculative_read(
     bookies: Sequence[str],
     ask: Callable[[str], Awaitable[T]],
-    patience: Callable[[str], float],
+    timeout_of: Callable[[str], float],
     slow: Callable[[str], None],
 ) -> T:
     """The first answer that is no error.
@@ -37,8 +37,8 @@ async def first_good(
     Args:
         bookies: whom to ask, best first.
         ask: asks one of them; has a deadline of its own.
-        patience: how many seconds to wait for one before the next is asked too.
-        slow: told of each that the patience was not enough for.
+        timeout_of: how many seconds to wait for one before the next is asked too.
+        slow: told of each that did not answer within its timeout.
 
     Raises:
         AllFailedError: all of them failed.
@@ -51,7 +51,7 @@ async def first_good(
             if left:
                 newest = left.pop(0)
                 asked[asyncio.ensure_future(ask(newest))] = newest
-            timeout = patience(newest) if left else None
+            timeout = timeout_of(newest) if left else None
             done, _ = await asyncio.wait(asked, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 slow(newest)

@@ -1,4 +1,4 @@
-"""The announcer over a real chain: what has come is told as it is, and only what is missing is read."""
+"""The notifier over a real chain: what has come is told as it is, and only what is missing is read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError
-from readonly_engine.topic import announcer as announcer_module
-from readonly_engine.topic.announcer import PREFETCH_ENTRIES, Announcer
+from readonly_engine.topic import tail_notifier as notifier_module
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.tail_notifier import PREFETCH_ENTRIES, TailNotifier
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MessageMetadata
@@ -31,8 +31,8 @@ class Stage:
         info.ledger_info.add(ledger_id=3, timestamp=0)
         self.chain.topic_changed(info)
         self.reads, self.told, self.failing, self.size = [], [], False, 0
-        self.announcer = Announcer("the topic", self.chain, self.read)
-        self.announcer.listen(self.listener)
+        self.notifier = TailNotifier("the topic", self.chain, self.read)
+        self.notifier.listen(self.listener)
 
     async def read(self, first, count):
         self.reads.append((first.entry_id, count))
@@ -43,15 +43,15 @@ class Stage:
         return [entry(number) for number in range(first.entry_id, last + 1)]
 
     def listener(self):
-        burst = self.announcer.newest
-        self.told.append(None if burst is None else (burst.first.entry_id, burst.last.entry_id, burst.whole))
+        burst = self.notifier.latest_batch
+        self.told.append(None if burst is None else (burst.first.entry_id, burst.last.entry_id, burst.complete))
 
     def comes(self, *numbers, body=b""):
-        self.announcer.came([entry(number, body) for number in numbers])
+        self.notifier.on_entries([entry(number, body) for number in numbers])
 
     def confirm(self, last):
         self.chain.lac_advanced(3, last)
-        self.announcer.moved()
+        self.notifier.on_limit_changed()
 
     async def until(self, condition):
         async with asyncio.timeout(10):
@@ -82,7 +82,7 @@ def play():
             try:
                 await scene(stage)
             finally:
-                stage.announcer.close()
+                stage.notifier.close()
 
         asyncio.run(main())
 
@@ -175,7 +175,7 @@ def test_who_listens_is_called_where_nothing_can_be_read(play):
         stage.failing = True
         stage.confirm(1)
         await stage.until(lambda: stage.told == [None, None])
-        assert stage.announcer.newest is None
+        assert stage.notifier.latest_batch is None
         stage.failing = False
         stage.comes(2)
         stage.confirm(2)
@@ -185,25 +185,25 @@ def test_who_listens_is_called_where_nothing_can_be_read(play):
 
 
 def test_a_pause_is_kept_except_for_ledgers_that_come_or_go(play, monkeypatch):
-    monkeypatch.setattr("readonly_engine.topic.burst.PAUSE_S", (60.0, 60.0))
+    monkeypatch.setattr("readonly_engine.topic.tail_batch.PAUSE_S", (60.0, 60.0))
 
     async def scene(stage):
         await stage.holds_back_the_second()
         await asyncio.sleep(0.01)
         assert stage.told[-1] == (1, 1, True)
-        assert 50 < stage.announcer.pause < 60
-        stage.announcer.moved(at_once=True)
+        assert 50 < stage.notifier.pause < 60
+        stage.notifier.on_limit_changed(at_once=True)
         await stage.tells(2, 2, True)
 
     play(scene)
 
 
 def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play, monkeypatch):
-    monkeypatch.setattr("readonly_engine.topic.burst.PAUSE_S", (60.0, 60.0))
+    monkeypatch.setattr("readonly_engine.topic.tail_batch.PAUSE_S", (60.0, 60.0))
 
     async def scene(stage):
         await stage.holds_back_the_second()
-        monkeypatch.setattr(stage.announcer._pace, "_early", 0.0)
+        monkeypatch.setattr(stage.notifier._flush_interval, "_early", 0.0)
         stage.comes(3)
         stage.confirm(3)
         await stage.tells(2, 3, True)
@@ -212,7 +212,7 @@ def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play,
 
 
 def test_one_who_fails_keeps_nobody_from_being_told(play, monkeypatch, caplog):
-    monkeypatch.setattr(announcer_module, "AGAIN_S", 0.01)
+    monkeypatch.setattr(notifier_module, "AGAIN_S", 0.01)
 
     async def scene(stage):
         failed = []
@@ -222,12 +222,12 @@ def test_one_who_fails_keeps_nobody_from_being_told(play, monkeypatch, caplog):
             if len(failed) < 3:
                 raise ValueError("a mistake")
 
-        stage.announcer.unlisten(stage.listener)
-        stage.announcer.listen(failing)
+        stage.notifier.unlisten(stage.listener)
+        stage.notifier.listen(failing)
         stage.comes(1)
         stage.confirm(1)
         await stage.until(lambda: len(failed) == 3)
-        stage.announcer.listen(stage.listener)
+        stage.notifier.listen(stage.listener)
         stage.confirm(2)  # to be read first
         await stage.tells(2, 2, True)
 
@@ -241,24 +241,24 @@ def test_nobody_is_called_after_the_end(play):
         stage.confirm(1)
         while not stage.reads:
             await asyncio.sleep(0)
-        stage.announcer.close()
-        stage.announcer.moved(at_once=True)
+        stage.notifier.close()
+        stage.notifier.on_limit_changed(at_once=True)
         for _ in range(5):
             await asyncio.sleep(0)
         assert stage.told == [None]
-        assert stage.announcer.listeners == 0
+        assert stage.notifier.listeners == 0
 
     play(scene)
 
 
 def test_nothing_is_kept_for_nobody(play):
     async def scene(stage):
-        stage.announcer.unlisten(stage.listener)
+        stage.notifier.unlisten(stage.listener)
         for number in range(1, 50):
             stage.comes(number)
             stage.confirm(number)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-        assert len(stage.announcer._fresh) <= 1
+        assert len(stage.notifier._fresh) <= 1
 
     play(scene)

@@ -6,7 +6,7 @@ import asyncio
 
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.bookkeeper.inflight import InFlight
+from readonly_engine.bookkeeper.request_budget import RequestBudget
 
 
 async def settle():
@@ -16,7 +16,7 @@ async def settle():
 
 def test_requests_beyond_a_limit_wait_in_order():
     async def scene():
-        room = InFlight(max_requests=3, max_bytes=100)
+        room = RequestBudget(max_requests=3, max_bytes=100)
         await room.admit(60)
         big, small = (asyncio.create_task(room.admit(size)) for size in (50, 10))
         await settle()
@@ -38,7 +38,7 @@ def test_requests_beyond_a_limit_wait_in_order():
 
 def test_one_above_the_limit_is_admitted_alone():
     async def scene():
-        room = InFlight(max_requests=3, max_bytes=100)
+        room = RequestBudget(max_requests=3, max_bytes=100)
         await room.admit(5000)
         other = asyncio.create_task(room.admit(1))
         await settle()
@@ -52,7 +52,7 @@ def test_one_above_the_limit_is_admitted_alone():
 @given(st.lists(st.tuples(st.sampled_from(["ask", "end", "cancel"]), st.integers(0, 150)), max_size=40))
 def test_limits_hold_and_nothing_is_lost_by_cancelling(steps):
     async def scene():
-        room = InFlight(max_requests=3, max_bytes=100)
+        room = RequestBudget(max_requests=3, max_bytes=100)
         tasks = []
         for step, number in steps:
             if step == "ask":

@@ -13,7 +13,7 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 """Of replies: what can arrive at once, and so what it can take of memory here."""
 
 
-class InFlight:
+class RequestBudget:
     """Admits requests to one bookie, in the order in which they ask.
 
     A request that is larger than the limit alone is admitted when nothing else is under way.
