@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.cpu import Meter, cpu_seconds, resident_bytes
+from devstack.common import processes
 from devstack.errors import DevstackError
 from devstack.pool import Pool
-from devstack.pulsar import process
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 
@@ -117,7 +117,7 @@ class BenchCluster:
         Raises:
             DevstackError: it does not run.
         """
-        running = process.running(self._cluster.state.record(server))
+        running = processes.running(self._cluster.state.record(server))
         if running is None:
             raise DevstackError(f"{server} of the bench's cluster does not run any more")
         return running.pid

@@ -22,11 +22,11 @@ import pulsar
 from bench.cpu import cpu_seconds, resident_bytes
 from bench.document import machine
 from bench.storage import DOCUMENT
+from devstack.common import processes
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pool import Pool
 from devstack.program import run_program
-from devstack.pulsar import process
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 
@@ -205,7 +205,7 @@ def measure(stack: PulsarCluster, case: Case, connections: int, settle_s: float,
     topic = f"persistent://public/default/idle-{uuid.uuid4().hex[:8]}"
     stack.admin().create_topic(topic)
     owner = stack.endpoints.brokers.index(stack.admin().lookup(topic))
-    record = process.running(stack.state.record(f"broker-{owner}"))
+    record = processes.running(stack.state.record(f"broker-{owner}"))
     assert record is not None
     with tempfile.TemporaryDirectory() as name:
         pool = Pool(stack.endpoints, Path(name), uuid.uuid4().hex, ["--topics", topic, "--log-level", "warning"])

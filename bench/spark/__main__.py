@@ -20,10 +20,10 @@ from bench.cpu import cpu_seconds, family
 from bench.spark import common
 from bench.spark.processes import Kafka, Side, engine_side, java_side, load_kafka, load_pulsar
 from bench.spark.report import CLIENTS, CONNECTOR, ENGINE, KAFKA, Result, Round, figures, results_of, table
+from devstack.common import processes
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
-from devstack.pulsar import process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +173,7 @@ class Bench:
         if client == KAFKA:
             return [self._kafka.pid]
         names = ("broker-0", "bookie-0", "bookie-1", "zookeeper")
-        found = [process.running(self._stack.state.record(name)) for name in names]
+        found = [processes.running(self._stack.state.record(name)) for name in names]
         if None in found:
             raise DevstackError("a server of the bench's Pulsar does not run any more")
         return [one.pid for one in found if one is not None]

@@ -30,10 +30,10 @@ from bench.cpu import cpu_seconds, family
 from bench.figures import Sample
 from bench.spark import common
 from bench.spark.processes import Side, engine_side
+from devstack.common import processes
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
-from devstack.pulsar import process
 from devstack.pulsar.admin import AdminError
 from devstack.pulsar.counters import entries_read
 
@@ -274,7 +274,7 @@ class Bench:
         )
 
     def _pid(self, server: str) -> int:
-        running = process.running(self._stack.state.record(server))
+        running = processes.running(self._stack.state.record(server))
         if running is None:
             raise DevstackError(f"{server} of the bench's cluster does not run any more")
         return running.pid

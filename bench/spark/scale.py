@@ -26,10 +26,10 @@ from bench.client import LoadClient
 from bench.cpu import cpu_seconds
 from bench.spark import common
 from bench.spark.processes import engine_side
+from devstack.common import processes
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
-from devstack.pulsar import process
 from devstack.standalone_spark import StandaloneSpark
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def produce(stack: PulsarCluster, topic: str, count: int, topics: int = 1) -> No
 def servers(stack: PulsarCluster) -> list[int]:
     """The processes of the Pulsar."""
     names = ["broker-0", "zookeeper", *(f"bookie-{number}" for number in range(stack.spec.bookies))]
-    found = [process.running(stack.state.record(name)) for name in names]
+    found = [processes.running(stack.state.record(name)) for name in names]
     return [one.pid for one in found if one is not None]
 
 

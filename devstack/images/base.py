@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from devstack.cache import content_key
+from devstack.common.run import run
 from devstack.console import step
-from devstack.kube.run import run
 
 if TYPE_CHECKING:
     from pathlib import Path

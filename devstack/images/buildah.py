@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.cache import cache_root
-from devstack.kube.run import run
+from devstack.common.run import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,14 +8,14 @@ import shutil
 from typing import TYPE_CHECKING, Protocol
 
 from devstack.cache import cache_root
+from devstack.common.locks import file_lock
+from devstack.common.run import run
 from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.images.base import DOCKER_BASE, ensure_base
 from devstack.images.buildah import Buildah
 from devstack.kube.choice import choose
 from devstack.kube.kind import KindCluster, docker_runs
-from devstack.kube.lock import only_one
-from devstack.kube.run import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +124,7 @@ def build(targets: list[Target], tag: str | None = None) -> list[str]:
     """Build those images whose inputs have changed; returns the names of all."""
     maker = builder()
     names = []
-    with only_one(_folder() / "lock", "image build"):
+    with file_lock(_folder() / "lock", "image build"):
         base = maker.base()
         for target in targets:
             image = target.image(tag)
@@ -160,7 +160,7 @@ def load(image: str, say_so: Callable[[str], None] = say) -> None:
     if not cluster.lacks(image, identity):
         say_so(f"{image}: already in every node")
         return
-    with step(f"loading {image} into every node"), only_one(_folder() / "load-lock", "image load"):
+    with step(f"loading {image} into every node"), file_lock(_folder() / "load-lock", "image load"):
         archive = _folder() / f".load.{os.getpid()}.tar"
         try:
             maker.save(image, archive)

@@ -7,12 +7,12 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from devstack.common.locks import file_lock
+from devstack.common.run import run, succeeds
 from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.kube.kubectl import Kubectl
-from devstack.kube.lock import only_one
 from devstack.kube.programs import EXTRAS, ensure, link_programs
-from devstack.kube.run import run, succeeds
 from devstack.kube.status import ClusterStatus
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class KindCluster:
                 alone, so there is one more otherwise.
             name: what the cluster is called; the same as the constructor's.
         """
-        with only_one(self._layout.root / "lock", "kube"):
+        with file_lock(self._layout.root / "lock", "kube"):
             if name in self._clusters():
                 self._kind("export", "kubeconfig")
             else:
@@ -88,7 +88,7 @@ class KindCluster:
     def down(self, *, purge: bool, name: str | None = None) -> None:
         """Delete the cluster. kind cannot stop one and start it again, so `purge` changes nothing."""
         del purge, name
-        with only_one(self._layout.root / "lock", "kube"):
+        with file_lock(self._layout.root / "lock", "kube"):
             self._kind("delete", "cluster")
             self.kubeconfig.unlink(missing_ok=True)
         say("Kubernetes is down")

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from devstack.kube.run import run, succeeds
+from devstack.common.run import run, succeeds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devstack.common.run import run
 from devstack.kube.layout import LINK, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, Layout
 from devstack.kube.nodes import cgroup_folders
-from devstack.kube.run import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def leftovers(layout: Layout) -> list[str]:
-    """Processes, mounts, network namespaces, links, routes and cgroups of the cluster; empty when nothing is left."""
+    """NodeProcesses, mounts, network namespaces, links, routes and cgroups of the cluster; empty when nothing is left."""
     cgroups = (f"cgroup {path}" for path in cgroup_folders(layout.cgroup))
     return [*_processes(layout), *_mounts(layout), *_network(), *cgroups]
 

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.cache import content_key
+from devstack.common.locks import file_lock
+from devstack.common.run import run, succeeds, wait_until
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.kube import configs, programs
 from devstack.kube.kubectl import Kubectl
 from devstack.kube.layout import DNS_SERVICE, SOURCE, Layout, Node
 from devstack.kube.leftovers import leftovers
-from devstack.kube.lock import only_one
 from devstack.kube.manifest import fill
+from devstack.kube.node_processes import NodeProcesses
 from devstack.kube.nodes import ensure_node, enter, init_name, remove_cgroups, remove_link, route_pods
 from devstack.kube.pki import make_pki
 from devstack.kube.preflight import check_free_network, check_machine
-from devstack.kube.processes import Processes
-from devstack.kube.run import run, succeeds, wait_until
 from devstack.kube.status import ClusterStatus
 from devstack.kube.system_images import SystemImage, ensure_coredns, ensure_pause
 
@@ -67,7 +67,7 @@ class LocalCluster:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._processes = Processes(layout.processes, layout.logs)
+        self._processes = NodeProcesses(layout.processes, layout.logs)
 
     @property
     def kubeconfig(self) -> Path:
@@ -179,7 +179,7 @@ class LocalCluster:
     # -- building ---------------------------------------------------------------------------------------------------
 
     def _lock(self) -> AbstractContextManager[None]:
-        return only_one(self._layout.root / "lock", "kube")
+        return file_lock(self._layout.root / "lock", "kube")
 
     def _built(self) -> bool:
         return all(build.folder(self._layout).exists() for build in programs.CORE)

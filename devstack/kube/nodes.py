@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devstack.common.run import run, succeeds, wait_until
 from devstack.errors import DevstackError
 from devstack.kube.layout import HOST_ADDRESS, LINK, SERVICE_NETWORK, SOURCE, Layout, Node
-from devstack.kube.run import run, succeeds, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devstack.kube.processes import Processes
+    from devstack.kube.node_processes import NodeProcesses
 
 CGROUPS = Path("/sys/fs/cgroup")
 _BRIDGE = "lan0"
@@ -28,7 +28,7 @@ def init_name(node: Node) -> str:
     return f"{node.name}-init"
 
 
-def enter(processes: Processes, node: Node) -> list[str]:
+def enter(processes: NodeProcesses, node: Node) -> list[str]:
     """The program and options that run a command inside a node.
 
     Raises:
@@ -40,7 +40,7 @@ def enter(processes: Processes, node: Node) -> list[str]:
     return ["nsenter", "-t", str(pid), "-m", "-n", "-p", "-u", "-i", "--"]
 
 
-def ensure_node(layout: Layout, processes: Processes, node: Node, first: Node) -> None:
+def ensure_node(layout: Layout, processes: NodeProcesses, node: Node, first: Node) -> None:
     """Make a node unless it runs: namespaces, its end of the network, its cgroups."""
     if processes.pid(init_name(node)) is not None:
         return
@@ -73,7 +73,7 @@ def _ip(arguments: str, within: Sequence[str] = ()) -> None:
     run([*within, "ip", *arguments.split()], what=f"ip {arguments}")
 
 
-def _lay_network(processes: Processes, first: Node) -> None:
+def _lay_network(processes: NodeProcesses, first: Node) -> None:
     """The nodes' network: a bridge in the first node, with the host and the other nodes on it."""
     inside = enter(processes, first)
     remove_link()
@@ -89,7 +89,7 @@ def _lay_network(processes: Processes, first: Node) -> None:
     _ip(f"route add {SERVICE_NETWORK} dev {_BRIDGE}", inside)
 
 
-def _join_network(processes: Processes, node: Node, first: Node) -> None:
+def _join_network(processes: NodeProcesses, node: Node, first: Node) -> None:
     inside, hub = enter(processes, node), enter(processes, first)
     with contextlib.suppress(DevstackError):  # there only when the node died without its neighbour
         _ip(f"link del {node.name}", hub)
@@ -102,7 +102,7 @@ def _join_network(processes: Processes, node: Node, first: Node) -> None:
     _ip(f"route add {SERVICE_NETWORK} dev eth0", inside)
 
 
-def route_pods(processes: Processes, node: Node, everyone: list[Node], pods: str) -> None:
+def route_pods(processes: NodeProcesses, node: Node, everyone: list[Node], pods: str) -> None:
     """Let the host and the other nodes reach a node's pods."""
     _ip(f"route replace {pods} via {node.address} dev {LINK}")
     for other in everyone:

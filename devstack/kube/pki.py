@@ -1,4 +1,4 @@
-"""Keys and certificates of the local cluster, shaped as kubeadm makes them (elliptic curve P-256)."""
+"""Keys, certificates and kubeconfigs of the local cluster, as kubeadm makes them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from devstack.common.certificates import issue, make_authority, openssl
 from devstack.kube.layout import API_SERVICE, CLUSTER_DOMAIN, Layout, Node
-from devstack.kube.run import run
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_DAYS = "3650"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ _CLIENTS = {
 
 
 def make_pki(layout: Layout, nodes: list[Node]) -> None:
-    """Make every key, certificate and kubeconfig that is not there yet."""
+    """Make every missing key, certificate and kubeconfig."""
     pki = layout.pki
     pki.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, common_name in (("ca", "kubernetes-ca"), ("front-proxy-ca", "front-proxy-ca")):
@@ -63,56 +61,30 @@ def make_pki(layout: Layout, nodes: list[Node]) -> None:
         _kubeconfig(layout, name, nodes[0].address)
 
 
-def _openssl(*arguments: str) -> None:
-    run(["openssl", *arguments], what="making certificates")
-
-
-def _key(path: Path) -> None:
-    _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(path))
-
-
 def _authority(pki: Path, name: str, common_name: str) -> None:
     certificate = pki / f"{name}.crt"
-    if certificate.exists():
-        return
-    _key(pki / f"{name}.key")
-    _openssl(
-        *("req", "-x509", "-new", "-key", str(pki / f"{name}.key"), "-subj", f"/CN={common_name}", "-days", _DAYS),
-        *("-addext", "basicConstraints=critical,CA:TRUE"),
-        *("-addext", "keyUsage=critical,digitalSignature,keyCertSign,cRLSign", "-out", str(certificate)),
-    )
+    if not certificate.exists():
+        make_authority(certificate, common_name)
 
 
 def _issue(pki: Path, wanted: _Certificate) -> None:
-    certificate, key = pki / f"{wanted.name}.crt", pki / f"{wanted.name}.key"
-    if certificate.exists():
-        return
-    request, extensions = pki / f"{wanted.name}.csr", pki / f"{wanted.name}.ext"
-    lines = ["keyUsage=critical,digitalSignature,keyEncipherment", "extendedKeyUsage=serverAuth,clientAuth"]
-    if wanted.alternatives:
-        lines.append("subjectAltName=" + ",".join(wanted.alternatives))
-    extensions.write_text("\n".join(lines) + "\n")
-    _key(key)
-    _openssl("req", "-new", "-key", str(key), "-subj", wanted.subject, "-out", str(request))
-    authority = pki / wanted.authority
-    _openssl(
-        *("x509", "-req", "-in", str(request), "-CA", f"{authority}.crt", "-CAkey", f"{authority}.key"),
-        *("-CAcreateserial", "-days", _DAYS, "-sha256", "-extfile", str(extensions), "-out", str(certificate)),
-    )
-    request.unlink()
-    extensions.unlink()
+    certificate = pki / f"{wanted.name}.crt"
+    if not certificate.exists():
+        authority = pki / f"{wanted.authority}.crt"
+        usages = "digitalSignature,keyEncipherment"
+        issue(authority, certificate, wanted.subject, usages=usages, alternatives=wanted.alternatives)
 
 
 def _service_account_key(pki: Path) -> None:
     public = pki / "sa.pub"
     if public.exists():
         return
-    _openssl("genrsa", "-out", str(pki / "sa.key"), "2048")
-    _openssl("rsa", "-in", str(pki / "sa.key"), "-pubout", "-out", str(public))
+    openssl("genrsa", "-out", str(pki / "sa.key"), "2048")
+    openssl("rsa", "-in", str(pki / "sa.key"), "-pubout", "-out", str(public))
 
 
 def _kubeconfig(layout: Layout, name: str, server: str) -> None:
-    """Write NAME.kubeconfig with everything inside it, so that it works from wherever it is copied to."""
+    """Write NAME.kubeconfig with embedded keys and certificates, so that it can be copied."""
     path = layout.state / f"{name}.kubeconfig"
     if path.exists():
         return

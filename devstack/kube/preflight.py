@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from devstack.common.run import run, succeeds
 from devstack.errors import DevstackError
 from devstack.kube.layout import LINK, MAX_NODES, NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK, SOURCE, Layout
 from devstack.kube.nodes import CGROUPS, link_exists
-from devstack.kube.run import run, succeeds
 
 _MEMORY_NEEDED = 2 << 30
 _DISK_TO_RUN = 2 << 30

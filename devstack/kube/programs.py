@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.cache import content_key
+from devstack.common.run import tail
 from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.kube.layout import SOURCE, Layout, default_layout
-from devstack.kube.run import tail
 
 _SOURCES = SOURCE / "src"
 _FLAGS = "-trimpath -buildvcs=false -mod=readonly"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devstack.cache import content_key
+from devstack.common.run import run
 from devstack.console import step
 from devstack.images.buildah import Buildah
 from devstack.kube import programs
 from devstack.kube.layout import SOURCE, Layout
-from devstack.kube.run import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from devstack.cache import cache_root
+from devstack.common import processes
+from devstack.common.processes import Server
 from devstack.errors import DevstackError
 from devstack.objectstore.program import ensure_program
-from devstack.pulsar import preflight, process
-from devstack.pulsar.process import Server
+from devstack.pulsar import preflight
 from devstack.pulsar.spec import HOST
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class ObjectStore:
         Args:
             purge: whether to delete the objects too.
         """
-        process.stop([self._record], _STOP_SECONDS)
+        processes.stop([self._record], _STOP_SECONDS)
         if purge:
             shutil.rmtree(self.root, ignore_errors=True)
 

@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from devstack.common import processes
+from devstack.common.processes import Server
 from devstack.console import say, step
 from devstack.errors import DevstackError
-from devstack.pulsar import preflight, process
+from devstack.pulsar import preflight
 from devstack.pulsar.admin import AdminError, PulsarAdmin
 from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.distribution import ensure_distribution
-from devstack.pulsar.process import Server
 from devstack.pulsar.registration import forget_bookie
 from devstack.pulsar.spec import CLUSTER_NAME, LOOPBACK, default_state
 from devstack.pulsar.state import StateFolder
@@ -125,13 +126,13 @@ class PulsarCluster:
         """How every server is, right now."""
         told: list[ServerStatus] = []
         for name, port in self._plan():
-            live = process.running(self.state.record(name))
+            live = processes.running(self.state.record(name))
             told.append(
                 ServerStatus(
                     name=name,
                     pid=live.pid if live else None,
                     port=port,
-                    answers=live is not None and process.port_answers(port, host=self.site(name).host),
+                    answers=live is not None and processes.port_answers(port, host=self.site(name).host),
                     resident_mib=live.resident_bytes() >> 20 if live else 0,
                     log=str(self.state.log(name)),
                 )
@@ -153,7 +154,7 @@ class PulsarCluster:
 
     def kill_broker(self, index: int) -> None:
         """End a broker by SIGKILL; ZooKeeper believes in it until its session times out (30 s)."""
-        process.stop([self.state.record(f"broker-{index}")], _STOP_SECONDS["broker"], signal.SIGKILL)
+        processes.stop([self.state.record(f"broker-{index}")], _STOP_SECONDS["broker"], signal.SIGKILL)
 
     def start_broker(self, index: int) -> None:
         """Start a broker that was stopped, and wait until it is healthy."""
@@ -166,7 +167,7 @@ class PulsarCluster:
 
     def kill_bookie(self, index: int) -> None:
         """End a bookie by SIGKILL; what it acknowledged is in its journal."""
-        process.stop([self.state.record(f"bookie-{index}")], _STOP_SECONDS["bookie"], signal.SIGKILL)
+        processes.stop([self.state.record(f"bookie-{index}")], _STOP_SECONDS["bookie"], signal.SIGKILL)
 
     def start_bookie(self, index: int) -> None:
         """Start a bookie that was stopped, and wait until it answers."""
@@ -350,10 +351,10 @@ class PulsarCluster:
     def _stop(self, records: Sequence[Path]) -> None:
         for kind in ("broker", "bookie", "zookeeper"):
             of_kind = [record for record in records if record.stem.partition("-")[0] == kind]
-            live = [record.stem for record in of_kind if process.running(record)]
+            live = [record.stem for record in of_kind if processes.running(record)]
             if live:
                 say(f"stopping {', '.join(live)}")
-            process.stop(of_kind, _STOP_SECONDS[kind])
+            processes.stop(of_kind, _STOP_SECONDS[kind])
 
     def _stop_strangers(self, servers: Sequence[Server]) -> None:
         """Stop servers of an earlier, larger spec."""

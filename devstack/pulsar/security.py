@@ -7,12 +7,11 @@ import hashlib
 import hmac
 import json
 import os
-import subprocess
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from devstack.errors import DevstackError
+from devstack.common.certificates import issue, make_authority, openssl
 from devstack.pulsar.spec import HOST, Setting
 
 if TYPE_CHECKING:
@@ -26,9 +25,6 @@ ADMIN_ROLE: Final = "admin"
 TLS_PORT: Final = 21
 HTTPS_PORT: Final = 25
 """A broker's TLS ports lie so far above the stack's base port, for up to four brokers."""
-
-_DAYS: Final = "3650"
-_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Credentials:
         if not made.admin_token_file.exists():
             made.admin_token_file.write_text(made.token(ADMIN_ROLE))
         if not made.authority.exists():
-            _authority(made.authority, "pulsar-readonly test authority")
+            make_authority(made.authority, "pulsar-readonly test authority")
         if not (folder / "broker.pem").exists():
             made.certificate("broker")
         return made
@@ -89,15 +85,16 @@ class Credentials:
     def set_passwords(self, passwords: dict[str, str]) -> None:
         """Say who may come with which password; brokers read it when they start."""
         salted = {
-            user: _openssl("passwd", "-apr1", "-salt", "readonly", password).strip()
+            user: openssl("passwd", "-apr1", "-salt", "readonly", password).strip()
             for user, password in passwords.items()
         }
         self.passwords.write_text("".join(f"{user}:{password}\n" for user, password in salted.items()))
 
     def certificate(self, name: str, folder: Path | None = None, host: str = HOST) -> tuple[Path, Path]:
         """Make a certificate that the authority has signed, for servers at `host` and for clients; returns it and its key."""
-        folder = folder or self.folder
-        return _signed(self.authority, folder / f"{name}.pem", name, host)
+        path = (folder or self.folder) / f"{name}.pem"
+        kind = "IP" if host.replace(".", "").isdigit() else "DNS"
+        return issue(self.authority, path, f"/CN={name}", usages="digitalSignature", alternatives=(f"{kind}:{host}",))
 
     def settings(self, spec: PulsarSpec) -> tuple[Setting, ...]:
         """What a stack of this size needs: brokers ask for tokens or passwords, authorize, and speak TLS too, as bookies do."""
@@ -146,44 +143,3 @@ def https_url(spec: PulsarSpec, broker: int = 0) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _openssl(*arguments: str) -> str:
-    try:
-        done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", "") or str(error)
-        raise DevstackError(f"openssl cannot make keys: {told.strip()}", "install openssl") from error
-    return done.stdout
-
-
-def _key(path: Path) -> Path:
-    """A new key in PKCS #8, the only form that Pulsar reads."""
-    _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(path))
-    return path
-
-
-def _authority(certificate: Path, name: str) -> None:
-    key = _key(certificate.with_suffix(".key"))
-    _openssl(
-        *("req", "-x509", "-new", "-key", str(key), "-subj", f"/CN={name}", "-days", _DAYS),
-        *("-addext", "basicConstraints=critical,CA:TRUE"),
-        *("-addext", "keyUsage=critical,digitalSignature,keyCertSign,cRLSign", "-out", str(certificate)),
-    )
-
-
-def _signed(authority: Path, certificate: Path, name: str, host: str) -> tuple[Path, Path]:
-    key = _key(certificate.with_suffix(".key"))
-    request, extensions = certificate.with_suffix(".csr"), certificate.with_suffix(".ext")
-    kind = "IP" if host.replace(".", "").isdigit() else "DNS"
-    extensions.write_text(
-        f"keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth,clientAuth\nsubjectAltName={kind}:{host}\n"
-    )
-    _openssl("req", "-new", "-key", str(key), "-subj", f"/CN={name}", "-out", str(request))
-    _openssl(
-        *("x509", "-req", "-in", str(request), "-CA", str(authority), "-CAkey", str(authority.with_suffix(".key"))),
-        *("-CAcreateserial", "-days", _DAYS, "-sha256", "-extfile", str(extensions), "-out", str(certificate)),
-    )
-    request.unlink()
-    extensions.unlink()
-    return certificate, key

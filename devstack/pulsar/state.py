@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import shutil
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from devstack.common.locks import file_lock
 from devstack.errors import DevstackError
 from devstack.pulsar.spec import PulsarSpec, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 _FOLDERS: Final = ("conf", "data", "logs", "run")
-_LOCK_SECONDS: Final = 300.0
-_POLL_SECONDS: Final = 0.1
+_LOCK_TIMEOUT_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +120,10 @@ class StateFolder:
                 f"give at least {stored.bookies}, {forget}",
             )
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Hold the folder's lock: one command at a time changes a stack.
 
         Raises:
             DevstackError: another command holds it for minutes.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / ".lock").open("w") as file:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise DevstackError(f"another command holds {self.root}/.lock", "wait until it ends") from None
-                    time.sleep(_POLL_SECONDS)
-            yield
+        return file_lock(self.root / ".lock", f"stack in {self.root}", _LOCK_TIMEOUT_S)

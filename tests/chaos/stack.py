@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from devstack.common import processes
 from devstack.errors import DevstackError
 from devstack.pool import BrokerProcess
-from devstack.pulsar import process
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.chaos.plan import BOOKIES, OWNERS, OWNING, READ_ONLY, STORING, ZOOKEEPER, role
@@ -149,7 +149,7 @@ class ChaosStack(PulsarCluster):
         if role(name) == "ro":
             broker = self.read_only.get(name)
             return broker.process.pid if broker is not None and broker.process.poll() is None else None
-        live = process.running(self.state.record(name))
+        live = processes.running(self.state.record(name))
         return live.pid if live else None
 
     def alive(self, name: str) -> bool:
@@ -172,7 +172,7 @@ class ChaosStack(PulsarCluster):
             The exit status of a read-only broker.
         """
         if role(name) != "ro":
-            process.stop([self.state.record(name)], _STOP_S, what)
+            processes.stop([self.state.record(name)], _STOP_S, what)
             return None
         broker = self.read_only[name]
         broker.process.send_signal(what)

@@ -19,7 +19,7 @@ import pytest
 from devstack.kube.choice import choose
 from devstack.kube.layout import default_layout
 from devstack.kube.local import LocalCluster
-from devstack.kube.processes import Processes, resume
+from devstack.kube.node_processes import NodeProcesses, resume
 from tests.e2e.conftest import SOURCE, SYSTEM, devstack
 
 pytestmark = pytest.mark.slow
@@ -125,7 +125,7 @@ def api_server() -> int:
     if not isinstance(choose(), LocalCluster):
         pytest.skip("the API server of kind is not a process of this machine")
     layout = default_layout()
-    pid = Processes(layout.processes, layout.logs).pid("kube-apiserver")
+    pid = NodeProcesses(layout.processes, layout.logs).pid("kube-apiserver")
     assert pid is not None
     return pid
 

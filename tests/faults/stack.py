@@ -6,8 +6,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, Final
 
+from devstack.common import processes
 from devstack.errors import DevstackError
-from devstack.pulsar import process
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 
@@ -41,7 +41,7 @@ class FaultyStack(PulsarCluster):
 
     def kill_zookeeper(self) -> None:
         """End ZooKeeper by SIGKILL."""
-        process.stop([self.state.record("zookeeper")], _STOP_S, signal.SIGKILL)
+        processes.stop([self.state.record("zookeeper")], _STOP_S, signal.SIGKILL)
 
     def start_zookeeper(self) -> None:
         """Start it again, with its data."""
@@ -65,7 +65,7 @@ class FaultyStack(PulsarCluster):
         return self.endpoints.bookies.index(bookie_id)
 
     def _bookie_pid(self, index: int) -> int:
-        live = process.running(self.state.record(f"bookie-{index}"))
+        live = processes.running(self.state.record(f"bookie-{index}"))
         if live is None:
             raise DevstackError(f"bookie-{index} does not run")
         return live.pid

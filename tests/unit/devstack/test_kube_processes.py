@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from devstack.common.locks import file_lock
+from devstack.common.processes import start_ticks
+from devstack.common.run import run, succeeds, wait_until
 from devstack.errors import DevstackError
-from devstack.kube.lock import only_one
-from devstack.kube.processes import Processes, start_time
-from devstack.kube.run import run, succeeds, wait_until
+from devstack.kube.node_processes import NodeProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,14 +24,14 @@ WRAPPER = ["sh", "-c", '"$@"; :', "sh"]  # like nsenter: a parent with the progr
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path / "records", tmp_path / "logs")
+def processes(tmp_path: Path) -> Iterator[NodeProcesses]:
+    made = NodeProcesses(tmp_path / "records", tmp_path / "logs")
     yield made
     for name in made.names():
         made.stop(name, signal.SIGKILL)
 
 
-def test_a_process_is_started_once_and_replaced_when_its_arguments_change(processes: Processes) -> None:
+def test_a_process_is_started_once_and_replaced_when_its_arguments_change(processes: NodeProcesses) -> None:
     def ensure(seconds: str) -> bool:
         return processes.ensure("sleeper", ["sleep", seconds], wrapper=WRAPPER, env=os.environ)
 
@@ -43,10 +44,12 @@ def test_a_process_is_started_once_and_replaced_when_its_arguments_change(proces
     assert ensure("301")
     assert processes.pid("sleeper") != first
     assert first is not None
-    assert start_time(first) is None
+    assert start_ticks(first) is None
 
 
-def test_a_record_of_a_pid_that_another_process_has_now_is_not_believed(processes: Processes, tmp_path: Path) -> None:
+def test_a_record_of_a_pid_that_another_process_has_now_is_not_believed(
+    processes: NodeProcesses, tmp_path: Path
+) -> None:
     (tmp_path / "records").mkdir()
     record = f'{{"pid": {os.getpid()}, "started": "1", "key": ""}}'
     (tmp_path / "records" / "old.json").write_text(record)
@@ -56,7 +59,7 @@ def test_a_record_of_a_pid_that_another_process_has_now_is_not_believed(processe
     assert processes.names() == []
 
 
-def test_stop_kills_a_process_that_ignores_the_signal(processes: Processes, tmp_path: Path) -> None:
+def test_stop_kills_a_process_that_ignores_the_signal(processes: NodeProcesses, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     stubborn = ["sh", "-c", f"trap '' TERM; touch {ready}; while :; do sleep 0.05; done"]
     processes.ensure("stubborn", stubborn, wrapper=WRAPPER, env=os.environ)
@@ -64,10 +67,10 @@ def test_stop_kills_a_process_that_ignores_the_signal(processes: Processes, tmp_
     pid = processes.pid("stubborn")
     assert pid is not None
     processes.stop("stubborn", patience=0.2)
-    assert start_time(pid) is None
+    assert start_ticks(pid) is None
 
 
-def test_the_wrapper_of_a_stopped_process_goes_on_with_it(processes: Processes) -> None:
+def test_the_wrapper_of_a_stopped_process_goes_on_with_it(processes: NodeProcesses) -> None:
     # As nsenter does: it stops itself as its child is stopped, and would not reap it then.
     wrapper = ["sh", "-c", 'trap "" CHLD; "$@" & kill -STOP $$; wait; :', "sh"]
     processes.ensure("still", ["sleep", "300"], wrapper=wrapper, env=os.environ)
@@ -83,7 +86,7 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_the_end_of_a_process_is_reported_with_its_last_words(processes: Processes) -> None:
+def test_the_end_of_a_process_is_reported_with_its_last_words(processes: NodeProcesses) -> None:
     processes.ensure("brief", ["sh", "-c", "sleep 0.2; echo its last words"], wrapper=WRAPPER, env=os.environ)
     wait_until(lambda: processes.pid("brief") is None, 10, "brief has ended")
     with pytest.raises(DevstackError, match="brief has ended") as error:
@@ -94,8 +97,8 @@ def test_the_end_of_a_process_is_reported_with_its_last_words(processes: Process
 def test_the_lock_is_held_by_one_and_names_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     code = (
-        "import sys; from pathlib import Path; from devstack.kube.lock import only_one\n"
-        f"with only_one(Path({str(path)!r}), 'test'):\n    print('held', flush=True); sys.stdin.read()\n"
+        "import sys; from pathlib import Path; from devstack.common.locks import file_lock\n"
+        f"with file_lock(Path({str(path)!r}), 'test'):\n    print('held', flush=True); sys.stdin.read()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
@@ -103,12 +106,12 @@ def test_the_lock_is_held_by_one_and_names_its_holder(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with (
-            pytest.raises(DevstackError, match=f"test: process {holder.pid} has been at it"),
-            only_one(path, "test", patience=0.2),
+            pytest.raises(DevstackError, match=f"test: process {holder.pid} has held"),
+            file_lock(path, "test", timeout_s=0.2),
         ):
             pytest.fail("two at once")
         holder.communicate("", timeout=10)
-    with only_one(path, "test", patience=5):
+    with file_lock(path, "test", timeout_s=5):
         assert path.read_text() == str(os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""One command at a time: a second `up` waits for the first and then finds its work done."""
+"""File locks: one command at a time."""
 
 from __future__ import annotations
 
@@ -15,34 +15,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_PATIENCE = 3600.0
+_TIMEOUT_S = 3600.0
+_POLL_INTERVAL_S = 0.1
 
 
 @contextmanager
-def only_one(path: Path, what: str, patience: float = _PATIENCE) -> Iterator[None]:
-    """Hold the lock file `path`; the kernel frees it when the process ends, however it ends.
+def file_lock(path: Path, what: str, timeout_s: float = _TIMEOUT_S) -> Iterator[None]:
+    """Hold a lock file; the kernel releases it when the process ends.
 
     Args:
-        path: the lock file; made when it is not there.
-        what: what the holder works on, for messages.
-        patience: seconds to wait for another holder.
+        path: the lock file; it is created if missing.
+        what: the locked work, for messages.
+        timeout_s: seconds to wait for another holder.
 
     Raises:
-        DevstackError: another process kept the lock for longer than that.
+        DevstackError: another process kept the lock for longer.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + patience
-        told = False
+        deadline = time.monotonic() + timeout_s
+        announced = False
         while not _try_lock(descriptor):
             holder = os.pread(descriptor, 20, 0).decode().strip() or "unknown"
             if time.monotonic() >= deadline:
-                raise DevstackError(f"{what}: process {holder} has been at it for {patience:.0f} s")
-            if not told:
-                say(f"{what}: waiting for process {holder}, which works on the same")
-                told = True
-            time.sleep(0.1)
+                raise DevstackError(
+                    f"{what}: process {holder} has held {path} for {timeout_s:.0f} s", "wait for its end"
+                )
+            if not announced:
+                say(f"{what}: waiting for process {holder}, which holds {path}")
+                announced = True
+            time.sleep(_POLL_INTERVAL_S)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield

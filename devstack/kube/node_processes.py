@@ -1,4 +1,4 @@
-"""Processes that outlive the command that starts them: found again by a record of pid and start time."""
+"""NodeProcesses that outlive the command that starts them: found again by a record of pid and start time."""
 
 from __future__ import annotations
 
@@ -11,24 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devstack.cache import content_key
+from devstack.common.processes import start_ticks
+from devstack.common.run import tail, wait_until
 from devstack.errors import DevstackError
-from devstack.kube.run import tail, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-
-def start_time(pid: int) -> str | None:
-    """When a process started, in the kernel's ticks since boot; none for one that has ended.
-
-    With the pid it names a process for good: pids are used again, even after a reboot.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else fields[19]
 
 
 def only_child(pid: int) -> int | None:
@@ -52,7 +40,7 @@ def resume(pid: int) -> None:
                 os.kill(one, signal.SIGCONT)
 
 
-class Processes:
+class NodeProcesses:
     """The processes of one cluster, by name.
 
     Args:
@@ -71,7 +59,7 @@ class Processes:
     def pid(self, name: str) -> int | None:
         """Its process id, as the host sees it; none when it does not run."""
         record = self._record(name)
-        if record is None or start_time(int(record["pid"])) != record["started"]:
+        if record is None or start_ticks(int(record["pid"])) != int(record["started"]):
             return None
         return int(record["pid"])
 
@@ -118,10 +106,10 @@ class Processes:
             setsid=True,
         )
         wait_until(
-            lambda: only_child(outer) is not None or start_time(outer) is None, 10, f"starting {name}", pause=0.01
+            lambda: only_child(outer) is not None or start_ticks(outer) is None, 10, f"starting {name}", pause=0.01
         )
         pid = only_child(outer)
-        started = None if pid is None else start_time(pid)
+        started = None if pid is None else start_ticks(pid)
         if pid is None or started is None:
             raise DevstackError(f"{name} ended as soon as it was started", self.log_tail(name))
         path = self._folder / f"{name}.json"

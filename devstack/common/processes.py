@@ -1,4 +1,4 @@
-"""One server process that outlives the command that started it, found again by its pid and start time."""
+"""Server processes that outlive the command that started them, identified by pid and start time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from devstack.console import say
 from devstack.errors import DevstackError
-from devstack.pulsar.spec import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_LOOPBACK: Final = "127.0.0.1"
 
 _LAUNCH: Final = 'log=$1; shift; "$@" >"$log" 2>&1 </dev/null & echo $!'
 _KILL_SECONDS: Final = 10.0
@@ -51,7 +52,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What to run, and where its pid file and log are.
+    """A server program with its pid file and log.
 
     Attributes:
         name: `zookeeper`, `bookie-0`, `broker-1`.
@@ -71,7 +72,7 @@ class Server:
     record: Path
     log: Path
     config: str
-    host: str = HOST
+    host: str = _LOOPBACK
 
     @property
     def fingerprint(self) -> str:
@@ -105,7 +106,7 @@ class Server:
             start_new_session=True,
         )
         pid = int(launched.stdout)
-        ticks = _start_ticks(pid)
+        ticks = start_ticks(pid)
         if ticks is None:
             raise self.died()
         process = Running(pid, ticks, self.fingerprint)
@@ -131,7 +132,7 @@ class Server:
         )
 
 
-def port_answers(port: int, timeout: float = 1.0, host: str = HOST) -> bool:
+def port_answers(port: int, timeout: float = 1.0, host: str = _LOOPBACK) -> bool:
     """Whether somebody accepts connections on a port of a server's address."""
     try:
         with socket.create_connection((host, port), timeout=timeout):
@@ -148,7 +149,7 @@ def running(record: Path) -> Running | None:
         boot = told["boot"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if boot != _boot_id() or _start_ticks(process.pid) != process.start_ticks:
+    if boot != _boot_id() or start_ticks(process.pid) != process.start_ticks:
         return None
     return process
 
@@ -197,7 +198,7 @@ def _open(record: Path) -> int | None:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    if _start_ticks(process.pid) != process.start_ticks:
+    if start_ticks(process.pid) != process.start_ticks:
         os.close(handle)
         return None
     return handle
@@ -222,7 +223,7 @@ def _wait(handles: Mapping[Path, int], seconds: float) -> None:
         left = [handle for handle in left if not _ended(handle)]
 
 
-def _start_ticks(pid: int) -> int | None:
+def start_ticks(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat; None when there is no such process or it is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devstack.pulsar import process
-from devstack.pulsar.process import Server
+from devstack.common import processes
+from devstack.common.processes import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         return made[-1]
 
     yield server
-    process.stop([one.record for one in made], 0.0)
+    processes.stop([one.record for one in made], 0.0)
 
 
 def test_a_started_process_is_found_again_and_stops(make: Callable[..., Server]) -> None:
@@ -71,7 +71,7 @@ def test_a_started_process_is_found_again_and_stops(make: Callable[..., Server])
     started = server.start()
     assert server.running() == started
     assert started.resident_bytes() > 0
-    process.stop([server.record], 10.0)
+    processes.stop([server.record], 10.0)
     assert ended(started.pid)
     assert server.running() is None
     assert not server.record.exists()
@@ -88,7 +88,7 @@ def test_output_and_environment(make: Callable[..., Server]) -> None:
     server = make(argv=("sh", "-c", 'echo "$GREETING"; echo error >&2; exec sleep 600'))
     server.start()
     eventually(lambda: server.log.read_text() == "hello\nerror\n")
-    process.stop([server.record], 10.0)
+    processes.stop([server.record], 10.0)
     server.start()
     assert server.log.with_name("bookie-0.log.1").read_text() == "hello\nerror\n"
 
@@ -100,7 +100,7 @@ def test_a_reused_pid_is_never_taken_for_the_process(make: Callable[..., Server]
     for wrong in ({"start_ticks": told["start_ticks"] - 1}, {"boot": "another"}):
         server.record.write_text(json.dumps(told | wrong))
         assert server.running() is None
-        process.stop([server.record], 0.0)
+        processes.stop([server.record], 0.0)
         assert not server.record.exists()
         assert not ended(started.pid)
     server.record.write_text(json.dumps(told))
@@ -120,7 +120,7 @@ def test_one_that_ignores_the_signal_is_killed(make: Callable[..., Server], caps
     started = server.start()
     eventually(lambda: server.log.read_text() == "deaf\n")
     begin = time.monotonic()
-    process.stop([server.record], 0.3)
+    processes.stop([server.record], 0.3)
     assert 0.3 <= time.monotonic() - begin < 8.0
     assert ended(started.pid)
     assert "bookie-0 did not stop" in capsys.readouterr().err
@@ -129,7 +129,7 @@ def test_one_that_ignores_the_signal_is_killed(make: Callable[..., Server], caps
 def test_several_stop_together(make: Callable[..., Server]) -> None:
     servers = [make(f"bookie-{i}") for i in range(3)]
     pids = [server.start().pid for server in servers]
-    process.stop([server.record for server in servers], 10.0, signal.SIGKILL)
+    processes.stop([server.record for server in servers], 10.0, signal.SIGKILL)
     assert all(ended(pid) for pid in pids)
 
 
@@ -153,5 +153,5 @@ def test_the_fingerprint_follows_what_is_run(make: Callable[..., Server]) -> Non
 def test_a_port_answers_while_somebody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert process.port_answers(port)
-    assert not process.port_answers(port)
+        assert processes.port_answers(port)
+    assert not processes.port_answers(port)
