@@ -195,6 +195,8 @@ def draw(diagram: Diagram) -> str:
     ]
     right = columns[-1] + max([_width(diagram.names[-1]) / 2 + _MARGIN, _overhang(diagram, last), *own]) + 2 * _MARGIN
     right = max(right, _width(diagram.title) * 1.3 + 2 * _MARGIN)
+    notes = [_note_width(one, columns) for one in diagram.steps if isinstance(one, Note)]
+    right = max([right, *(wide + 2 * _MARGIN for wide in notes)])
     top = 2 * _MARGIN + 14
     y = float(top + _HEAD + _MARGIN)
     body: list[str] = []
@@ -216,7 +218,7 @@ def draw(diagram: Diagram) -> str:
             body.append(f'<rect class="f" x="{left:g}" y="{begun:g}" {size} rx="3"/>')
             y += 12
         elif isinstance(step, Note):
-            body += _note(step, columns, y)
+            body += _note(step, columns, right, y)
             y += _NOTE_STEP
         else:
             body += _arrow(step, columns, y)
@@ -253,13 +255,19 @@ def _frame(diagram: Diagram, columns: list[float], top: float, right: float, hei
     return out
 
 
-def _note(note: Note, columns: list[float], y: float) -> list[str]:
+def _note(note: Note, columns: list[float], right: float, y: float) -> list[str]:
+    """Return a note: in the middle of its columns, or as near as the borders allow."""
+    wide = _note_width(note, columns)
     middle = (columns[note.first] + columns[note.last]) / 2
-    wide = max(_width(note.text) + _MARGIN, columns[note.last] - columns[note.first] + 2 * _MARGIN)
+    middle = min(max(middle, wide / 2 + _MARGIN), right - wide / 2 - _MARGIN)
     return [
         f'<rect class="n" x="{middle - wide / 2:g}" y="{y:g}" width="{wide:g}" height="26" rx="2"/>',
         f'<text x="{middle:g}" y="{y + 17:g}" text-anchor="middle">{escape(note.text)}</text>',
     ]
+
+
+def _note_width(note: Note, columns: list[float]) -> float:
+    return max(_width(note.text) + _MARGIN, columns[note.last] - columns[note.first] + 2 * _MARGIN)
 
 
 def _arrow(message: Message, columns: list[float], y: float) -> list[str]:

@@ -84,6 +84,16 @@ def test_the_drawing_has_every_text_within_its_borders():
         assert 0 < float(one.get("y")) < height, one.text
 
 
+@pytest.mark.parametrize("name", pictures())
+def test_no_box_of_a_picture_is_cut(name):
+    picture = ET.fromstring(pictures()[name])
+    width = float(picture.get("width"))
+    for box in picture.findall("svg:rect", NAMESPACE):
+        left = float(box.get("x", "0"))
+        assert left >= 0
+        assert left + float(box.get("width")) <= width
+
+
 def test_a_dashed_arrow_is_dashed_and_points_to_its_target():
     paths = [one for one in elements(draw(parse(TEXT)), "path") if one.get("marker-end")]
     assert [one.get("class") for one in paths] == ["m", "m r", "m"]
