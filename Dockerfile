@@ -51,7 +51,7 @@ RUN python3 -m pip --python /venv/bin/python install --quiet --no-deps --no-inde
 
 FROM ${BASE} AS operator
 LABEL org.opencontainers.image.title="pulsar-readonly operator" \
-      org.opencontainers.image.description="Runs fleets of read-only brokers for Apache Pulsar in Kubernetes" \
+      org.opencontainers.image.description="Runs pools of read-only brokers for Apache Pulsar in Kubernetes" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=operator-venv /venv /venv

@@ -10,8 +10,8 @@ from readonly_engine import __version__
 # Names, not imports: each part needs only its own dependencies.
 PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
-    "topic": ("readonly_engine.tool.command", "look at topics, straight from storage"),
-    "export": ("readonly_spark.export.command", "export topics to Parquet, Delta or Iceberg by Apache Spark"),
+    "topic": ("readonly_engine.tool.command", "inspect topics in storage"),
+    "export": ("readonly_spark.export.command", "export topics to Parquet, Delta or Iceberg with Apache Spark"),
     "operator": ("readonly_operator.command", "run the Kubernetes operator"),
 }
 
@@ -20,7 +20,7 @@ def usage() -> str:
     """What `--help` prints."""
     parts = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in PARTS.items())
     return (
-        "usage: pulsar-readonly COMMAND [options]\n\nRead-only broker fleets for Apache Pulsar.\n\n"
+        "usage: pulsar-readonly COMMAND [options]\n\nRead-only broker pools for Apache Pulsar.\n\n"
         f"commands:\n{parts}\n\n`pulsar-readonly COMMAND --help` lists its options; --version prints the version."
     )
 

@@ -65,11 +65,11 @@ def parser() -> argparse.ArgumentParser:
     """The command line; every option but --config is also a key of the configuration file."""
     made = argparse.ArgumentParser(
         prog="pulsar-readonly serve",
-        description="Serve topics of a Pulsar cluster for reading, without load on the brokers that own them.",
+        description="Run one read-only broker: serve topics of a Pulsar cluster from storage.",
         argument_default=argparse.SUPPRESS,
     )
     add = made.add_argument
-    add("--config", metavar="FILE", help="YAML file of settings, named as these options; options win")
+    add("--config", metavar="FILE", help="YAML file with these options as keys; options win over the file")
     add("--metadata-store", metavar="zk:HOST:PORT", help="ZooKeeper of the writable cluster")
     add(
         "--writer-url",
@@ -85,98 +85,119 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--admin-token-file",
         metavar="FILE",
-        help="token for the admin API, where it asks for one; its role must be allowed to consume the topics served",
+        help="file with a token for the admin API; its role must be allowed to consume the served topics",
     )
-    _add_tls(made, "bookie-tls", "bookies; giving one of these encrypts the connections to bookies")
-    add("--listen", metavar="HOST:PORT", help="where clients connect (default 0.0.0.0:6650)")
-    add("--http", metavar="HOST:PORT", help="health, metrics, statistics (default 0.0.0.0:8080)")
-    add("--advertised-url", metavar="pulsar://HOST:PORT", help="where clients are sent (default: made from --listen)")
-    add("--tls-listen", metavar="HOST:PORT", help="where clients connect with TLS (default: nowhere)")
-    add("--tls-certificate", metavar="FILE", help="PEM certificate to show to clients, read again when it changes")
-    add("--tls-key", metavar="FILE", help="its PEM key")
+    _add_tls(made, "bookie-tls", "bookies; any of these four options turns on TLS to bookies")
+    add("--listen", metavar="HOST:PORT", help="address for clients (default 0.0.0.0:6650)")
+    add("--http", metavar="HOST:PORT", help="address for health, metrics and statistics (default 0.0.0.0:8080)")
+    add(
+        "--advertised-url",
+        metavar="pulsar://HOST:PORT",
+        help="URL of this broker in lookup answers (default: made from --listen)",
+    )
+    add("--tls-listen", metavar="HOST:PORT", help="address for clients with TLS (default: none)")
+    add("--tls-certificate", metavar="FILE", help="PEM certificate for clients, read again when it changes")
+    add("--tls-key", metavar="FILE", help="PEM key of that certificate")
     add(
         "--tls-trust-certificates",
         metavar="FILE",
-        help="PEM authorities of clients; with them, a client must show a certificate",
+        help="PEM authorities of client certificates; with it, each client must show one",
     )
     add(
         "--advertised-tls-url",
         metavar="pulsar+ssl://HOST:PORT",
-        help="where clients with TLS are sent (default: made from --tls-listen)",
+        help="URL of this broker in lookup answers to clients with TLS (default: made from --tls-listen)",
     )
     add(
         "--advertised-listeners",
         metavar="NAME:pulsar[+ssl]://HOST:PORT[,...]",
-        help="where clients are sent that name a listener, or connect at its port",
+        help="URLs of this broker for clients that name a listener, or connect at its port",
     )
     add(
         "--bind-addresses",
         metavar="NAME:pulsar[+ssl]://HOST:PORT[,...]",
-        help="where clients of these listeners connect, beside --listen and --tls-listen (default: nowhere)",
+        help="further addresses for clients of these listeners, besides --listen and --tls-listen (default: none)",
     )
     add(
         "--peer-tls-trust-certificates",
         metavar="FILE",
-        help="PEM authorities of the pool's own brokers; with it they bring consumers to each other with TLS only",
+        help="PEM authorities of the pool's own brokers; with it, they connect to each other with TLS only",
     )
-    add("--topics", metavar="PATTERN", nargs="+", help="topics to serve: names, or regular expressions over full names")
+    add(
+        "--topics",
+        metavar="PATTERN",
+        nargs="+",
+        help="topics to serve: names, or regular expressions that match full names",
+    )
     add("--bindings", metavar="FILE", help="file of bindings, read again when it changes; the operator writes it")
     add(
         "--lookup-unbound",
         choices=tuple(Unbound),
-        help="lookups of topics that are not bound: sent to the owner (redirect, the default), served here by relaying "
-        "everything (proxy), or refused (reject)",
+        help="answer to lookups of unbound topics: the owner (redirect, the default), this pool, which relays everything "
+        "(proxy), or an error (reject)",
     )
-    add("--pool", metavar="NAME", help="brokers of one pool share its consumers out among them (default 'default')")
+    add("--pool", metavar="NAME", help="name of the pool; brokers of one pool share its consumers (default 'default')")
     add(
         "--pool-uid",
         metavar="TEXT",
-        help="tells pools of the same name apart, which must not share a metadata store; the operator gives the pool's own "
+        help="identity that keeps pools of the same name in one metadata store apart; the operator passes the pool's uid "
         "(default: none, the name is enough)",
     )
     add(
         "--locality",
         metavar="/ZONE/RACK",
-        help="where this broker is: near bookies are read, as `pulsar-admin bookies set-bookie-rack` has placed them",
+        help="place of this broker, as in `pulsar-admin bookies set-bookie-rack`; near bookies are read first",
     )
-    add("--locality-file", metavar="FILE", help="file that says so, read again when it changes; it wins")
-    add("--cache-size", metavar="SIZE", help="entries kept in memory, as 512MiB (default 256MiB)")
+    add(
+        "--locality-file",
+        metavar="FILE",
+        help="file with the place, read again when it changes; it wins over --locality",
+    )
+    add("--cache-size", metavar="SIZE", help="size of entries kept in memory, such as 512MiB (default 256MiB)")
     add(
         "--tiered-storage",
         metavar="{KEY: VALUE, ...}",
         help="how offloaded ledgers are read (default: as the brokers noted)",
     )
-    add("--max-connections", metavar="N", help="client connections that are taken (default 0: any number)")
-    add("--max-connections-per-ip", metavar="N", help="client connections from one address (default 0: any number)")
-    add("--max-consumers-per-topic", metavar="N", help="consumers of a topic on this broker (default 0: any number)")
+    add("--max-connections", metavar="N", help="limit of client connections (default 0: any number)")
+    add(
+        "--max-connections-per-ip",
+        metavar="N",
+        help="limit of client connections from one address (default 0: any number)",
+    )
+    add(
+        "--max-consumers-per-topic",
+        metavar="N",
+        help="limit of consumers of a topic on this broker (default 0: any number)",
+    )
     add(
         "--max-consumers-per-subscription",
         metavar="N",
-        help="consumers of a subscription on this broker (default 0: any number)",
+        help="limit of consumers of a subscription on this broker (default 0: any number)",
     )
     add(
         "--max-buffered-bytes",
         metavar="SIZE",
-        help="what may wait for slow clients to read it, of all clients together (default 512MiB)",
+        help="data that waits for slow clients, of all clients together (default 512MiB)",
     )
     add(
         "--dispatch-rate-per-subscription",
         metavar="{messages: N, bytes: SIZE}",
-        help="what each subscription may get in a second (default: no limit)",
+        help="limit of each subscription, per second (default: no limit)",
     )
     add(
         "--dispatch-rate-per-broker",
         metavar="{messages: N, bytes: SIZE}",
-        help="what all subscriptions of this broker may get in a second (default: no limit)",
+        help="limit of all subscriptions of this broker together, per second (default: no limit)",
     )
     add(
         "--workers",
         metavar="N",
-        help="processes that serve together, best one for each core (default 1); each has ports of its own too: those given "
-        f"plus {APART}, plus {2 * APART} and so on",
+        help="broker processes, best one for each core; each has further ports too: "
+        f"plus {APART}, plus {2 * APART} and so on (default 1)",
     )
-    add("--log-level", choices=LOG_LEVELS, help="default info")
-    add("--log-format", choices=LOG_FORMATS, help="default text")
+    add("--log-level", choices=LOG_LEVELS, help="lowest level of log lines (default info)")
+    add("--log-format", choices=LOG_FORMATS, help="form of log lines (default text)")
     return made
 
 
@@ -186,7 +207,7 @@ def _add_tls(made: argparse.ArgumentParser, prefix: str, whom: str) -> None:
         metavar="FILE",
         help=f"PEM authorities of {whom} (default: those that the system trusts)",
     )
-    made.add_argument(f"--{prefix}-certificate", metavar="FILE", help="PEM certificate to show to them")
+    made.add_argument(f"--{prefix}-certificate", metavar="FILE", help="PEM certificate that this broker shows to them")
     made.add_argument(f"--{prefix}-key", metavar="FILE", help="its PEM key")
     made.add_argument(
         f"--{prefix}-verify-hostname",

@@ -1,4 +1,4 @@
-"""`pulsar-readonly topic ls|show|read`: look at topics straight from storage. Nothing is written and no broker is asked."""
+"""`pulsar-readonly topic ls|show|read`: inspect topics in storage. It writes nothing and asks no broker."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     made = argparse.ArgumentParser(
         prog=NAME,
-        description="Look at topics straight from ZooKeeper and bookies. Nothing is written, and no broker hears of it.",
+        description="Inspect topics in ZooKeeper and bookies. The command writes nothing, and asks no broker.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -69,24 +69,29 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
 
     ls = add("ls", "list namespaces, or the topics of one")
-    ls.add_argument("namespace", metavar="NAMESPACE", nargs="?", help="TENANT/NAMESPACE; left out: list the namespaces")
-    show = add("show", "show a topic's ledgers, how far they can be read, and where its subscriptions stand")
+    ls.add_argument(
+        "namespace", metavar="NAMESPACE", nargs="?", help="TENANT/NAMESPACE; without it, namespaces are listed"
+    )
+    show = add("show", "show a topic's ledgers, their readable end, and the cursors of its subscriptions")
     show.add_argument(
         "topic", metavar="TOPIC", help="a topic, a partition, or a partitioned topic with all its partitions"
     )
-    show.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default text")
+    show.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="form of the output (default text)"
+    )
     read = add("read", "print the messages of a topic")
     read.add_argument("topic", metavar="TOPIC", help="a topic, a partition, or a partitioned topic: all its partitions")
     read.add_argument(
         "--from", dest="start", metavar="WHERE", default="earliest",
-        help="earliest (default), latest, LEDGER:ENTRY, a time (2026-11-21T12:00:00 local, with Z UTC), or ago: 90s, 10m, 2h, 1d",
+        help="start: earliest (default), latest, LEDGER:ENTRY, a time (2026-11-21T12:00:00 local, with Z UTC), "
+        "or ago: 90s, 10m, 2h, 1d",
     )  # fmt: skip
     read.add_argument("--follow", action="store_true", help="wait for more at the end, until Ctrl-C")
     read.add_argument("--count", type=_positive, metavar="N", help="stop after N messages")
-    read.add_argument("--parts", action="store_true", help="show the chunks of large messages, instead of joining them")
+    read.add_argument("--parts", action="store_true", help="show each chunk of large messages, instead of joining them")
     read.add_argument(
         "-o", "--output", choices=tuple(FORMATS), default="text",
-        help="text: a line for each message (default); json: an object on a line; raw: the values' bytes, nothing between",
+        help="form: a line for each message (text, the default), an object on each line (json), or the values' bytes alone (raw)",
     )  # fmt: skip
     return made
 
