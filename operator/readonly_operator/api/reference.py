@@ -19,8 +19,8 @@ HEAD = """# API reference
 
 <!-- Made by `make crds` from operator/readonly_operator/api/; do not edit. -->
 
-Group `pulsar-readonly.io`, version `v1alpha1`. `kubectl explain robp.spec --recursive` says the same.
-Sizes are whole numbers of Ki, Mi or Gi. A rule that concerns several fields stands with the object that has them.
+Group `pulsar-readonly.io`, version `v1alpha1`. `kubectl explain robp.spec --recursive` prints the same.
+Sizes are whole numbers of Ki, Mi or Gi. A rule for several fields is listed at the object that has them.
 """
 FOREIGN = (
     *(f"spec.podTemplate.{name}" for name in ("affinity", "tolerations", "volumes", "volumeMounts", "env")),
@@ -44,10 +44,10 @@ def page() -> str:
         parts += [f"* {rule['message']}" for rule in schema.get("x-kubernetes-validations", ())]
         for section in ("spec", "status"):
             parts.append(f"\n### {one.kind.kind} {section}\n")
-            parts.append("| field | type | what for |\n|---|---|---|")
+            parts.append("| field | type | meaning |\n|---|---|---|")
             parts += list(_rows(schema["properties"][section], section))
         parts.append(f"\n### Columns of `kubectl get {one.short}`\n")
-        parts.append("| column | what it shows |\n|---|---|")
+        parts.append("| column | meaning |\n|---|---|")
         parts += [
             f"| {column['name']}{' (`-o wide`)' if column.get('priority') else ''} | {_cell(column['description'])} |"
             for column in version["additionalPrinterColumns"]
