@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.reasons import CONDITIONS, EVENTS, OF_BINDINGS, OF_BOTH, OF_POOLS
 from readonly_operator.kube import events
-from readonly_operator.kube.status import WAITS_FOR_SOMEBODY
+from readonly_operator.kube.status import STALLED_REASONS
 
 from docsite.markdown import NOTE, code, table
 
@@ -22,7 +22,7 @@ HEAD = f"""# Conditions, reasons and events
 Each condition has a status, a reason for programs, a message for people, and the `observedGeneration` that it describes.
 `kubectl describe robp/NAME` and `kubectl describe rotb/NAME` show conditions and events.
 """
-_FINAL = ", ".join(code(reason) for reason in sorted(WAITS_FOR_SOMEBODY))
+_FINAL = ", ".join(code(reason) for reason in sorted(STALLED_REASONS))
 STALLED = f"""`Stalled` is True while the reason of `Ready` is one of {_FINAL}. It has that reason.
 `Progressing` is True with the reason of the condition that it waits for. While `Stalled` is True, `Progressing` is False with the reason
 of `Ready`, and `LookupConfigured` of a pool is Unknown with it.

@@ -87,7 +87,7 @@ def of_operator() -> list[Metric]:
         described: Any = next(iter(metric.describe()))
         described._labelnames = metric._labelnames  # noqa: SLF001 - prometheus_client has no other way
         found.append(described)
-    return [*found, *operator_metrics.Objects(Store(BindingTopicIndex())).collect()]
+    return [*found, *operator_metrics.InventoryCollector(Store(BindingTopicIndex())).collect()]
 
 
 def labels(metric: Any) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ EPILOG = (
 )
 LIVENESS = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/\S*")
 LEASE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-SHORTEST_LEASE_SECONDS = 3
+MIN_LEASE_SECONDS = 3
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -107,7 +107,7 @@ def _run(settings: Settings, liveness: str | None, metrics_address: tuple[str, i
             return _refuse(f"--metrics {metrics_address[0]}:{metrics_address[1]}: {error.strerror or error}", 1)
     operation = Operation(settings)
     try:
-        with leading(settings, liveness, operation.acts) as leads:
+        with leading(settings, liveness, operation.is_active) as leads:
             if leads:
                 run(operation, liveness)
     except OSError as error:
@@ -137,9 +137,9 @@ def _demand(pattern: re.Pattern[str], option: str, text: str, right: str) -> Non
 
 
 def _check_duration(seconds: int) -> None:
-    if seconds < SHORTEST_LEASE_SECONDS:
+    if seconds < MIN_LEASE_SECONDS:
         raise SettingsError(
-            f"PULSAR_READONLY_LEASE_SECONDS={seconds}: must be at least {SHORTEST_LEASE_SECONDS}, or a slow answer of the API "
+            f"PULSAR_READONLY_LEASE_SECONDS={seconds}: must be at least {MIN_LEASE_SECONDS}, or a slow answer of the API "
             "server makes the operator lose the Lease"
         )
 

@@ -36,12 +36,12 @@ APPLIED = Counter(
 EVENTS = Counter("pulsar_readonly_operator_events_total", "Kubernetes Events written", ["type"])
 
 
-def applied(kind: str, result: str) -> None:
+def count_applied(kind: str, result: str) -> None:
     """Count what applying an object of a pool did."""
     APPLIED.labels(kind, result).inc()
 
 
-def told(kind: str) -> None:
+def count_event(kind: str) -> None:
     """Count an event, of type Normal or Warning."""
     EVENTS.labels(kind).inc()
 
@@ -58,7 +58,7 @@ class Inventory(Protocol):
         ...
 
 
-class Objects(Collector):
+class InventoryCollector(Collector):
     """How many pools and bindings there are, by their conditions; nothing about single ones, so that there are few series.
 
     Args:
@@ -92,18 +92,18 @@ class Objects(Collector):
             yield GaugeMetricFamily(f"pulsar_readonly_operator_{name}", text, value=value)
 
 
-_watched: list[Objects] = []
+_watched: list[InventoryCollector] = []
 
 
 def watch_store(store: Inventory) -> None:
     """Let the metrics show this store, and none from before."""
     while _watched:
         REGISTRY.unregister(_watched.pop())
-    _watched.append(Objects(store))
+    _watched.append(InventoryCollector(store))
     REGISTRY.register(_watched[0])
 
 
-def leading(*, yes: bool) -> None:
+def set_leader(*, yes: bool) -> None:
     """Note whether this process acts."""
     LEADER.set(yes)
 
@@ -113,13 +113,13 @@ def watch_queue(queue: Sized) -> None:
     WAITING.set_function(queue.__len__)
 
 
-def failed() -> None:
+def count_failure() -> None:
     """Count a failure."""
     FAILURES.inc()
 
 
 @contextmanager
-def timed() -> Iterator[None]:
+def time_reconcile() -> Iterator[None]:
     """Measure a reconcile."""
     with RECONCILES.time():
         yield

@@ -39,7 +39,7 @@ SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
 CURSORS = ("Forwarded",)
 FALLBACKS = ("Reject", "Writer")
 LIFECYCLES = ("Drain", "Detach")
-SPECS_KEPT = 32768
+SPEC_CACHE_SIZE = 32768
 """How many specs are kept as they were read: more bindings than one operator is meant for."""
 
 
@@ -212,7 +212,7 @@ def is_paused(body: Mapping[str, Any]) -> bool:
     return (body["metadata"].get("annotations") or {}).get(PAUSED_KEY) == "true"
 
 
-@lru_cache(maxsize=SPECS_KEPT)
+@lru_cache(maxsize=SPEC_CACHE_SIZE)
 def _spec(text: str) -> BindingSpec:
     """A spec (JSON). Reading one takes most of a millisecond, and few have changed since they were last looked at."""
     spec = load(BindingSpec, json.loads(text), "spec")

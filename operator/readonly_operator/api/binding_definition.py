@@ -10,7 +10,7 @@ DESCRIPTION = (
     "its read-only brokers. Running brokers take it up within seconds, without a restart."
 )
 
-MOST_LAGGING = 10
+MAX_LAGGING = 10
 """Topics whose lag the status names, the worst ones; the brokers' metrics have all."""
 
 _LAG = Record(
@@ -52,7 +52,7 @@ STATUS = status_schema(
         ),
         "matchedPartitions": Declared(Number(), "How many partitions those of them have that are partitioned."),
         "lag": Declared(
-            ListOf(_LAG, most=MOST_LAGGING, keys=("topic",)),
+            ListOf(_LAG, most=MAX_LAGGING, keys=("topic",)),
             "The topics whose readers at the pool are behind farthest, the worst first; all of them are in the brokers' metrics "
             "(pulsar_readonly_backlog_entries).",
         ),

@@ -15,7 +15,7 @@ class ApiSpecError(ValueError):
     """
 
 
-def said(body: Mapping[str, Any], group: str, field: str) -> Any:
+def spec_value(body: Mapping[str, Any], group: str, field: str) -> Any:
     """What an object's spec.GROUP.FIELD says, as it is; None for nothing."""
     found = (body.get("spec") or {}).get(group)
     return found.get(field) if isinstance(found, dict) else None

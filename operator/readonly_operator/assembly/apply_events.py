@@ -20,7 +20,7 @@ _WORDS = {
 }
 
 
-def applied(key: PoolKey, done: Iterable[tuple[Manifest, Result]], before: Manifest | None) -> list[Notice]:
+def apply_events(key: PoolKey, done: Iterable[tuple[Manifest, Result]], before: Manifest | None) -> list[Notice]:
     """Notices of what was done.
 
     Args:
@@ -34,14 +34,14 @@ def applied(key: PoolKey, done: Iterable[tuple[Manifest, Result]], before: Manif
         names = [
             f"{one['kind']} {one['metadata']['name']}"
             for one, came in results
-            if came is result and _is_told(key, one, came)
+            if came is result and _is_reported(key, one, came)
         ]
         if names:
             found.append(Notice(NORMAL, reason, f"{words}: {', '.join(names)}"))
     return [*found, *_scaled(results, before)]
 
 
-def _is_told(key: PoolKey, manifest: Manifest, result: Result) -> bool:
+def _is_reported(key: PoolKey, manifest: Manifest, result: Result) -> bool:
     """Bindings that change have events of their own."""
     return result is not Result.PATCHED or manifest["metadata"]["name"] != key.bindings_map
 

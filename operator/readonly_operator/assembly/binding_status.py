@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.assembly.conditions import say as say_status
-from readonly_operator.assembly.conditions import say_paused
+from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.kube.kinds import BINDING, Manifest
-from readonly_operator.kube.status import Condition, Truth, listed
+from readonly_operator.kube.status import Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,24 +18,24 @@ if TYPE_CHECKING:
     from readonly_operator.kube.names import PoolKey
 
 
-def say(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState) -> None:
+def report_status(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState) -> None:
     """Say how many brokers of the pool hold each binding, and what comes of it."""
     for binding, body in bindings:
         if binding.paused:
-            say_paused(context, BINDING, body)
+            write_paused(context, BINDING, body)
             continue
-        figures = state.figures(binding)
+        stats = state.stats(binding)
         holders = state.holders(binding)
         values = {
             "brokers": state.brokers,
             "holdingBrokers": holders,
             "servingBrokers": state.serving(binding),
             "lookupRevision": _revision(body, state, holders),
-            "matchedTopics": figures.topics,
-            "matchedPartitions": figures.partitions,
-            "lag": [asdict(lag) for lag in figures.lag] or None,
+            "matchedTopics": stats.topics,
+            "matchedPartitions": stats.partitions,
+            "lag": [asdict(lag) for lag in stats.lag] or None,
         }
-        _write(context, body, _conditions(state, holders, figures.topics), values)
+        _write(context, body, _conditions(state, holders, stats.topics), values)
 
 
 def _revision(body: Manifest, state: LookupState, holders: int) -> str:
@@ -51,13 +50,15 @@ def _revision(body: Manifest, state: LookupState, holders: int) -> str:
     return state.wanted.revision
 
 
-def say_conflicts(context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]) -> None:
+def report_conflicts(
+    context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]
+) -> None:
     """Say of bindings that an older one stands against them."""
     for binding, body in bindings:
         _write(context, body, _all("Conflict", conflicts[binding.full_name]), {})
 
 
-def say_pool_not_found(
+def report_pool_not_found(
     context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]], *, deleting: bool
 ) -> None:
     """Say that there is no such pool; when one is made later, the bindings are looked at again."""
@@ -75,13 +76,15 @@ def say_pool_not_found(
         _write(context, body, _all("PoolNotFound", message), {})
 
 
-def say_pool_broken(context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str) -> None:
+def report_pool_failed(
+    context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str
+) -> None:
     """Say that the pool cannot be worked on."""
     for binding, body in bindings:
         _write(context, body, _all("PoolFailed", f'ReadOnlyBrokerPool "{binding.pool.name}": {reason}: {message}'), {})
 
 
-def say_broken(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None:
+def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None:
     """Say why bindings cannot be used."""
     for message, body in broken:
         _write(context, body, _all("InvalidSpec", message), {})
@@ -94,25 +97,30 @@ def _conditions(state: LookupState, holding: int, topics: int | None) -> list[Co
     if state.brokers and holding == state.brokers == len(state.reports):
         # the pool may be behind with another binding: that is not this one's business
         return [
-            Condition("Ready", Truth.TRUE, "Held", head),
-            Condition("Progressing", Truth.FALSE, "Settled", head),
-            Condition("LookupConfigured", Truth.TRUE, "Held", head),
+            Condition("Ready", ConditionStatus.TRUE, "Held", head),
+            Condition("Progressing", ConditionStatus.FALSE, "Settled", head),
+            Condition("LookupConfigured", ConditionStatus.TRUE, "Held", head),
         ]
     lacking = state.shortfall(head)
     return [
-        Condition("Ready", Truth.FALSE, lacking.reason, lacking.message),
-        Condition("Progressing", Truth.TRUE if state.brokers else Truth.FALSE, lacking.reason, lacking.message),
+        Condition("Ready", ConditionStatus.FALSE, lacking.reason, lacking.message),
+        Condition(
+            "Progressing",
+            ConditionStatus.TRUE if state.brokers else ConditionStatus.FALSE,
+            lacking.reason,
+            lacking.message,
+        ),
         lacking,
     ]
 
 
 def _all(reason: str, message: str) -> list[Condition]:
     return [
-        Condition("Ready", Truth.FALSE, reason, message),
-        Condition("Progressing", Truth.FALSE, reason, message),
-        Condition("LookupConfigured", Truth.FALSE, reason, message),
+        Condition("Ready", ConditionStatus.FALSE, reason, message),
+        Condition("Progressing", ConditionStatus.FALSE, reason, message),
+        Condition("LookupConfigured", ConditionStatus.FALSE, reason, message),
     ]
 
 
 def _write(context: Context, body: Manifest, conditions: list[Condition], values: dict[str, Any]) -> None:
-    say_status(context, BINDING, body, conditions, values)
+    write_conditions(context, BINDING, body, conditions, values)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from readonly_operator.kube.api_server import Kube
     from readonly_operator.kube.store import Store
 
-THREADS = 16
-WORDS = 300
+MAX_CONCURRENT_QUERIES = 16
+MAX_QUOTE_LENGTH = 300
 """Longest quotation, in characters."""
-NUDGE_AGAIN_SECONDS = 2.0
+REFRESH_RETRY_SECONDS = 2.0
 """A broker that holds the old config so long after the nudge was nudged before its kubelet saw the new ConfigMap."""
 
-MATCHED_SECONDS = 30.0
+MATCHED_TTL_SECONDS = 30.0
 """How long it counts which topics a binding matches: only topics that are made make it change."""
 
 
@@ -47,7 +47,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class BindingStats:
     """What a binding comes to at one broker.
 
     Attributes:
@@ -67,20 +67,20 @@ class BrokerReport:
 
     Attributes:
         name: of the pod.
-        asked: whether it could be asked.
+        reachable: whether it could be asked.
         revision: of the config that it holds; None for none yet.
         bindings: what it holds.
-        figures: what comes of it, by the binding's name.
+        stats: what comes of it, by the binding's name.
         serving: whether its pod takes clients.
         problem: why it could not be asked, or its own complaint about the config; empty for none.
         unready: why it does not serve yet, by its own word; empty when it serves or does not say.
     """
 
     name: str
-    asked: bool
+    reachable: bool
     revision: str | None = None
     bindings: tuple[Entry, ...] = ()
-    figures: Mapping[str, Figures] = field(default_factory=dict)
+    stats: Mapping[str, BindingStats] = field(default_factory=dict)
     serving: bool = False
     problem: str = ""
     unready: str = ""
@@ -101,8 +101,8 @@ class Brokers:
         self._store = store
         self._timeout = timeout
         self._clock = clock
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ask-broker")
-        self._nudged: dict[str, tuple[str, float]] = {}
+        self._threads = ThreadPoolExecutor(MAX_CONCURRENT_QUERIES, thread_name_prefix="ask-broker")
+        self._refreshed: dict[str, tuple[str, float]] = {}
         self._matched: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def ask(self, pods: Sequence[Manifest]) -> list[BrokerReport]:
@@ -116,7 +116,7 @@ class Brokers:
         """
         now = self._clock()
         said = self._matched.get(binding)
-        if said is not None and now - said[0] < MATCHED_SECONDS:
+        if said is not None and now - said[0] < MATCHED_TTL_SECONDS:
             return said[1]
         for pod in filter(is_ready, pods):
             try:
@@ -125,12 +125,12 @@ class Brokers:
             except (FetchError, KeyError, TypeError):
                 continue
             fresh = self._matched.copy()  # several workers ask
-            self._matched = {name: known for name, known in fresh.items() if now - known[0] < MATCHED_SECONDS}
+            self._matched = {name: known for name, known in fresh.items() if now - known[0] < MATCHED_TTL_SECONDS}
             self._matched[binding] = (now, topics)
             return topics
         return ()
 
-    def nudge(self, pod: Manifest, revision: str) -> bool:
+    def refresh_config_map(self, pod: Manifest, revision: str) -> bool:
         """Change the pod's annotation, so that its kubelet refreshes the bindings at once instead of at its next round.
 
         A pod that was nudged for this revision is nudged again only after a while.
@@ -140,10 +140,10 @@ class Brokers:
         """
         metadata = pod["metadata"]
         now = self._clock()
-        last, at = self._nudged.get(metadata["uid"], ("", 0.0))
-        if last == revision and now - at < NUDGE_AGAIN_SECONDS:
+        last, at = self._refreshed.get(metadata["uid"], ("", 0.0))
+        if last == revision and now - at < REFRESH_RETRY_SECONDS:
             return False
-        self._nudged[metadata["uid"]] = (revision, now)
+        self._refreshed[metadata["uid"]] = (revision, now)
         said, _, times = str((metadata.get("annotations") or {}).get(ANNOTATION_BINDINGS_REVISION, "")).partition(".")
         value = revision if said != revision else f"{revision}.{int(times or 0) + 1}"
         after = self._kube.annotate(POD, metadata["namespace"], metadata["name"], {ANNOTATION_BINDINGS_REVISION: value})
@@ -153,7 +153,7 @@ class Brokers:
 
     def forget(self, pod: Manifest) -> None:
         """Drop what is remembered of a pod that is gone."""
-        self._nudged.pop(pod["metadata"]["uid"], None)
+        self._refreshed.pop(pod["metadata"]["uid"], None)
 
     def close(self) -> None:
         """End the threads."""
@@ -164,20 +164,20 @@ class Brokers:
         address = (pod.get("status") or {}).get("podIP")
         reason = waiting_reason(pod)
         if reason or not address:
-            return BrokerReport(name, asked=False, problem=reason or "it has no address yet")
+            return BrokerReport(name, reachable=False, problem=reason or "it has no address yet")
         base, ready = _base(pod), is_ready(pod)
         try:
             answer = get_json(f"{base}/bindings", self._timeout)
             return _report(name, answer, "" if ready else self._unready(base), serving=ready)
         except FetchError as error:
-            return BrokerReport(name, asked=False, problem=f"{base}/bindings: {error}")
+            return BrokerReport(name, reachable=False, problem=f"{base}/bindings: {error}")
 
     def _unready(self, base: str) -> str:
         try:
             status, body = get(f"{base}/readyz", self._timeout)
         except FetchError:
             return ""
-        return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:WORDS]
+        return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:MAX_QUOTE_LENGTH]
 
 
 def _base(pod: Manifest) -> str:
@@ -190,10 +190,10 @@ def _report(name: str, answer: Any, unready: str, *, serving: bool) -> BrokerRep
     try:
         return BrokerReport(
             name,
-            asked=True,
+            reachable=True,
             revision=answer["revision"],
             bindings=tuple(map(Entry.parse, answer["bindings"])),
-            figures={one["name"]: _figures(one) for one in answer["bindings"]},
+            stats={one["name"]: _stats(one) for one in answer["bindings"]},
             serving=serving,
             problem=answer.get("error") or "",
             unready=unready,
@@ -202,9 +202,9 @@ def _report(name: str, answer: Any, unready: str, *, serving: bool) -> BrokerRep
         raise FetchError("the answer is not a broker's") from None
 
 
-def _figures(document: Mapping[str, Any]) -> Figures:
+def _stats(document: Mapping[str, Any]) -> BindingStats:
     matched = document.get("matched") or {}
-    return Figures(
+    return BindingStats(
         matched.get("topics"),
         matched.get("partitions"),
         tuple(Lag(one["topic"], one["subscription"], one["entries"]) for one in document.get("lag") or ()),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BY_ANNOTATION = f'annotation {PAUSED_KEY} is "true": nothing is changed until it is taken away'
 
 
-def say(
+def write_conditions(
     context: Context, kind: Kind, body: Manifest, conditions: Iterable[Condition], values: Mapping[str, Any]
 ) -> bool:
     """Write the status of an object that is worked on, unless it has it already.
@@ -35,7 +35,7 @@ def say(
     return _write(context, kind, body, rendered, complete)
 
 
-def say_paused(context: Context, kind: Kind, body: Manifest, message: str = BY_ANNOTATION) -> None:
+def write_paused(context: Context, kind: Kind, body: Manifest, message: str = BY_ANNOTATION) -> None:
     """Say that nothing is done about an object; the rest of its status stays as it was.
 
     Raises:

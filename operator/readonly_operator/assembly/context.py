@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_operator.assembly.brokers import Brokers
-    from readonly_operator.assembly.locality import Places
-    from readonly_operator.assembly.lookup_history import Told
-    from readonly_operator.cluster.explicit_lac.controller import LacDesk
-    from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
-    from readonly_operator.cluster.registration import ClusterDesk
+    from readonly_operator.assembly.locality import LocalityAnnotator
+    from readonly_operator.assembly.lookup_history import LookupHistory
+    from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
+    from readonly_operator.cluster.explicit_lac.prober import ProbeController
+    from readonly_operator.cluster.registration import RegistrationController
     from readonly_operator.cluster.source import SourceMonitor
     from readonly_operator.kube.api_server import Kube
     from readonly_operator.kube.apply import Applier
@@ -32,12 +32,12 @@ class Context:
         store: what is known of it.
         applier: makes objects what they should be.
         brokers: asks brokers.
-        places: tells brokers where they are.
+        locality_annotator: tells brokers where they are.
         sources: last reports of writable clusters.
         lac: last reports of managing explicit LAC.
-        clusters: last reports of pools that are registered as clusters.
+        registrations: last reports of pools that are registered as clusters.
         probes: last results of trying explicit LAC.
-        told: remembers what brokers were told.
+        lookup_history: remembers what brokers were told.
         events: tells what happened.
         settings: of this process.
         now: the time, with a time zone.
@@ -47,12 +47,12 @@ class Context:
     store: Store
     applier: Applier
     brokers: Brokers
-    places: Places
+    locality_annotator: LocalityAnnotator
     sources: SourceMonitor
-    lac: LacDesk
-    clusters: ClusterDesk
-    probes: ProbeDesk
-    told: Told
+    lac: ExplicitLacController
+    registrations: RegistrationController
+    probes: ProbeController
+    lookup_history: LookupHistory
     events: Recorder
     settings: Settings
     now: Callable[[], dt.datetime]

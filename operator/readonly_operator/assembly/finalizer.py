@@ -10,11 +10,11 @@ from readonly_operator.api.pool.explicit_lac import RESTORE
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.cluster import registration
 from readonly_operator.cluster.explicit_lac import conditions as explicit_lac
-from readonly_operator.cluster.explicit_lac.requests import Wish
+from readonly_operator.cluster.explicit_lac.requests import SettingRequest
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import POOL
 from readonly_operator.kube.names import FINALIZER_WRITER, MANAGER_EXPLICIT_LAC
-from readonly_operator.kube.status import Condition, Truth
+from readonly_operator.kube.status import Condition, ConditionStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ RETRY_SECONDS = 10.0
 """How soon it is tried again to set a finalizer that was refused."""
 
 
-def hold(context: Context, pool: Pool, body: Manifest) -> dict[str, Condition]:
+def sync_finalizer(context: Context, pool: Pool, body: Manifest) -> dict[str, Condition]:
     """Give a pool the finalizer when its deletion will have to wait, and take it away when not.
 
     Returns:
@@ -38,12 +38,12 @@ def hold(context: Context, pool: Pool, body: Manifest) -> dict[str, Condition]:
     Raises:
         KubeError: the API server refused for another reason.
     """
-    wanted = needs_hold(pool)
-    held = FINALIZER_WRITER in (body["metadata"].get("finalizers") or ())
-    if wanted == held:
+    wanted = needs_finalizer(pool)
+    present = FINALIZER_WRITER in (body["metadata"].get("finalizers") or ())
+    if wanted == present:
         return {}
     try:
-        _set(context, body, held=wanted)
+        _set(context, body, present=wanted)
     except KubeError as error:
         if error.status != FORBIDDEN:
             raise
@@ -53,28 +53,30 @@ def hold(context: Context, pool: Pool, body: Manifest) -> dict[str, Condition]:
     return {}
 
 
-def needs_hold(pool: Pool) -> bool:
+def needs_finalizer(pool: Pool) -> bool:
     """Whether there is something to put back when the pool is deleted."""
     return bool(pool.lookup.cluster_name) or _restores(pool)
 
 
-def registered(context: Context, pool: Pool, unheld: Mapping[str, Condition]) -> list[Condition]:
+def registration_condition(context: Context, pool: Pool, finalizer_errors: Mapping[str, Condition]) -> list[Condition]:
     """ClusterRegistered, of a pool that wants it.
 
     Args:
         context: the operator's parts.
         pool: the pool.
-        unheld: what `hold` came to.
+        finalizer_errors: what `hold` came to.
     """
     if not pool.lookup.cluster_name:
         return []
-    if registration.TYPE in unheld:
-        return [unheld[registration.TYPE]]
-    waiting = Condition(registration.TYPE, Truth.UNKNOWN, "NotChecked", "the writable cluster has not been asked yet")
-    return [context.clusters.report(pool.key).condition or waiting]
+    if registration.TYPE in finalizer_errors:
+        return [finalizer_errors[registration.TYPE]]
+    waiting = Condition(
+        registration.TYPE, ConditionStatus.UNKNOWN, "NotChecked", "the writable cluster has not been asked yet"
+    )
+    return [context.registrations.report(pool.key).condition or waiting]
 
 
-def let_go(context: Context, body: Manifest, say: Callable[[Condition], object]) -> None:
+def release(context: Context, body: Manifest, say: Callable[[Condition], object]) -> None:
     """Take the finalizer from a pool that is being deleted, when there is nothing left to put back; else say what is awaited.
 
     Raises:
@@ -82,34 +84,34 @@ def let_go(context: Context, body: Manifest, say: Callable[[Condition], object])
     """
     if FINALIZER_WRITER not in (body["metadata"].get("finalizers") or ()):
         return
-    waiting = _waiting(context, body)
+    waiting = _pending(context, body)
     if waiting is not None:
         say(waiting)
         return
     try:
-        _set(context, body, held=False)
+        _set(context, body, present=False)
     except KubeError as error:
         if error.status == FORBIDDEN:
             say(_forbidden(explicit_lac.TYPE, body["metadata"]["namespace"]))
         raise
 
 
-def _waiting(context: Context, body: Manifest) -> Condition | None:
+def _pending(context: Context, body: Manifest) -> Condition | None:
     try:
         pool = Pool.load(body)
     except ApiSpecError:
         return None
-    if pool.lookup.cluster_name and not (entry := context.clusters.report(pool.key)).released:
+    if pool.lookup.cluster_name and not (entry := context.registrations.report(pool.key)).released:
         return entry.condition or Condition(
-            registration.TYPE, Truth.FALSE, "Removing", "the cluster's entry is removed"
+            registration.TYPE, ConditionStatus.FALSE, "Removing", "the cluster's entry is removed"
         )
-    if Wish.of(pool, body) is None:
+    if SettingRequest.of(pool, body) is None:
         return None
     report = context.lac.report(pool.key)
     if report.released:
         return None
     return report.condition or Condition(
-        explicit_lac.TYPE, Truth.FALSE, "Restoring", "the writable brokers' setting from before is put back"
+        explicit_lac.TYPE, ConditionStatus.FALSE, "Restoring", "the writable brokers' setting from before is put back"
     )
 
 
@@ -120,7 +122,7 @@ def _restores(pool: Pool) -> bool:
 def _forbidden(condition: str, namespace: str) -> Condition:
     return Condition(
         condition,
-        Truth.FALSE,
+        ConditionStatus.FALSE,
         "Forbidden",
         "something is to be put back when the pool is deleted (spec.explicitLac.onDeletion: Restore, "
         "spec.lookup.clusterName), and for that it has a finalizer, which the operator may neither set nor take away: "
@@ -129,10 +131,10 @@ def _forbidden(condition: str, namespace: str) -> Condition:
     )
 
 
-def _set(context: Context, body: Manifest, *, held: bool) -> None:
+def _set(context: Context, body: Manifest, *, present: bool) -> None:
     metadata = body["metadata"]
     finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER_WRITER]
-    if held:
+    if present:
         finalizers.append(FINALIZER_WRITER)
     # with the version, for the list is written as a whole
     patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}

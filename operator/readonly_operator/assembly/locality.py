@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEPT_SECONDS = 600.0
+CACHE_TTL_SECONDS = 600.0
 """How long labels of a node are remembered, and that it was asked for a pod's sake."""
 
 
-def place(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]) -> str:
+def locality_path(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]) -> str:
     """The place that labels say, as `/OUTER/INNER`; empty unless all are there.
 
     Args:
@@ -40,7 +40,7 @@ def place(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]
     return "".join(f"/{value}" for value in values) if values and all(values) else ""
 
 
-class Places:
+class LocalityAnnotator:
     """Writes places on pods.
 
     Args:
@@ -58,7 +58,7 @@ class Places:
         self._asked_for: dict[str, float] = {}
         self._complained = False
 
-    def note(self, pods: Sequence[Manifest], labels: Sequence[str]) -> list[str]:
+    def annotate(self, pods: Sequence[Manifest], labels: Sequence[str]) -> list[str]:
         """Write on each pod that has a node where that is, unless it says so already.
 
         Returns:
@@ -74,7 +74,9 @@ class Places:
             if not labels or not node:
                 continue
             own = metadata.get("labels") or {}
-            found = place(labels, own, {}) or place(labels, own, self._labels_of(node, labels, metadata["uid"]))
+            found = locality_path(labels, own, {}) or locality_path(
+                labels, own, self._labels_of(node, labels, metadata["uid"])
+            )
             if found and found != known:
                 marks = {ANNOTATION_LOCALITY: found}
                 try:
@@ -91,8 +93,8 @@ class Places:
     def _labels_of(self, name: str, wanted: Sequence[str], pod: str) -> dict[str, str]:
         now = self._clock()
         with self._lock:
-            self._nodes = {node: known for node, known in self._nodes.items() if now - known[0] < KEPT_SECONDS}
-            self._asked_for = {uid: at for uid, at in self._asked_for.items() if now - at < KEPT_SECONDS}
+            self._nodes = {node: known for node, known in self._nodes.items() if now - known[0] < CACHE_TTL_SECONDS}
+            self._asked_for = {uid: at for uid, at in self._asked_for.items() if now - at < CACHE_TTL_SECONDS}
             if name in self._nodes:
                 known = self._nodes[name][1]
                 if known.keys() >= set(wanted) or pod in self._asked_for:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from readonly_operator.kube.names import PoolKey
 
 
-class Told:
+class LookupHistory:
     """Remembers what the brokers of each pool were told last, for a ConfigMap can be edited by hand."""
 
     def __init__(self) -> None:
         self._last: dict[PoolKey, LookupConfig] = {}
 
-    def note(self, key: PoolKey, config: LookupConfig) -> None:
+    def record(self, key: PoolKey, config: LookupConfig) -> None:
         """Take note of what is told to a pool's brokers now."""
         self._last[key] = config
 
@@ -43,19 +43,19 @@ class Told:
         if not any(binding.paused for binding, _ in every):
             return [Entry.of(binding) for binding, _ in every]
         there = entries_of(((known or {}).get("data") or {}).get(BINDINGS_KEY, ""))
-        told = self._told(key, known, there)
+        last = self._last_entries(key, known, there)
         found = []
         for binding, body in every:
             if binding.paused:
                 name = binding.full_name
-                entry = told.get(name) or _said(binding, body) or there.get(name)
+                entry = last.get(name) or _entry_in_force(binding, body) or there.get(name)
             else:
                 entry = Entry.of(binding)
             if entry is not None:
                 found.append(entry)
         return found
 
-    def _told(self, key: PoolKey, known: Manifest | None, there: dict[str, Entry]) -> dict[str, Entry]:
+    def _last_entries(self, key: PoolKey, known: Manifest | None, there: dict[str, Entry]) -> dict[str, Entry]:
         """By binding what was told last: in this process, or what the ConfigMap has, as long as it is what an operator wrote."""
         if key in self._last:
             return {entry.name: entry for entry in self._last[key].bindings}
@@ -63,8 +63,8 @@ class Told:
         return there if revision in ((known or {}).get("data") or {}).get(BINDINGS_KEY, "") else {}
 
 
-def _said(binding: Binding, body: Manifest) -> Entry | None:
+def _entry_in_force(binding: Binding, body: Manifest) -> Entry | None:
     """What a binding says, where brokers were told just that; None where they may have been told something else, or nothing."""
     status = body.get("status") or {}
-    told = status.get("lookupRevision") and status.get("observedGeneration") == binding.generation
-    return Entry.of(binding) if told else None
+    last = status.get("lookupRevision") and status.get("observedGeneration") == binding.generation
+    return Entry.of(binding) if last else None

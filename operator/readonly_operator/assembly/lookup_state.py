@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from readonly_operator.api.binding_definition import MOST_LAGGING
-from readonly_operator.assembly.brokers import Figures, Lag
-from readonly_operator.kube.status import Condition, Truth, listed
+from readonly_operator.api.binding_definition import MAX_LAGGING
+from readonly_operator.assembly.brokers import BindingStats, Lag
+from readonly_operator.kube.status import Condition, ConditionStatus, listed
 from readonly_operator.model.lookup import Entry
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class LookupState:
 
     def behind(self) -> list[BrokerReport]:
         """Brokers that answer and hold something else."""
-        return [report for report in self.reports if report.asked and report.revision != self.wanted.revision]
+        return [report for report in self.reports if report.reachable and report.revision != self.wanted.revision]
 
     def holders(self, binding: Binding) -> int:
         """How many brokers hold this binding as it is."""
@@ -50,9 +50,9 @@ class LookupState:
         """How many brokers hold this binding as it is, and take clients."""
         return sum(report.serving for report in self._holders(binding))
 
-    def figures(self, binding: Binding) -> Figures:
+    def stats(self, binding: Binding) -> BindingStats:
         """What the binding comes to, by the word of all brokers that hold it as it is."""
-        said = [report.figures.get(binding.full_name, Figures()) for report in self._holders(binding)]
+        said = [report.stats.get(binding.full_name, BindingStats()) for report in self._holders(binding)]
         known = [(one.topics, one.partitions or 0) for one in said if one.topics is not None]
         topics, partitions = max(known, default=(None, None))
         worst: dict[str, Lag] = {}
@@ -60,8 +60,8 @@ class LookupState:
             before = worst.get(lag.topic)
             if before is None or before.entries < lag.entries:
                 worst[lag.topic] = lag
-        found = sorted(worst.values(), key=lambda lag: (-rounded(lag.entries), lag.topic))[:MOST_LAGGING]
-        return Figures(
+        found = sorted(worst.values(), key=lambda lag: (-rounded(lag.entries), lag.topic))[:MAX_LAGGING]
+        return BindingStats(
             topics, partitions, tuple(Lag(one.topic, one.subscription, rounded(one.entries)) for one in found)
         )
 
@@ -74,32 +74,40 @@ class LookupState:
         count = len(self.wanted.bindings)
         bindings = f"{count} binding" + ("" if count == 1 else "s")
         if self.converged() and self.brokers:
-            return Condition(TYPE, Truth.TRUE, "Held", f"{self.brokers} of {self.brokers} brokers hold {bindings}")
+            return Condition(
+                TYPE, ConditionStatus.TRUE, "Held", f"{self.brokers} of {self.brokers} brokers hold {bindings}"
+            )
         return self.shortfall(f"{self._holding()} of {self.brokers} brokers hold {bindings}")
 
     def shortfall(self, head: str) -> Condition:
         """LookupConfigured when not every broker holds what it should; the message starts with `head`."""
         if self.brokers == 0:
-            return Condition(TYPE, Truth.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of the pool is 0")
-        complaints = [f"{one.name} cannot use it: {one.problem}" for one in self.reports if one.asked and one.problem]
+            return Condition(TYPE, ConditionStatus.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of the pool is 0")
+        complaints = [
+            f"{one.name} cannot use it: {one.problem}" for one in self.reports if one.reachable and one.problem
+        ]
         if complaints:
-            return Condition(TYPE, Truth.FALSE, "BrokerRefuses", f"{head}; {listed(complaints)}")
+            return Condition(TYPE, ConditionStatus.FALSE, "BrokerRefuses", f"{head}; {listed(complaints)}")
         behind = [f"{one.name} still holds revision {one.revision or 'none'}" for one in self.behind()]
         if behind:
             return Condition(
-                TYPE, Truth.FALSE, "BrokersBehind", f"{head} (revision {self.wanted.revision}); {listed(behind)}"
+                TYPE,
+                ConditionStatus.FALSE,
+                "BrokersBehind",
+                f"{head} (revision {self.wanted.revision}); {listed(behind)}",
             )
-        silent = [f"{one.name} cannot be asked: {one.problem}" for one in self.reports if not one.asked]
+        silent = [f"{one.name} cannot be asked: {one.problem}" for one in self.reports if not one.reachable]
         missing = self.brokers - len(self.reports)
         if missing > 0:
             silent.append(f"{missing} not created yet")
         if missing < 0:
             silent.append(f"{-missing} more than wanted, about to end")
-        return Condition(TYPE, Truth.UNKNOWN, "BrokersSilent", f"{head}; {listed(silent)}")
+        return Condition(TYPE, ConditionStatus.UNKNOWN, "BrokersSilent", f"{head}; {listed(silent)}")
 
     def _holding(self) -> int:
         return sum(
-            report.asked and report.revision == self.wanted.revision and not report.problem for report in self.reports
+            report.reachable and report.revision == self.wanted.revision and not report.problem
+            for report in self.reports
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_operator.kube.pods import is_ready, waiting_reason
-from readonly_operator.kube.status import Condition, Truth, listed
+from readonly_operator.kube.status import Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: L
         state: what their brokers say.
     """
     if pool.replicas == 0 and not pods:
-        return Condition("Ready", Truth.TRUE, "ScaledToZero", "spec.replicas is 0: no broker is wanted")
+        return Condition("Ready", ConditionStatus.TRUE, "ScaledToZero", "spec.replicas is 0: no broker is wanted")
     serving = sum(map(is_ready, pods))
     head = f"{serving} of {pool.replicas} brokers ready"
     observed = stateful_set.get("status") or {}
@@ -35,35 +35,37 @@ def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: L
     if serving == pool.replicas == len(pods) and current and (same or updated >= pool.replaced):
         former = 0 if same else pool.replicas - updated
         kept = f"; {former} run the former pod template, as spec.updateStrategy says" if former > 0 else ""
-        return Condition("Ready", Truth.TRUE, "BrokersReady", f"{head}{kept}")
+        return Condition("Ready", ConditionStatus.TRUE, "BrokersReady", f"{head}{kept}")
     if serving >= pool.replicas:
-        return Condition("Ready", Truth.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
+        return Condition("Ready", ConditionStatus.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
     words = {report.name: report.unready for report in state.reports}
     reasons = []
     for pod in pods:
         if not is_ready(pod):
             name = pod["metadata"]["name"]
             reasons.append(f"{name}: {waiting_reason(pod) or words[name] or 'running, not ready yet'}")
-    return Condition("Ready", Truth.FALSE, "BrokersNotReady", f"{head}" + (f"; {listed(reasons)}" if reasons else ""))
+    return Condition(
+        "Ready", ConditionStatus.FALSE, "BrokersNotReady", f"{head}" + (f"; {listed(reasons)}" if reasons else "")
+    )
 
 
-def progressing(settled: bool, served: Condition, looked_up: Condition, lacking: Iterable[str]) -> Condition:
+def progressing(settled: bool, served: Condition, looked_up: Condition, limitations: Iterable[str]) -> Condition:
     """Progressing: whether something is awaited.
 
     Args:
         settled: whether nothing is.
         served: Ready.
         looked_up: LookupConfigured.
-        lacking: what will not come by itself, in words.
+        limitations: what will not come by itself, in words.
     """
-    but = "".join(f", but {one}" for one in lacking)
+    but = "".join(f", but {one}" for one in limitations)
     if settled:
-        return Condition("Progressing", Truth.FALSE, "Settled", f"everything is as the spec says{but}")
-    waiting = served if served.status is not Truth.TRUE else looked_up
-    return Condition("Progressing", Truth.TRUE, waiting.reason, f"{waiting.message}{but}")
+        return Condition("Progressing", ConditionStatus.FALSE, "Settled", f"everything is as the spec says{but}")
+    waiting = served if served.status is not ConditionStatus.TRUE else looked_up
+    return Condition("Progressing", ConditionStatus.TRUE, waiting.reason, f"{waiting.message}{but}")
 
 
-def unmarked(refusals: Iterable[str]) -> str:
+def annotation_refused(refusals: Iterable[str]) -> str:
     """What it means that pods may not be annotated."""
     return (
         "brokers take changed bindings up late, and may not know where they are, for their pods cannot be annotated: "
@@ -71,6 +73,6 @@ def unmarked(refusals: Iterable[str]) -> str:
     )
 
 
-def unknown(kind: str) -> str:
+def kind_not_served(kind: str) -> str:
     """What it means that the cluster does not serve a kind."""
     return f"there is no {kind}, for the cluster does not know that kind"

@@ -10,21 +10,20 @@ from readonly_operator import metrics
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.assembly import binding_status, readiness
-from readonly_operator.assembly import finalizer as holding
-from readonly_operator.assembly.apply_events import applied
-from readonly_operator.assembly.conditions import say, say_paused
+from readonly_operator.assembly import binding_status, finalizer, readiness
+from readonly_operator.assembly.apply_events import apply_events
+from readonly_operator.assembly.conditions import write_conditions, write_paused
 from readonly_operator.assembly.context import Context, Outcome
 from readonly_operator.assembly.lookup_state import LookupState
-from readonly_operator.assembly.source_conditions import explicit_lac, said_before, source_reachable
-from readonly_operator.bindings.pool_bindings import Bound
+from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
+from readonly_operator.bindings.pool_bindings import PoolBindings
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import NameConflictError, Result
 from readonly_operator.kube.events import WARNING, Notice
 from readonly_operator.kube.kinds import BINDING, CHILDREN, CONFIG_MAP, POD, POOL, STATEFUL_SET, Manifest, kind_of
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.pods import is_ready, waiting_reason
-from readonly_operator.kube.status import Condition, Truth
+from readonly_operator.kube.status import Condition, ConditionStatus
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_FIGURES_SECONDS = 3.0
+FIRST_STATS_SECONDS = 3.0
 """A broker that has just been told of a binding needs so long to list its topics."""
 
 
@@ -44,73 +43,75 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
         KubeError: the API server refused something; it is to be tried again.
     """
     body = context.store.get(POOL, key.namespace, key.name)
-    bound = Bound.of(context.store, key)
+    bindings = PoolBindings.of(context.store, key)
     if body is None or "deletionTimestamp" in body["metadata"]:
-        return _let_go(context, key, body, bound)
+        return _finalize(context, key, body, bindings)
     try:
         pool = Pool.load(body)
         if is_paused(body):
-            return _leave_alone(context, pool, body, bound)
-        unheld = holding.hold(context, pool, body)
-        bound = bound.without_conflicts(context.store, context.brokers.matched, pool)
-        lookup = _lookup(context, pool, bound)
-        lacking = _apply(context, pool, body, lookup)
+            return _skip_paused(context, pool, body, bindings)
+        finalizer_errors = finalizer.sync_finalizer(context, pool, body)
+        bindings = bindings.without_conflicts(context.store, context.brokers.matched, pool)
+        lookup = _lookup(context, pool, bindings)
+        limitations = _apply(context, pool, body, lookup)
     except (ApiSpecError, NameConflictError, KubeError) as error:
-        return _give_up(context, body, bound, error)
-    seen = _look(context, pool, body, lookup, lacking)
-    _say(context, pool, body, bound, seen, _conditions(context, pool, body, seen, unheld))
-    return _outcome(context, bound, seen, unheld)
+        return _report_failure(context, body, bindings, error)
+    observed = _observe(context, pool, body, lookup, limitations)
+    _write_statuses(
+        context, pool, body, bindings, observed, _conditions(context, pool, body, observed, finalizer_errors)
+    )
+    return _outcome(context, bindings, observed, finalizer_errors)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Observation:
     """What there is after everything was applied.
 
     Attributes:
         pods: those that are there to stay.
         state: what their brokers say.
         ready: whether they are what the spec wants.
-        lacking: what will not come by itself, in words.
+        limitations: what will not come by itself, in words.
         refused: whether pods may not be annotated.
     """
 
     pods: Sequence[Manifest]
     state: LookupState
     ready: Condition
-    lacking: Sequence[str]
+    limitations: Sequence[str]
     refused: bool
 
     @property
     def settled(self) -> bool:
         """Whether nothing is awaited."""
-        return self.ready.status is Truth.TRUE and (self.state.converged() or self.state.brokers == 0)
+        return self.ready.status is ConditionStatus.TRUE and (self.state.converged() or self.state.brokers == 0)
 
 
-def _let_go(context: Context, key: PoolKey, body: Manifest | None, bound: Bound) -> Outcome:
+def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: PoolBindings) -> Outcome:
     """A pool that is not there, or not for long: put back what is to be put back, and tell its bindings."""
-    binding_status.say_pool_not_found(context, key, bound.good, deleting=body is not None)
-    binding_status.say_broken(context, bound.broken)
+    binding_status.report_pool_not_found(context, key, bindings.good, deleting=body is not None)
+    binding_status.report_invalid(context, bindings.broken)
     if body is None:
-        context.told.forget(key)
+        context.lookup_history.forget(key)
     else:
-        values = _values(context, key, body, len(bound))
-        holding.let_go(context, body, lambda condition: say(context, POOL, body, [condition], values))
+        values = _values(context, key, body, len(bindings))
+        finalizer.release(context, body, lambda condition: write_conditions(context, POOL, body, [condition], values))
     return Outcome(settled=True, look_again=False)
 
 
-def _leave_alone(context: Context, pool: Pool, body: Manifest, bound: Bound) -> Outcome:
+def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBindings) -> Outcome:
     """A pool that is paused: nothing changes."""
-    say_paused(context, POOL, body)
-    for _, binding_body in bound.good:
-        say_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{pool.key.name}" is paused')
-    binding_status.say_broken(context, bound.broken)
+    write_paused(context, POOL, body)
+    for _, binding_body in bindings.good:
+        write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{pool.key.name}" is paused')
+    binding_status.report_invalid(context, bindings.broken)
     return Outcome(settled=True, look_again=False)
 
 
-def _lookup(context: Context, pool: Pool, bound: Bound) -> LookupConfig:
+def _lookup(context: Context, pool: Pool, bindings: PoolBindings) -> LookupConfig:
     """What brokers are to hold."""
     known = context.store.get(CONFIG_MAP, pool.key.namespace, pool.key.bindings_map)
-    return LookupConfig.holding(context.told.entries(pool.key, known, bound.good))
+    return LookupConfig.holding(context.lookup_history.entries(pool.key, known, bindings.good))
 
 
 def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> list[str]:
@@ -122,39 +123,41 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
     desired = [one for one in wanted if store.serves(kind_of(one))]
     before = store.get(STATEFUL_SET, key.namespace, key.name)
     done = [(manifest, context.applier.apply(manifest)) for manifest in desired]
-    context.told.note(key, lookup)
+    context.lookup_history.record(key, lookup)
     known = [child for kind in CHILDREN for child in store.of_pool(kind, key)]
     done += context.applier.prune(known, desired, pool.uid)
     for manifest, result in done:
         if result is not Result.NOOP:
             logger.info("%s: %s %s %s", key, manifest["kind"], manifest["metadata"]["name"], result.value)
-            metrics.applied(manifest["kind"], result.value)
-    context.events.record(POOL, body, applied(key, done, before))
-    return [readiness.unknown(kind) for kind in sorted({one["kind"] for one in wanted if one not in desired})]
+            metrics.count_applied(manifest["kind"], result.value)
+    context.events.record(POOL, body, apply_events(key, done, before))
+    return [readiness.kind_not_served(kind) for kind in sorted({one["kind"] for one in wanted if one not in desired})]
 
 
-def _look(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig, lacking: list[str]) -> _Seen:
+def _observe(
+    context: Context, pool: Pool, body: Manifest, lookup: LookupConfig, limitations: list[str]
+) -> _Observation:
     """Ask the brokers what they hold; tell them where they are, and that there is something new where they are behind."""
     key = pool.key
     pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
-    refusals = context.places.note(pods, pool.locality.node_labels)
+    refusals = context.locality_annotator.annotate(pods, pool.locality.node_labels)
     state = LookupState(lookup, pool.replicas, context.brokers.ask(pods))
-    refusals += _nudge(context, pool, state, pods)
+    refusals += _refresh_config_maps(context, pool, state, pods)
     if refusals:
-        lacking = [*lacking, readiness.unmarked(refusals)]
-        context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", lacking[-1])])
+        limitations = [*limitations, readiness.annotation_refused(refusals)]
+        context.events.record(POOL, body, [Notice(WARNING, "PodsNotAnnotated", limitations[-1])])
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
-    return _Seen(pods, state, readiness.ready(pool, stateful_set, pods, state), lacking, bool(refusals))
+    return _Observation(pods, state, readiness.ready(pool, stateful_set, pods, state), limitations, bool(refusals))
 
 
-def _nudge(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
+def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
     """Tell kubelets of brokers that are behind that there is something new; why pods may not be annotated for that."""
     behind = {report.name for report in state.behind()}
     refusals = []
     for pod in pods:
         name = pod["metadata"]["name"]
         try:
-            if name in behind and context.brokers.nudge(pod, state.wanted.revision):
+            if name in behind and context.brokers.refresh_config_map(pod, state.wanted.revision):
                 logger.info("%s: kubelet of %s nudged for revision %s", pool.key, name, state.wanted.revision)
         except KubeError as error:
             if not error.refused:
@@ -164,53 +167,61 @@ def _nudge(context: Context, pool: Pool, state: LookupState, pods: list[Manifest
 
 
 def _conditions(
-    context: Context, pool: Pool, body: Manifest, seen: _Seen, unheld: Mapping[str, Condition]
+    context: Context, pool: Pool, body: Manifest, observed: _Observation, finalizer_errors: Mapping[str, Condition]
 ) -> list[Condition]:
     """All there is to say of a pool that is worked on."""
     key, report = pool.key, context.sources.report(pool.source)
-    managed, tried = context.lac.report(key).condition, context.probes.report(key)
-    looked_up = seen.state.condition()
+    managed, probed = context.lac.report(key).condition, context.probes.report(key)
+    looked_up = observed.state.condition()
     return [
-        seen.ready,
-        readiness.progressing(seen.settled, seen.ready, looked_up, seen.lacking),
+        observed.ready,
+        readiness.progressing(observed.settled, observed.ready, looked_up, observed.limitations),
         looked_up,
-        said_before(body, source_reachable(report)),
-        unheld.get("ExplicitLac") or said_before(body, explicit_lac(report, pool.explicit_lac, managed, tried)),
-        *holding.registered(context, pool, unheld),
+        last_known(body, source_reachable(report)),
+        finalizer_errors.get("ExplicitLac")
+        or last_known(body, explicit_lac(report, pool.explicit_lac, managed, probed)),
+        *finalizer.registration_condition(context, pool, finalizer_errors),
     ]
 
 
-def _say(
-    context: Context, pool: Pool, body: Manifest, bound: Bound, seen: _Seen, conditions: Sequence[Condition]
+def _write_statuses(
+    context: Context,
+    pool: Pool,
+    body: Manifest,
+    bindings: PoolBindings,
+    observed: _Observation,
+    conditions: Sequence[Condition],
 ) -> None:
     """Write the statuses of the pool and of its bindings."""
-    values = _values(context, pool.key, body, len(bound))
-    values["lookupRevision"] = seen.state.wanted.revision
-    noted = context.lac.report(pool.key).noted or values["explicitLac"]
-    values["explicitLac"] = noted if pool.explicit_lac.manages else None
-    say(context, POOL, body, conditions, values)
-    binding_status.say(context, bound.good, seen.state)
-    binding_status.say_conflicts(context, bound.against, bound.held_back)
-    binding_status.say_broken(context, bound.broken)
+    values = _values(context, pool.key, body, len(bindings))
+    values["lookupRevision"] = observed.state.wanted.revision
+    applied = context.lac.report(pool.key).applied or values["explicitLac"]
+    values["explicitLac"] = applied if pool.explicit_lac.manages else None
+    write_conditions(context, POOL, body, conditions, values)
+    binding_status.report_status(context, bindings.good, observed.state)
+    binding_status.report_conflicts(context, bindings.against, bindings.held_back)
+    binding_status.report_invalid(context, bindings.broken)
 
 
-def _outcome(context: Context, bound: Bound, seen: _Seen, unheld: Mapping[str, Condition]) -> Outcome:
+def _outcome(
+    context: Context, bindings: PoolBindings, observed: _Observation, finalizer_errors: Mapping[str, Condition]
+) -> Outcome:
     """When to look again, where no event will tell."""
     return Outcome(
-        seen.settled,
-        look_again=not seen.settled and not all(map(waiting_reason, seen.pods)),
-        refresh_seconds=holding.RETRY_SECONDS
-        if unheld or seen.refused
-        else _refresh_seconds(context, bound, seen.state),
+        observed.settled,
+        look_again=not observed.settled and not all(map(waiting_reason, observed.pods)),
+        refresh_seconds=finalizer.RETRY_SECONDS
+        if finalizer_errors or observed.refused
+        else _refresh_seconds(context, bindings, observed.state),
     )
 
 
-def _refresh_seconds(context: Context, bound: Bound, state: LookupState) -> float:
+def _refresh_seconds(context: Context, bindings: PoolBindings, state: LookupState) -> float:
     """When to look again at what only brokers know: topics that come and go, and how far their readers are behind."""
-    if not bound.contested and not (bound.good and any(report.asked for report in state.reports)):
+    if not bindings.contested and not (bindings.good and any(report.reachable for report in state.reports)):
         return 0.0
-    unknown = any(state.holders(binding) and state.figures(binding).topics is None for binding, _ in bound.good)
-    return FIRST_FIGURES_SECONDS if unknown else context.settings.refresh_seconds
+    unknown = any(state.holders(binding) and state.stats(binding).topics is None for binding, _ in bindings.good)
+    return FIRST_STATS_SECONDS if unknown else context.settings.refresh_seconds
 
 
 def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> dict[str, Any]:
@@ -227,8 +238,8 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
     }
 
 
-def _give_up(
-    context: Context, body: Manifest, bound: Bound, error: ApiSpecError | NameConflictError | KubeError
+def _report_failure(
+    context: Context, body: Manifest, bindings: PoolBindings, error: ApiSpecError | NameConflictError | KubeError
 ) -> Outcome:
     """Say what a person must change first; the next event about the pool tries again.
 
@@ -243,14 +254,14 @@ def _give_up(
         reason = "NameConflict" if isinstance(error, NameConflictError) else "Refused"
     message = str(error)
     conditions = [
-        Condition("Ready", Truth.FALSE, reason, message),
-        Condition("Progressing", Truth.FALSE, reason, message),
-        Condition("LookupConfigured", Truth.UNKNOWN, reason, message),
+        Condition("Ready", ConditionStatus.FALSE, reason, message),
+        Condition("Progressing", ConditionStatus.FALSE, reason, message),
+        Condition("LookupConfigured", ConditionStatus.UNKNOWN, reason, message),
     ]
     key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
-    if say(context, POOL, body, conditions, _values(context, key, body, len(bound))):
+    if write_conditions(context, POOL, body, conditions, _values(context, key, body, len(bindings))):
         logger.warning("%s: %s: %s", key, reason, message)
-    binding_status.say_pool_broken(context, bound.readable, reason, message)
-    binding_status.say_broken(context, bound.broken)
+    binding_status.report_pool_failed(context, bindings.readable, reason, message)
+    binding_status.report_invalid(context, bindings.broken)
     # a foreign object or a quota that goes away makes no event here
     return Outcome(settled=False, look_again=reason in {"NameConflict", "Refused"})

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING, SUGGESTED_MS
-from readonly_operator.kube.status import Condition, Truth, listed
+from readonly_operator.kube.status import Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import ExplicitLac
-    from readonly_operator.cluster.explicit_lac.probe import Tried
+    from readonly_operator.cluster.explicit_lac.probe import ProbeResult
     from readonly_operator.cluster.source import SourceReport
     from readonly_operator.kube.kinds import Manifest
 
 UNCHECKED = "NotChecked"
 
 
-def said_before(body: Manifest, condition: Condition) -> Condition:
+def last_known(body: Manifest, condition: Condition) -> Condition:
     """What was said last of the same spec, where nothing is known yet; else the condition itself.
 
     An operator that starts has checked nothing. What its predecessor found is still the best that is known, and a restart
@@ -26,28 +26,36 @@ def said_before(body: Manifest, condition: Condition) -> Condition:
         return condition
     for one in (body.get("status") or {}).get("conditions") or ():
         if one["type"] == condition.type and one.get("observedGeneration") == body["metadata"].get("generation"):
-            return Condition(one["type"], Truth(one["status"]), one["reason"], one["message"])
+            return Condition(one["type"], ConditionStatus(one["status"]), one["reason"], one["message"])
     return condition
 
 
 def source_reachable(report: SourceReport | None) -> Condition:
     """SourceReachable: whether the three URLs of the spec answer, seen from the operator."""
     if report is None:
-        return Condition("SourceReachable", Truth.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet")
+        return Condition(
+            "SourceReachable", ConditionStatus.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet"
+        )
     if report.problems:
         return Condition(
-            "SourceReachable", Truth.FALSE, "Unreachable", "spec.source." + "; spec.source.".join(report.problems)
+            "SourceReachable",
+            ConditionStatus.FALSE,
+            "Unreachable",
+            "spec.source." + "; spec.source.".join(report.problems),
         )
     return Condition(
         "SourceReachable",
-        Truth.TRUE,
+        ConditionStatus.TRUE,
         "Answers",
         "admin API, service URL and metadata store of the writable cluster answer",
     )
 
 
 def explicit_lac(
-    report: SourceReport | None, wanted: ExplicitLac, managed: Condition | None = None, tried: Tried | None = None
+    report: SourceReport | None,
+    wanted: ExplicitLac,
+    managed: Condition | None = None,
+    probed: ProbeResult | None = None,
 ) -> Condition:
     """ExplicitLac: whether every active writable broker sends explicit LACs, often enough; else what to set where.
 
@@ -55,12 +63,14 @@ def explicit_lac(
         report: what the brokers say.
         wanted: what the user wants.
         managed: what managing has to say, which comes first; None for nothing.
-        tried: what came of trying it on a topic; None for nothing.
+        probed: what came of trying it on a topic; None for nothing.
     """
     if managed is not None:
         return managed
     if report is None:
-        return Condition("ExplicitLac", Truth.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet")
+        return Condition(
+            "ExplicitLac", ConditionStatus.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet"
+        )
     off = [broker for broker, interval in report.intervals_ms if interval <= 0]
     target = wanted.interval_ms or SUGGESTED_MS
     todo = (
@@ -70,7 +80,7 @@ def explicit_lac(
     if off:
         return Condition(
             "ExplicitLac",
-            Truth.FALSE,
+            ConditionStatus.FALSE,
             "Off",
             f"{LAC_SETTING} is 0 (off) on {listed(off)}: {todo}; until then topic owners are asked for the newest entry",
         )
@@ -82,7 +92,7 @@ def explicit_lac(
     if slow:
         return Condition(
             "ExplicitLac",
-            Truth.FALSE,
+            ConditionStatus.FALSE,
             "TooSlow",
             f"{LAC_SETTING} is {listed(slow)}, and spec.explicitLac.interval accepts at most {wanted.interval_ms}: {todo}",
         )
@@ -90,14 +100,14 @@ def explicit_lac(
         silent = listed(f"{broker}: {reason}" for broker, reason in report.unasked)
         return Condition(
             "ExplicitLac",
-            Truth.UNKNOWN,
+            ConditionStatus.UNKNOWN,
             "BrokersSilent",
             f"the runtime configuration of these brokers cannot be read: {silent}",
         )
     if not report.intervals_ms:
         return Condition(
             "ExplicitLac",
-            Truth.UNKNOWN,
+            ConditionStatus.UNKNOWN,
             "SourceUnreachable",
             "the admin API does not answer; see condition SourceReachable",
         )
@@ -105,13 +115,13 @@ def explicit_lac(
     shown = " to ".join(f"{interval} ms" for interval in sorted({intervals[0], intervals[-1]}))
     count = len(report.intervals_ms)
     words = f"{count} of {count} active writable brokers send explicit LACs every {shown}"
-    if tried is None:
-        return Condition("ExplicitLac", Truth.TRUE, "On", words)
-    if tried.seen is False:
+    if probed is None:
+        return Condition("ExplicitLac", ConditionStatus.TRUE, "On", words)
+    if probed.observed is False:
         return Condition(
             "ExplicitLac",
-            Truth.FALSE,
+            ConditionStatus.FALSE,
             "NotSeen",
-            f"{words}, by their own word, but {tried.text}: look into the logs of writable brokers and bookies",
+            f"{words}, by their own word, but {probed.text}: look into the logs of writable brokers and bookies",
         )
-    return Condition("ExplicitLac", Truth.TRUE, "On", f"{words}; {tried.text}")
+    return Condition("ExplicitLac", ConditionStatus.TRUE, "On", f"{words}; {probed.text}")

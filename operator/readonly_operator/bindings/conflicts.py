@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.bindings.overlap import clash
+from readonly_operator.bindings.overlap import find_overlap
 from readonly_operator.kube.kinds import POD, POOL
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class BindingConflicts:
     """How a pool's bindings stand against those of other pools.
 
     Attributes:
@@ -40,7 +40,7 @@ class Contest:
     open: bool
 
 
-def contest(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable[Binding]) -> Contest:
+def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable[Binding]) -> BindingConflicts:
     """How a pool's bindings stand against those of other pools; a paused one stays as it is."""
     against: dict[str, str] = {}
     contested = False
@@ -51,7 +51,7 @@ def contest(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable
         text = next(filter(None, texts), "")
         if text:
             against[binding.full_name] = text
-    return Contest(against, contested)
+    return BindingConflicts(against, contested)
 
 
 def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding, body: dict[str, object]) -> str:
@@ -65,7 +65,7 @@ def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding,
     if other is None or not same_cluster(other.source.metadata_store_url, pool.source.metadata_store_url):
         return ""
     pods = store.of_pool(POD, rival.pool)
-    both = clash(rival, binding, partial(matched, pods, rival.full_name))
+    both = find_overlap(rival, binding, partial(matched, pods, rival.full_name))
     if not both:
         return ""
     return (

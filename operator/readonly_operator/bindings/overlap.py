@@ -58,7 +58,7 @@ def namespace_of(topic: str) -> str:
     return "/".join(topic.removeprefix(_SCHEME).split("/")[:2])
 
 
-def clash(older: Binding, younger: Binding, matched: Callable[[], Iterable[str]]) -> str:
+def find_overlap(older: Binding, younger: Binding, matched: Callable[[], Iterable[str]]) -> str:
     """What both claim: a topic's name, or a namespace or an expression in words; empty for nothing.
 
     Args:

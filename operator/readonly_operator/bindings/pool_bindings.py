@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.bindings.conflicts import contest
+from readonly_operator.bindings.conflicts import find_conflicts
 from readonly_operator.kube.kinds import BINDING, Manifest
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kube.store import Store
 
-Bodied = tuple[Binding, Manifest]
+LoadedBinding = tuple[Binding, Manifest]
 """A binding and the object that it was read from."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class PoolBindings:
     """Bindings of one pool.
 
     Attributes:
@@ -34,16 +34,16 @@ class Bound:
         contested: whether any of all has rivals: what topics there are decides then.
     """
 
-    good: tuple[Bodied, ...]
+    good: tuple[LoadedBinding, ...]
     broken: tuple[tuple[str, Manifest], ...]
-    held_back: tuple[Bodied, ...] = ()
+    held_back: tuple[LoadedBinding, ...] = ()
     against: Mapping[str, str] = field(default_factory=dict)
     contested: bool = False
 
     @classmethod
-    def of(cls, store: Store, key: PoolKey) -> Bound:
+    def of(cls, store: Store, key: PoolKey) -> PoolBindings:
         """The bindings that name a pool and are there to stay."""
-        good: list[Bodied] = []
+        good: list[LoadedBinding] = []
         broken: list[tuple[str, Manifest]] = []
         for body in store.of_pool(BINDING, key):
             if "deletionTimestamp" in body["metadata"]:
@@ -54,9 +54,9 @@ class Bound:
                 broken.append((str(error), body))
         return cls(tuple(good), tuple(broken))
 
-    def without_conflicts(self, store: Store, matched: MatchedTopics, pool: Pool) -> Bound:
+    def without_conflicts(self, store: Store, matched: MatchedTopics, pool: Pool) -> PoolBindings:
         """The same, where those that older ones of other pools stand against are held back."""
-        found = contest(store, matched, pool, (binding for binding, _ in self.good))
+        found = find_conflicts(store, matched, pool, (binding for binding, _ in self.good))
         return replace(
             self,
             good=tuple(one for one in self.good if one[0].full_name not in found.against),
@@ -66,7 +66,7 @@ class Bound:
         )
 
     @property
-    def readable(self) -> tuple[Bodied, ...]:
+    def readable(self) -> tuple[LoadedBinding, ...]:
         """All whose spec can be used."""
         return (*self.good, *self.held_back)
 

@@ -24,7 +24,7 @@ Subject = TypeVar("Subject")
 Report = TypeVar("Report")
 
 
-class Desk(ABC, Generic[Item, Subject, Report]):
+class BackgroundController(ABC, Generic[Item, Subject, Report]):
     """Works on items one after the other: on those that are due, and on those of which something else is wanted.
 
     What goes wrong with one item keeps no other from being worked on.
@@ -55,7 +55,7 @@ class Desk(ABC, Generic[Item, Subject, Report]):
         """Since when (monotonic) it works on the same item, or finds out what there is to do; None while it does not."""
         return self._busy_since
 
-    def look(self) -> float:
+    def sync(self) -> float:
         """Work on every item that is due or has changed.
 
         Returns:
@@ -63,11 +63,11 @@ class Desk(ABC, Generic[Item, Subject, Report]):
         """
         self._busy_since = time.monotonic()
         try:
-            return self._look()
+            return self._sync()
         finally:
             self._busy_since = None
 
-    def _look(self) -> float:
+    def _sync(self) -> float:
         subjects = self._subjects()
         for item, subject in subjects.items():
             if self._stopped is not None and self._stopped.is_set():
@@ -75,12 +75,12 @@ class Desk(ABC, Generic[Item, Subject, Report]):
             if subject is None:
                 self._due.pop(item, None)
             elif item not in self._due or self._due[item][0] != subject or self._due[item][1] <= time.monotonic():
-                self._look_at(item, subject)
-                self._tell()
+                self._sync_item(item, subject)
+                self._publish_reports()
         for item in self._made.keys() - subjects.keys():
             del self._made[item]
         self._due = {item: due for item, due in self._due.items() if item in subjects}
-        self._tell()
+        self._publish_reports()
         return max(0.0, min((due for _, due in self._due.values()), default=float("inf")) - time.monotonic())
 
     @abstractmethod
@@ -88,25 +88,25 @@ class Desk(ABC, Generic[Item, Subject, Report]):
         """What is wanted of each item; None where nothing can be done now, and what was said last still holds."""
 
     @abstractmethod
-    def _work(self, item: Item, subject: Subject) -> tuple[Mapping[PoolKey, Report], float]:
+    def _process(self, item: Item, subject: Subject) -> tuple[Mapping[PoolKey, Report], float]:
         """Do what is wanted: what pools are to say of it, and seconds until it is due again."""
 
-    def _aside(self) -> Mapping[PoolKey, Report]:
+    def _extra_reports(self) -> Mapping[PoolKey, Report]:
         """Reports of pools that are not worked for."""
         return {}
 
-    def _look_at(self, item: Item, subject: Subject) -> None:
+    def _sync_item(self, item: Item, subject: Subject) -> None:
         self._due[item] = subject, time.monotonic() + FAILED_SECONDS
         self._busy_since = time.monotonic()
         with guarded(item):
-            self._made[item], again = self._work(item, subject)
+            self._made[item], again = self._process(item, subject)
             self._due[item] = subject, time.monotonic() + again
 
-    def _tell(self) -> None:
+    def _publish_reports(self) -> None:
         reports: dict[PoolKey, Report] = {}
         for made in self._made.values():
             reports.update(made)
-        reports.update(self._aside())
+        reports.update(self._extra_reports())
         before, self._reports = self._reports, reports  # at once, for reconciling reads it meanwhile
         for key in before.keys() | self._reports.keys():
             if before.get(key) != self._reports.get(key):

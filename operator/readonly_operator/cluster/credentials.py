@@ -14,7 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from readonly_operator.cluster.fetch import Access, FetchError
+from readonly_operator.cluster.fetch import Credentials, FetchError
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import CONFIG_MAP, SECRET, Kind
 from readonly_operator.kube.names import OPERATOR
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from readonly_operator.api.secrets import Certificate, TrustedCertificates
     from readonly_operator.kube.api_server import Kube
 
-KEPT_SECONDS = 30.0
+CACHE_TTL_SECONDS = 30.0
 """How old what is shown may be: a rotated token is taken up within this time."""
 
 
-class Accesses:
+class CredentialsReader:
     """Reads what sources need.
 
     Args:
@@ -42,9 +42,9 @@ class Accesses:
         self._kube = kube
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[Source, tuple[float, Access]] = {}
+        self._known: dict[Source, tuple[float, Credentials]] = {}
 
-    def __call__(self, source: Source) -> Access:
+    def __call__(self, source: Source) -> Credentials:
         """What to show to a source's admin API.
 
         Raises:
@@ -52,13 +52,13 @@ class Accesses:
         """
         now = self._clock()
         with self._lock:
-            self._known = {one: known for one, known in self._known.items() if now - known[0] < KEPT_SECONDS}
+            self._known = {one: known for one, known in self._known.items() if now - known[0] < CACHE_TTL_SECONDS}
             if source in self._known:
                 return self._known[source][1]
-        access = Access(self._token(source), self._context(source))
+        credentials = Credentials(self._token(source), self._context(source))
         with self._lock:
-            self._known[source] = now, access
-        return access
+            self._known[source] = now, credentials
+        return credentials
 
     def _token(self, source: Source) -> str:
         if source.authentication is None:

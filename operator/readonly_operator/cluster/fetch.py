@@ -21,7 +21,7 @@ REDIRECTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Credentials:
     """What is shown to a server.
 
     Attributes:
@@ -33,7 +33,7 @@ class Access:
     context: ssl.SSLContext | None = None
 
 
-ANONYMOUS = Access()
+ANONYMOUS = Credentials()
 
 
 class FetchError(Exception):
@@ -49,13 +49,13 @@ class FetchError(Exception):
         self.status = status
 
 
-def get_json(url: str, timeout: float, access: Access = ANONYMOUS) -> Any:
+def get_json(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> Any:
     """The JSON that a URL gives within `timeout` seconds.
 
     Raises:
         FetchError: it gives none.
     """
-    status, body = get(url, timeout, access)
+    status, body = get(url, timeout, credentials)
     if status != http.client.OK:
         raise FetchError(_refusal(status, body), status)
     try:
@@ -64,17 +64,17 @@ def get_json(url: str, timeout: float, access: Access = ANONYMOUS) -> Any:
         raise FetchError("the answer is not JSON", status) from None
 
 
-def get(url: str, timeout: float, access: Access = ANONYMOUS) -> tuple[int, bytes]:
+def get(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> tuple[int, bytes]:
     """Status and body that a URL gives within `timeout` seconds.
 
     Raises:
         FetchError: there is no answer, or it is too large or too slow.
     """
-    status, _, body = _exchange("GET", url, None, timeout, access)
+    status, _, body = _exchange("GET", url, None, timeout, credentials)
     return status, body
 
 
-def send(method: str, url: str, value: Any, timeout: float, access: Access = ANONYMOUS) -> bytes:
+def send(method: str, url: str, value: Any, timeout: float, credentials: Credentials = ANONYMOUS) -> bytes:
     """Send JSON; redirections are followed, as Pulsar sends requests on to the broker that can serve them.
 
     Args:
@@ -82,7 +82,7 @@ def send(method: str, url: str, value: Any, timeout: float, access: Access = ANO
         url: where to.
         value: JSON; None for no body.
         timeout: seconds in all.
-        access: what is shown, also to where a redirection leads: it is the same cluster.
+        credentials: what is shown, also to where a redirection leads: it is the same cluster.
 
     Returns:
         The body of the answer.
@@ -93,7 +93,7 @@ def send(method: str, url: str, value: Any, timeout: float, access: Access = ANO
     deadline = time.monotonic() + timeout
     body = None if value is None else json.dumps(value).encode()
     for _ in range(REDIRECTS + 1):
-        status, location, answer = _exchange(method, url, body, max(0.1, deadline - time.monotonic()), access)
+        status, location, answer = _exchange(method, url, body, max(0.1, deadline - time.monotonic()), credentials)
         if status != http.client.TEMPORARY_REDIRECT or not location:
             break
         url = redirected(url, location)
@@ -114,14 +114,16 @@ def redirected(url: str, location: str) -> str:
     return target
 
 
-def _exchange(method: str, url: str, body: bytes | None, timeout: float, access: Access) -> tuple[int, str, bytes]:
+def _exchange(
+    method: str, url: str, body: bytes | None, timeout: float, credentials: Credentials
+) -> tuple[int, str, bytes]:
     deadline = time.monotonic() + timeout
     parts = urlsplit(url)
     connection: http.client.HTTPConnection
     try:
         if parts.scheme == "https":
             connection = http.client.HTTPSConnection(
-                parts.hostname or "", parts.port, timeout=timeout, context=access.context
+                parts.hostname or "", parts.port, timeout=timeout, context=credentials.context
             )
         else:
             connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
@@ -130,8 +132,8 @@ def _exchange(method: str, url: str, body: bytes | None, timeout: float, access:
     headers = {"Accept": "application/json", "Connection": "close"}
     if body is not None:
         headers["Content-Type"] = "application/json"
-    if access.token:
-        headers["Authorization"] = f"Bearer {access.token}"
+    if credentials.token:
+        headers["Authorization"] = f"Bearer {credentials.token}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
         connection.request(method, path, body=body, headers=headers)

@@ -16,18 +16,18 @@ from urllib.parse import quote
 
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool
-from readonly_operator.api.reader import ApiSpecError, said
-from readonly_operator.cluster.background import Desk, guarded
+from readonly_operator.api.reader import ApiSpecError, spec_value
+from readonly_operator.cluster.background import BackgroundController, guarded
 from readonly_operator.cluster.fetch import FetchError, get_json
 from readonly_operator.cluster.source import STEP_SECONDS, send_to
 from readonly_operator.kube.names import FINALIZER_WRITER, PORT_HTTP, PORT_PULSAR, PoolKey
-from readonly_operator.kube.status import Condition, Truth
+from readonly_operator.kube.status import Condition, ConditionStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from readonly_operator.api.pool import Source
-    from readonly_operator.cluster.fetch import Access
+    from readonly_operator.cluster.fetch import Credentials
     from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.store import Store
 
@@ -115,13 +115,13 @@ class Registration:
         entry: the entry.
         source: the writable cluster.
         deleted: when the pool's deletion was asked for; empty when it was not.
-        held: whether the pool has the finalizer, without which a deletion would not wait.
+        has_finalizer: whether the pool has the finalizer, without which a deletion would not wait.
     """
 
     entry: Entry
     source: Source
     deleted: str
-    held: bool
+    has_finalizer: bool
 
     @classmethod
     def of(cls, body: Manifest, cluster_domain: str) -> Registration | None:
@@ -130,19 +130,22 @@ class Registration:
         Raises:
             ApiSpecError: its spec cannot be used.
         """
-        if not said(body, "lookup", "clusterName"):
+        if not spec_value(body, "lookup", "clusterName"):
             return None  # so of nearly all pools, which need not be read
         metadata = body["metadata"]
-        deleted, held = metadata.get("deletionTimestamp") or "", FINALIZER_WRITER in (metadata.get("finalizers") or ())
-        ignored = not held if deleted else is_paused(body)
+        deleted, has_finalizer = (
+            metadata.get("deletionTimestamp") or "",
+            FINALIZER_WRITER in (metadata.get("finalizers") or ()),
+        )
+        ignored = not has_finalizer if deleted else is_paused(body)
         if ignored:
             return None
         pool = Pool.load(body)
         entry = Entry.of(pool, cluster_domain)
-        return None if entry is None else cls(entry, pool.source, deleted, held)
+        return None if entry is None else cls(entry, pool.source, deleted, has_finalizer)
 
 
-class ClusterDesk(Desk[PoolKey, Registration, Report]):
+class RegistrationController(BackgroundController[PoolKey, Registration, Report]):
     """Keeps the entries of all pools that want one.
 
     Args:
@@ -151,7 +154,7 @@ class ClusterDesk(Desk[PoolKey, Registration, Report]):
         period: seconds between two looks at an entry.
         now: the time, with a time zone.
         changed: called with each pool whose report is new.
-        accesses: what to show to the admin API of a source.
+        credentials_for: what to show to the admin API of a source.
     """
 
     def __init__(
@@ -161,10 +164,10 @@ class ClusterDesk(Desk[PoolKey, Registration, Report]):
         period: float,
         now: Callable[[], dt.datetime],
         changed: Callable[[PoolKey], None],
-        accesses: Callable[[Source], Access],
+        credentials_for: Callable[[Source], Credentials],
     ) -> None:
         super().__init__(changed, Report())
-        self._accesses = accesses
+        self._credentials_for = credentials_for
         self._store = store
         self._domain = cluster_domain
         self._period = period
@@ -180,66 +183,70 @@ class ClusterDesk(Desk[PoolKey, Registration, Report]):
                     found[key] = wanted
         return found
 
-    def _work(self, item: PoolKey, subject: Registration) -> tuple[dict[PoolKey, Report], float]:
+    def _process(self, item: PoolKey, subject: Registration) -> tuple[dict[PoolKey, Report], float]:
         entry, source = subject.entry, subject.source
-        deleted, held = subject.deleted, subject.held
-        made = self._remove(entry, source, deleted) if deleted else self._keep(entry, source, held=held)
-        good = made.released or (made.condition is not None and made.condition.status is Truth.TRUE)
+        deleted, has_finalizer = subject.deleted, subject.has_finalizer
+        made = (
+            self._remove(entry, source, deleted) if deleted else self._keep(entry, source, has_finalizer=has_finalizer)
+        )
+        good = made.released or (made.condition is not None and made.condition.status is ConditionStatus.TRUE)
         return {item: made}, self._period if good else RETRY_SECONDS
 
-    def _keep(self, entry: Entry, source: Source, *, held: bool) -> Report:
-        if not held:
-            return Report(Condition(TYPE, Truth.FALSE, "NotRegistered", "the pool gets a finalizer first"))
+    def _keep(self, entry: Entry, source: Source, *, has_finalizer: bool) -> Report:
+        if not has_finalizer:
+            return Report(Condition(TYPE, ConditionStatus.FALSE, "NotRegistered", "the pool gets a finalizer first"))
         try:
-            access = self._accesses(source)
-            found = _found(source, entry.name, access)
+            credentials = self._credentials_for(source)
+            found = _found(source, entry.name, credentials)
             todo = step(entry, found, leaving=False)
             if todo is Step.TAKEN:
                 other = (found or {}).get("brokerServiceUrl") or (found or {}).get("serviceUrl")
                 return Report(
                     Condition(
                         TYPE,
-                        Truth.FALSE,
+                        ConditionStatus.FALSE,
                         "NameTaken",
                         f"the writable cluster's metadata has another cluster {entry.name}, at {other}: it is left alone; make "
                         "the pool anew with another spec.lookup.clusterName",
                     )
                 )
             if todo is not Step.NOTHING:
-                _write("PUT" if todo is Step.CREATE else "POST", source, entry, access)
+                _write("PUT" if todo is Step.CREATE else "POST", source, entry, credentials)
                 logger.info("cluster %s: %sd in the writable cluster's metadata", entry.name, todo.value)
         except FetchError as error:
             return Report(
                 Condition(
                     TYPE,
-                    Truth.FALSE,
+                    ConditionStatus.FALSE,
                     "NotRegistered",
                     f"cluster {entry.name} cannot be written at {source.admin_url}: {error}; the admin API must allow it, which "
                     "takes a super-user of the writable cluster",
                 )
             )
-        return Report(Condition(TYPE, Truth.TRUE, "Registered", f"cluster {entry.name} is {entry.broker_url}"))
+        return Report(
+            Condition(TYPE, ConditionStatus.TRUE, "Registered", f"cluster {entry.name} is {entry.broker_url}")
+        )
 
     def _remove(self, entry: Entry, source: Source, deleted: str) -> Report:
         try:
-            access = self._accesses(source)
-            if step(entry, _found(source, entry.name, access), leaving=True) is Step.DELETE:
-                _write("DELETE", source, entry, access)
+            credentials = self._credentials_for(source)
+            if step(entry, _found(source, entry.name, credentials), leaving=True) is Step.DELETE:
+                _write("DELETE", source, entry, credentials)
                 logger.info("cluster %s: removed from the writable cluster's metadata", entry.name)
         except FetchError as error:
             message = f"cluster {entry.name} cannot be removed at {source.admin_url}: {error}"
             if self._now() - dt.datetime.fromisoformat(deleted) > REMOVE_SECONDS:
                 logger.warning("%s; it stays: pulsar-admin clusters delete %s", message, entry.name)
                 return Report(released=True)
-            return Report(Condition(TYPE, Truth.FALSE, "Removing", message))
+            return Report(Condition(TYPE, ConditionStatus.FALSE, "Removing", message))
         return Report(released=True)
 
 
-def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
+def _found(source: Source, name: str, credentials: Credentials) -> dict[str, Any] | None:
     problem = FetchError("no host")
     for url in source.admin_urls:
         try:
-            found = get_json(f"{url}{_path(name)}", STEP_SECONDS, access)
+            found = get_json(f"{url}{_path(name)}", STEP_SECONDS, credentials)
         except FetchError as error:
             if error.status == NOT_FOUND:
                 return None
@@ -249,10 +256,10 @@ def _found(source: Source, name: str, access: Access) -> dict[str, Any] | None:
     raise problem
 
 
-def _write(method: str, source: Source, entry: Entry, access: Access) -> None:
+def _write(method: str, source: Source, entry: Entry, credentials: Credentials) -> None:
     data = None if method == "DELETE" else entry.data()
     try:
-        send_to(source, method, _path(entry.name), data, STEP_SECONDS, access)
+        send_to(source, method, _path(entry.name), data, STEP_SECONDS, credentials)
     except FetchError as error:
         raise FetchError(_words(error), error.status) from None
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
-from readonly_operator.cluster.fetch import ANONYMOUS, Access, FetchError, connect, get, get_json, send
+from readonly_operator.cluster.fetch import ANONYMOUS, Credentials, FetchError, connect, get, get_json, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 STEP_SECONDS = 3.0
 RETRY_SECONDS = 10.0
 """How soon a cluster that did not answer is checked again."""
-CHECKS = 8
+MAX_CONCURRENT_CHECKS = 8
 """Clusters that are checked at the same time: one that does not answer takes long, and the others do not wait for it."""
 MAX_BROKERS = 200
 PULSAR_PORT = 6650
@@ -53,19 +53,19 @@ class SourceReport:
     unasked: tuple[tuple[str, str], ...] = ()
 
 
-def check(source: Source, accesses: Callable[[Source], Access] = lambda _: ANONYMOUS) -> SourceReport:
+def check(source: Source, credentials_for: Callable[[Source], Credentials] = lambda _: ANONYMOUS) -> SourceReport:
     """Check a cluster now; takes a few seconds when something does not answer.
 
     Args:
         source: the cluster.
-        accesses: what to show to its admin API; may raise a FetchError.
+        credentials_for: what to show to its admin API; may raise a FetchError.
     """
     problems = []
     brokers: list[str] = []
-    access = ANONYMOUS
+    credentials = ANONYMOUS
     try:
-        access = accesses(source)
-        brokers = active_brokers(source, access)
+        credentials = credentials_for(source)
+        brokers = active_brokers(source, credentials)
     except FetchError as error:
         problems.append(f"adminUrl {source.admin_url}: {error}")
     problems += _unreachable("serviceUrl", source.service_url, _service_addresses(source.service_url))
@@ -74,7 +74,7 @@ def check(source: Source, accesses: Callable[[Source], Access] = lambda _: ANONY
     unasked: list[tuple[str, str]] = []
     for broker in sorted(brokers)[:MAX_BROKERS]:
         try:
-            intervals.append((broker, lac_interval(source, broker, access)))
+            intervals.append((broker, lac_interval(source, broker, credentials)))
         except FetchError as error:
             unasked.append((broker, str(error)))
     return SourceReport(tuple(problems), tuple(intervals), tuple(unasked))
@@ -86,24 +86,25 @@ class SourceMonitor:
     Args:
         period: seconds between two checks of a cluster that answers.
         changed: called with a source whose report is new or differs from the last one.
-        accesses: what to show to the admin API of a source.
+        credentials_for: what to show to the admin API of a source.
     """
 
     def __init__(
         self,
         period: float,
         changed: Callable[[Source], None],
-        accesses: Callable[[Source], Access] = lambda _: ANONYMOUS,
+        credentials_for: Callable[[Source], Credentials] = lambda _: ANONYMOUS,
     ) -> None:
         self._period = period
         self._changed = changed
-        self._accesses = accesses
+        self._credentials_for = credentials_for
         self._lock = threading.Condition()
         self._stopped = False
         self._reports: dict[Source, SourceReport | None] = {}
         self._due: dict[Source, float] = {}
         self._threads = [
-            threading.Thread(target=self._run, name=f"source-monitor-{number}", daemon=True) for number in range(CHECKS)
+            threading.Thread(target=self._run, name=f"source-monitor-{number}", daemon=True)
+            for number in range(MAX_CONCURRENT_CHECKS)
         ]
 
     def start(self) -> None:
@@ -156,7 +157,7 @@ class SourceMonitor:
             return None
 
     def _check(self, source: Source) -> None:
-        found = check(source, self._accesses)
+        found = check(source, self._credentials_for)
         period = RETRY_SECONDS if found.problems else self._period
         with self._lock:
             if source not in self._reports:
@@ -171,7 +172,7 @@ class SourceMonitor:
             self._changed(source)
 
 
-def active_brokers(source: Source, access: Access = ANONYMOUS) -> list[str]:
+def active_brokers(source: Source, credentials: Credentials = ANONYMOUS) -> list[str]:
     """HOST:PORT of the web service of each active broker (BrokersBase.getActiveBrokers).
 
     Raises:
@@ -180,7 +181,7 @@ def active_brokers(source: Source, access: Access = ANONYMOUS) -> list[str]:
     reasons = []
     for url in source.admin_urls:
         try:
-            answer = get_json(f"{url}/admin/v2/brokers", STEP_SECONDS, access)
+            answer = get_json(f"{url}/admin/v2/brokers", STEP_SECONDS, credentials)
         except FetchError as error:
             reasons.append(str(error))
             continue
@@ -193,37 +194,37 @@ def active_brokers(source: Source, access: Access = ANONYMOUS) -> list[str]:
     raise FetchError(", ".join(dict.fromkeys(reasons)))
 
 
-def lac_interval(source: Source, broker: str, access: Access = ANONYMOUS) -> int:
+def lac_interval(source: Source, broker: str, credentials: Credentials = ANONYMOUS) -> int:
     """The explicit LAC interval that a broker (HOST:PORT) runs with (BrokersBase.getRuntimeConfiguration).
 
     Raises:
         FetchError: it does not tell.
     """
-    answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, access)
+    answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, credentials)
     try:
         return int(answer[LAC_SETTING])
     except (KeyError, TypeError, ValueError):
         raise FetchError(f"its runtime configuration has no {LAC_SETTING}") from None
 
 
-def health(source: Source, broker: str, access: Access = ANONYMOUS, query: str = "") -> None:
+def health(source: Source, broker: str, credentials: Credentials = ANONYMOUS, query: str = "") -> None:
     """Let a broker (HOST:PORT) check itself: it writes a message and reads it back (BrokersBase.healthCheck).
 
     Args:
         source: the writable cluster.
         broker: which broker.
-        access: what to show.
+        credentials: what to show.
         query: of the URL, with its question mark.
 
     Raises:
         FetchError: it is not healthy, or does not answer.
     """
-    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health{query}", HEALTH_SECONDS, access)
+    status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health{query}", HEALTH_SECONDS, credentials)
     if status != 200:
         raise FetchError(f"HTTP {status}: {' '.join(body.decode(errors='replace').split())[:200]}", status)
 
 
-def send_to(source: Source, method: str, path: str, value: Any, timeout: float, access: Access) -> None:
+def send_to(source: Source, method: str, path: str, value: Any, timeout: float, credentials: Credentials) -> None:
     """Send JSON to the admin API: to the first host that takes it, each within `timeout` seconds.
 
     Raises:
@@ -232,7 +233,7 @@ def send_to(source: Source, method: str, path: str, value: Any, timeout: float, 
     problem = FetchError("no host")
     for url in source.admin_urls:
         try:
-            send(method, f"{url}{path}", value, timeout, access)
+            send(method, f"{url}{path}", value, timeout, credentials)
         except FetchError as error:
             problem = error
         else:

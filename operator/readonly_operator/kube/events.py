@@ -43,7 +43,7 @@ BURST = 20
 PER_SECOND = 1.0
 """Events of all objects together: the API server and etcd are not to suffer from many pools that have the same trouble."""
 
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Recorder:
                 return False
             if not self._budget.take(now):
                 return False
-            if len(self._last) >= MOST_REMEMBERED:
+            if len(self._last) >= MAX_REMEMBERED:
                 self._last = {one: at for one, at in self._last.items() if now - at < REPEAT_SECONDS}
             self._last[name] = now
             return True
@@ -173,7 +173,7 @@ class Recorder:
         known = self._kube.get(EVENT, body["metadata"]["namespace"], name)
         stamp = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         self._kube.apply(manifest(kind, body, notice, known, stamp, self._instance))
-        metrics.told(notice.type)
+        metrics.count_event(notice.type)
 
 
 def event_name(body: Manifest, notice: Notice) -> str:

@@ -83,7 +83,7 @@ class PoolKey:
         return f"{self.name}-bindings"
 
     @property
-    def fleet(self) -> str:
+    def membership_name(self) -> str:
         """Name by which the brokers of the pool find each other in ZooKeeper: unique in a Kubernetes cluster."""
         return f"{self.namespace}.{self.name}"
 

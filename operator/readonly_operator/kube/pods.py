@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 CREATING = "ContainerCreating"
 OWN_VOLUMES = (f"{VOLUME_PREFIX}config", f"{VOLUME_PREFIX}bindings")
-WORDS = 300
+MAX_QUOTE_LENGTH = 300
 """Longest quotation, in characters."""
 
 
@@ -24,7 +24,7 @@ def waiting_reason(pod: Manifest) -> str:
             if detail:
                 ended = (container.get("lastState") or {}).get("terminated") or detail
                 lines = str(ended.get("message") or detail.get("message") or "").strip().splitlines()
-                text = " ".join(lines[-1].split())[:WORDS] if lines else ""
+                text = " ".join(lines[-1].split())[:MAX_QUOTE_LENGTH] if lines else ""
                 if detail.get("reason") == CREATING:
                     text = _needs(pod)
                 return str(detail.get("reason") or state) + (f" ({text})" if text else "")

@@ -18,7 +18,7 @@ MESSAGE_LIMIT = 2000
 """Longest message: people read it in a terminal."""
 
 
-class Truth(enum.Enum):
+class ConditionStatus(enum.Enum):
     """Value of a condition's status."""
 
     TRUE = "True"
@@ -38,15 +38,15 @@ class Condition:
     """
 
     type: str
-    status: Truth
+    status: ConditionStatus
     reason: str
     message: str
 
 
-WAITS_FOR_SOMEBODY = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "Refused"})
+STALLED_REASONS = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "Refused"})
 """Reasons of Ready that no waiting ends."""
 
-NOT_PAUSED = Condition("Paused", Truth.FALSE, "NotPaused", "the operator keeps everything as the spec says")
+NOT_PAUSED = Condition("Paused", ConditionStatus.FALSE, "NotPaused", "the operator keeps everything as the spec says")
 
 
 def complete(conditions: Iterable[Condition]) -> list[Condition]:
@@ -56,16 +56,16 @@ def complete(conditions: Iterable[Condition]) -> list[Condition]:
     """
     found = [*conditions, NOT_PAUSED]
     ready = next((one for one in found if one.type == "Ready"), None)
-    if ready is not None and ready.reason in WAITS_FOR_SOMEBODY:
-        found.append(Condition("Stalled", Truth.TRUE, ready.reason, ready.message))
+    if ready is not None and ready.reason in STALLED_REASONS:
+        found.append(Condition("Stalled", ConditionStatus.TRUE, ready.reason, ready.message))
     return found
 
 
 def paused(current: Mapping[str, Any], message: str) -> list[Condition]:
     """The conditions of an object that is not worked on; one that never was is not ready, as far as anybody knows."""
-    found = [Condition("Paused", Truth.TRUE, "Paused", message)]
+    found = [Condition("Paused", ConditionStatus.TRUE, "Paused", message)]
     if not any(one["type"] == "Ready" for one in current.get("conditions") or ()):
-        found.insert(0, Condition("Ready", Truth.UNKNOWN, "Paused", message))
+        found.insert(0, Condition("Ready", ConditionStatus.UNKNOWN, "Paused", message))
     return found
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-FORGET_DELETED_SECONDS = 300
+DELETED_TTL_SECONDS = 300
 """How long a deleted object is remembered: longer than a list that still had it can be on its way."""
 
 
@@ -63,7 +63,7 @@ class Store:
         self._deleted: dict[str, float] = {}
         self._puts = 0
         self._put_at: dict[tuple[Kind, str, str], int] = {}
-        self._lacking: frozenset[Kind] = frozenset()
+        self._unserved: frozenset[Kind] = frozenset()
         self._topics = topics
 
     def put(self, kind: Kind, body: Manifest) -> set[PoolKey]:
@@ -89,7 +89,7 @@ class Store:
                 return set()
             return self._drop(kind, metadata["namespace"], metadata["name"])
 
-    def moment(self) -> int:
+    def checkpoint(self) -> int:
         """Now, for `replace`: to be asked for before a list is."""
         with self._lock:
             return self._puts
@@ -109,7 +109,7 @@ class Store:
         touched: set[PoolKey] = set()
         with self._lock:
             now = time.monotonic()
-            self._deleted = {uid: at for uid, at in self._deleted.items() if now - at < FORGET_DELETED_SECONDS}
+            self._deleted = {uid: at for uid, at in self._deleted.items() if now - at < DELETED_TTL_SECONDS}
             listed = set()
             for body in bodies:
                 metadata = body["metadata"]
@@ -139,13 +139,13 @@ class Store:
         with self._lock:
             return [body for _, body in sorted(self._objects.get((kind, key), {}).items())]
 
-    def lack(self, kinds: Iterable[Kind]) -> None:
+    def set_unserved(self, kinds: Iterable[Kind]) -> None:
         """Take note of the kinds that the cluster does not serve."""
-        self._lacking = frozenset(kinds)
+        self._unserved = frozenset(kinds)
 
     def serves(self, kind: Kind) -> bool:
         """Whether the cluster serves a kind."""
-        return kind not in self._lacking
+        return kind not in self._unserved
 
     def pools(self) -> list[Manifest]:
         """All pools."""
@@ -162,13 +162,13 @@ class Store:
         with self._lock:
             own = self._where.get((BINDING, namespace, name))
             found = [
-                self._find(BINDING, *rival)
-                for rival in sorted(self._topics.conflicting((namespace, name)))
-                if self._where.get((BINDING, *rival)) != own
+                self._find(BINDING, *other)
+                for other in sorted(self._topics.conflicting((namespace, name)))
+                if self._where.get((BINDING, *other)) != own
             ]
         return [body for body in found if body is not None and "deletionTimestamp" not in body["metadata"]]
 
-    def _concerned(self, kind: Kind, key: PoolKey, name: str) -> set[PoolKey]:
+    def _affected(self, kind: Kind, key: PoolKey, name: str) -> set[PoolKey]:
         """Other pools that a change of a pool or binding concerns, because they have bindings for the same topics."""
         if kind == BINDING:
             bindings = [(key.namespace, name)]
@@ -176,8 +176,8 @@ class Store:
             bindings = [(key.namespace, one) for one in self._objects.get((BINDING, key), {})]
         else:
             return set()
-        rivals = {rival for binding in bindings for rival in self._topics.conflicting(binding)}
-        return {self._where[BINDING, *rival] for rival in rivals if (BINDING, *rival) in self._where}
+        conflicting = {other for binding in bindings for other in self._topics.conflicting(binding)}
+        return {self._where[BINDING, *other] for other in conflicting if (BINDING, *other) in self._where}
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         key = self._where.get((kind, namespace, name))
@@ -203,16 +203,16 @@ class Store:
         self._where[kind, namespace, name] = key
         self._puts += 1
         self._put_at[kind, namespace, name] = self._puts
-        if kind in {BINDING, POOL} and (known is None or _wish(known) != _wish(kept)):
-            touched |= self._concerned(kind, key, name)
+        if kind in {BINDING, POOL} and (known is None or _desired_state(known) != _desired_state(kept)):
+            touched |= self._affected(kind, key, name)
             if kind == BINDING:
                 self._topics.put((namespace, name), kept.get("spec") or {})
-                touched |= self._concerned(kind, key, name)
+                touched |= self._affected(kind, key, name)
         return touched | {key}
 
     def _drop(self, kind: Kind, namespace: str, name: str) -> set[PoolKey]:
         key = self._where[kind, namespace, name]
-        touched = self._concerned(kind, key, name) | {key}
+        touched = self._affected(kind, key, name) | {key}
         del self._where[kind, namespace, name], self._put_at[kind, namespace, name]
         if kind == BINDING:
             self._topics.drop((namespace, name))
@@ -223,7 +223,7 @@ class Store:
         return touched
 
 
-def _wish(body: Manifest) -> tuple[object, ...]:
+def _desired_state(body: Manifest) -> tuple[object, ...]:
     """What changes with what the user wants of an object, and not with its status."""
     metadata = body["metadata"]
     return metadata["uid"], metadata.get("generation"), "deletionTimestamp" in metadata

@@ -184,7 +184,7 @@ def _arguments(pool: Pool, settings: Settings) -> list[str]:
     ]
     if pool.listeners.tls is not None:
         made += ["--advertised-tls-url", f"pulsar+ssl://{host}:{PORT_PULSAR_TLS}"]
-    return [*made, *_external_listener(pool), "--pool", pool.key.fleet, "--pool-uid", pool.uid]
+    return [*made, *_external_listener(pool), "--pool", pool.key.membership_name, "--pool-uid", pool.uid]
 
 
 def _external_listener(pool: Pool) -> list[str]:

@@ -14,16 +14,16 @@ from readonly_operator.api.pool import Pool, Source
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
-from readonly_operator.assembly.locality import Places
-from readonly_operator.assembly.lookup_history import Told
+from readonly_operator.assembly.locality import LocalityAnnotator
+from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.credentials import Accesses
-from readonly_operator.cluster.explicit_lac.controller import LacDesk
-from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
-from readonly_operator.cluster.registration import ClusterDesk
+from readonly_operator.cluster.credentials import CredentialsReader
+from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
+from readonly_operator.cluster.explicit_lac.prober import ProbeController
+from readonly_operator.cluster.registration import RegistrationController
 from readonly_operator.cluster.source import SourceMonitor
-from readonly_operator.cluster.worker import WriterWork
+from readonly_operator.cluster.worker import BackgroundThread
 from readonly_operator.kube.api_server import Kube, KubeError, missing_kinds
 from readonly_operator.kube.apply import Applier
 from readonly_operator.kube.events import Recorder
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_LOOK_SECONDS = 0.1
-LONGEST_LOOK_SECONDS = 30.0
-FIRST_RETRY_SECONDS = 0.5
-LONGEST_RETRY_SECONDS = 60.0
+MIN_POLL_SECONDS = 0.1
+MAX_POLL_SECONDS = 30.0
+MIN_RETRY_SECONDS = 0.5
+MAX_RETRY_SECONDS = 60.0
 RELIST_SECONDS = 5.0
 """So long after the watches have begun anew everything is listed: they do not tell what was deleted in between."""
 STOP_SECONDS = 5.0
@@ -71,25 +71,29 @@ class Controller:
         self._queue = WorkQueue()
         self._stopped = threading.Event()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
-        accesses = Accesses(kube)
-        self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed, accesses)
+        credentials = CredentialsReader(kube)
+        self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed, credentials)
         period = settings.source_check_seconds
-        lac = LacDesk(kube, self._store, period, _now, self._queue.add, self._sources.refresh, accesses)
-        clusters = ClusterDesk(self._store, settings.cluster_domain, period, _now, self._queue.add, accesses)
-        probes = ProbeDesk(self._store, self._sources, self._queue.add, accesses, self._stopped)
+        lac = ExplicitLacController(
+            kube, self._store, period, _now, self._queue.add, self._sources.refresh, credentials
+        )
+        registrations = RegistrationController(
+            self._store, settings.cluster_domain, period, _now, self._queue.add, credentials
+        )
+        probes = ProbeController(self._store, self._sources, self._queue.add, credentials, self._stopped)
         # apart, for trying on a topic waits long, and no restart of a writable broker is to wait for that
-        self._writers = (WriterWork("settings", [lac, clusters]), WriterWork("probes", [probes]))
+        self._writers = (BackgroundThread("settings", [lac, registrations]), BackgroundThread("probes", [probes]))
         self._context = Context(
             kube=kube,
             store=self._store,
             applier=Applier(kube, self._store),
             brokers=self._brokers,
-            places=Places(kube, self._store),
+            locality_annotator=LocalityAnnotator(kube, self._store),
             sources=self._sources,
             lac=lac,
-            clusters=clusters,
+            registrations=registrations,
             probes=probes,
-            told=Told(),
+            lookup_history=LookupHistory(),
             events=Recorder(kube, _now),
             settings=settings,
             now=_now,
@@ -142,7 +146,7 @@ class Controller:
         for work in self._writers:
             work.join(max(0.0, deadline - time.monotonic()))
 
-    def acts(self) -> bool:
+    def is_active(self) -> bool:
         """Whether anything may still be changed: after `stop`, by a step that takes its time."""
         return any(work.is_alive() for work in self._writers) or any(thread.is_alive() for thread in self._workers)
 
@@ -166,16 +170,16 @@ class Controller:
             self._delays.pop(key, None)
             self._queue.add(key)
         if kind == POOL:
-            self._poke()
+            self._wake()
 
     def resync(self) -> None:
         """List everything, and look at every pool again."""
         touched: set[PoolKey] = set()
         lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
-        self._store.lack(lacking)
+        self._store.set_unserved(lacking)
         for kind in WATCHED:
             namespaces = () if kind in lacking else self._namespaces()
-            began = self._store.moment()
+            began = self._store.checkpoint()
             bodies = [body for namespace in namespaces for body in self._kube.list(kind, namespace)]
             touched |= self._store.replace(kind, bodies, self._settings.namespaces, began)
         self._sources.keep(self._named_sources())
@@ -186,14 +190,14 @@ class Controller:
         """Whether all threads run, and none is stuck in a reconcile or at a writable cluster."""
         now = time.monotonic()
         return (
-            all(work.is_alive() and not work.hangs() for work in self._writers)
+            all(work.is_alive() and not work.is_stuck() for work in self._writers)
             and all(thread.is_alive() for thread in self._threads)
             and all(now - since < STUCK_SECONDS for since in self._started.copy().values())
         )
 
-    def _poke(self) -> None:
+    def _wake(self) -> None:
         for work in self._writers:
-            work.poke()
+            work.wake()
 
     def _namespaces(self) -> tuple[str | None, ...]:
         return self._settings.namespaces or (None,)
@@ -203,26 +207,26 @@ class Controller:
         while (key := self._queue.get()) is not None:
             self._started[name] = time.monotonic()
             try:
-                self._look_at(key)
+                self._reconcile(key)
             finally:
                 del self._started[name]
                 self._queue.done(key)
 
-    def _look_at(self, key: PoolKey) -> None:
+    def _reconcile(self, key: PoolKey) -> None:
         try:
-            with metrics.timed():
+            with metrics.time_reconcile():
                 outcome = reconcile(self._context, key)
         except KubeError as error:
-            self._again(key, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
-            metrics.failed()
+            self._again(key, MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
+            metrics.count_failure()
             logger.warning("%s: the API server says: %s", key, error)
         except Exception:
-            self._again(key, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
-            metrics.failed()
+            self._again(key, MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
+            metrics.count_failure()
             logger.exception("%s: reconciling failed", key)
         else:
             if outcome.look_again:
-                self._again(key, FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS)
+                self._again(key, MIN_POLL_SECONDS, MAX_POLL_SECONDS)
             else:
                 self._delays.pop(key, None)
                 if outcome.refresh_seconds:
@@ -247,7 +251,7 @@ class Controller:
     def _source_changed(self, source: Source) -> None:
         for body in self._store.pools():
             if source in self._sources_of(body):
-                self._poke()
+                self._wake()
                 self._queue.add(PoolKey(body["metadata"]["namespace"], body["metadata"]["name"]))
 
     def _named_sources(self) -> set[Source]:

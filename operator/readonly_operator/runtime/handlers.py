@@ -53,9 +53,9 @@ class Operation:
     controller: Controller | None = None
     refusal: str = ""
 
-    def acts(self) -> bool:
+    def is_active(self) -> bool:
         """Whether anything may still be changed."""
-        return self.controller is not None and self.controller.acts()
+        return self.controller is not None and self.controller.is_active()
 
 
 @kopf.on.startup(retries=RETRIES)
@@ -74,7 +74,7 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
     settings.posting.enabled = False
     settings.posting.reporting_component = OPERATOR
     settings.peering.standalone = True
-    if memo.acts():
+    if memo.is_active():
         raise kopf.TemporaryError("what was under way when a kind was deleted has not ended yet", delay=RETRY_SECONDS)
     try:
         controller = Controller(ApiServer(timeout_seconds=memo.settings.request_timeout_seconds), memo.settings)

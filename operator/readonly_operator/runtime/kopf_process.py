@@ -33,8 +33,8 @@ def run(operation: Operation, liveness: str | None) -> None:
     """
     for name in _WATCHERS:
         log = logging.getLogger(name)
-        if not any(isinstance(known, NoTraceback) for known in log.filters):
-            log.addFilter(NoTraceback())
+        if not any(isinstance(known, TracebackFilter) for known in log.filters):
+            log.addFilter(TracebackFilter())
     with contextlib.suppress(asyncio.CancelledError):
         while True:
             try:
@@ -52,7 +52,7 @@ def is_gone(error: BaseException | None) -> bool:
     return getattr(error, "status", None) == HTTPStatus.NOT_FOUND
 
 
-class NoTraceback(logging.Filter):
+class TracebackFilter(logging.Filter):
     """Keeps the traceback out of the log where a kind is not served any more: the message says all there is to say."""
 
     def filter(self, record: logging.LogRecord) -> bool:

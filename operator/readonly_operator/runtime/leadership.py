@@ -68,7 +68,7 @@ class Leadership:
                     thread = threading.Thread(target=target, name=f"lease{target.__name__}", daemon=True)
                     thread.start()
                     self._threads.append(thread)
-                metrics.leading(yes=True)
+                metrics.set_leader(yes=True)
                 return True
             if self._election.holder != self._waits_for:
                 self._waits_for = self._election.holder
@@ -83,7 +83,7 @@ class Leadership:
             thread.join(timeout=self._terms.seconds)
         if not self._threads or self._known is None or not self._election.holds:
             return
-        metrics.leading(yes=False)
+        metrics.set_leader(yes=False)
         try:
             self._put(self._election.released(dt.datetime.now(dt.UTC)))
         except KubeError as error:
@@ -96,7 +96,7 @@ class Leadership:
         began = time.monotonic()
         try:
             self._known = self._kube.get(LEASE, self._namespace, self._name)
-            self._election.saw({} if self._known is None else self._known.get("spec") or {}, began)
+            self._election.observe({} if self._known is None else self._known.get("spec") or {}, began)
             if not self._election.may_take(began):
                 return False
             self._put(self._election.spec(dt.datetime.now(dt.UTC)))
@@ -104,7 +104,7 @@ class Leadership:
             if error.status != HTTP_CONFLICT:  # another one was faster; who it is shows next time
                 logger.warning("Lease %s/%s: %s", self._namespace, self._name, error)
             return False
-        self._election.taken(began)
+        self._election.acquired(began)
         return True
 
     def _put(self, spec: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ class Leadership:
         self._known = self._kube.put(
             {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
         )
-        self._election.saw(self._known["spec"], time.monotonic())
+        self._election.observe(self._known["spec"], time.monotonic())
 
     def _renew(self) -> None:
         while not self._stopped.wait(self._terms.retry_seconds):
@@ -142,13 +142,13 @@ class Leadership:
 
 
 @contextmanager
-def leading(settings: Settings, liveness: str | None, acts: Callable[[], bool]) -> Iterator[bool]:
+def leading(settings: Settings, liveness: str | None, is_active: Callable[[], bool]) -> Iterator[bool]:
     """Hold the Lease of the settings, if they name one; wait for it first.
 
     Args:
         settings: of this process.
         liveness: where to answer the liveness probe while it waits.
-        acts: whether something is still under way at the end: then the Lease is not given back, but runs out after this process.
+        is_active: whether a step is still running at the end; then the Lease is not released, but expires.
 
     Yields:
         Whether this process may act; not, when it was told to stop before it had the Lease.
@@ -158,7 +158,7 @@ def leading(settings: Settings, liveness: str | None, acts: Callable[[], bool]) 
         OSError: the address of the liveness probe cannot be listened on.
     """
     if not settings.lease:
-        metrics.leading(yes=True)
+        metrics.set_leader(yes=True)
         yield True
         return
     stop = threading.Event()
@@ -177,7 +177,7 @@ def leading(settings: Settings, liveness: str | None, acts: Callable[[], bool]) 
     try:
         yield leads
     finally:
-        if acts():
+        if is_active():
             logger.warning("Lease %s is not given back, and runs out: something is still under way", settings.lease)
         else:
             leadership.release()

@@ -65,7 +65,7 @@ class Election:
         """Whether this process had it when it last looked; where it is gone, nobody else has it yet."""
         return self._renewed_at is not None and self.holder in {"", self._terms.identity}
 
-    def saw(self, spec: Mapping[str, Any], now: float) -> None:
+    def observe(self, spec: Mapping[str, Any], now: float) -> None:
         """Take note of the Lease as it is; empty where there is none."""
         if spec != self._spec:
             self._spec, self._changed_at = dict(spec), now
@@ -76,7 +76,7 @@ class Election:
             return True
         return now - self._changed_at >= float(self._spec.get("leaseDurationSeconds") or self._terms.seconds)
 
-    def taken(self, now: float) -> None:
+    def acquired(self, now: float) -> None:
         """Take note that this process has taken or renewed it; `now` is when it began to."""
         self._renewed_at = now
 

@@ -8,7 +8,7 @@ import pytest
 from readonly_engine.broker import expression as brokers
 from readonly_operator import expression
 from readonly_operator.api.binding import Binding
-from readonly_operator.bindings.overlap import clash
+from readonly_operator.bindings.overlap import find_overlap
 
 DEADLINE_S = 5.0
 """Python's own engine takes years for such an expression."""
@@ -18,8 +18,8 @@ def test_the_worst_expression_stops_nobody(make_binding):
     older = make_binding("a", "persistent://t/n/(a+)+b", "persistent://t/n/" + "a" * 200)
     younger = make_binding("b", "persistent://t/n/(a|aa)+b", "persistent://t/n/" + "a" * 201)
     began = time.monotonic()
-    assert clash(older, younger, lambda: ["persistent://t/n/" + "a" * 2000]) == ""
-    assert clash(older, younger, lambda: ["persistent://t/n/aab"]) == "persistent://t/n/aab"
+    assert find_overlap(older, younger, lambda: ["persistent://t/n/" + "a" * 2000]) == ""
+    assert find_overlap(older, younger, lambda: ["persistent://t/n/aab"]) == "persistent://t/n/aab"
     assert time.monotonic() - began < DEADLINE_S
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExplicitLac", "Pool", "PoolSpec", "Source"]
 
-SPECS_KEPT = 4096
+SPEC_CACHE_SIZE = 4096
 """How many specs are kept as they were read: more pools than one operator is meant for."""
 
 
@@ -65,7 +65,7 @@ class Pool(PoolSpec):
         return replace(pool, replicas=min(max(pool.replicas, scaling.min_replicas), scaling.max_replicas))
 
 
-@lru_cache(maxsize=SPECS_KEPT)
+@lru_cache(maxsize=SPEC_CACHE_SIZE)
 def _values(spec: str) -> dict[str, Any]:
     """The fields of a spec (JSON). Reading one takes milliseconds, and few have changed since they were last looked at."""
     return declared_values(PoolSpec, json.loads(spec), "spec")

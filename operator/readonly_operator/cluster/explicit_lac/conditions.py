@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from readonly_operator.api.pool.explicit_lac import LAC_SETTING
 from readonly_operator.kube.names import ANNOTATION_EXPLICIT_LAC_FROM, MANAGER_EXPLICIT_LAC
-from readonly_operator.kube.status import Condition, Truth, listed
+from readonly_operator.kube.status import Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from readonly_operator.cluster.explicit_lac.observed import BrokerSeen, ConfigSeen
-    from readonly_operator.cluster.explicit_lac.requests import Place, Wish
+    from readonly_operator.cluster.explicit_lac.observed import ObservedBroker, ObservedConfig
+    from readonly_operator.cluster.explicit_lac.requests import SettingLocation, SettingRequest
     from readonly_operator.kube.api_server import Right
 
 TYPE = "ExplicitLac"
 
 
-def forbidden(place: Place, missing: Iterable[Right]) -> Condition:
+def forbidden(location: SettingLocation, missing: Iterable[Right]) -> Condition:
     """The operator lacks rights."""
     rules: dict[tuple[str, str, str, str], list[str]] = {}
     for right in missing:
@@ -31,37 +31,37 @@ def forbidden(place: Place, missing: Iterable[Right]) -> Condition:
     ]
     return _false(
         "Forbidden",
-        f"the operator may not manage {place.stateful_set}: grant its service account {listed(words, 8)}, by a Role and a "
+        f"the operator may not manage {location.stateful_set}: grant its service account {listed(words, 8)}, by a Role and a "
         f"RoleBinding like those of manifests/explicit-lac",
     )
 
 
-def refused(place: Place, reason: str) -> Condition:
+def refused(location: SettingLocation, reason: str) -> Condition:
     """The API server does not take a change, and not for want of rights."""
-    return _false("Refused", f"the API server refuses to change {place}: {reason}")
+    return _false("Refused", f"the API server refuses to change {location}: {reason}")
 
 
-def target_missing(place: Place, *, config: bool) -> Condition:
+def target_missing(location: SettingLocation, *, config: bool) -> Condition:
     """An object of the target is not there."""
     kind, name, field = (
-        ("ConfigMap", place.config_map, "configMap.name")
+        ("ConfigMap", location.config_map, "configMap.name")
         if config
-        else ("StatefulSet", place.stateful_set, "statefulSet.name")
+        else ("StatefulSet", location.stateful_set, "statefulSet.name")
     )
     return _false(
         "TargetNotFound",
-        f"there is no {kind} {name} in namespace {place.namespace}: correct spec.explicitLac.target.{field} or .namespace",
+        f"there is no {kind} {name} in namespace {location.namespace}: correct spec.explicitLac.target.{field} or .namespace",
     )
 
 
-def not_allowed(wish: Wish) -> Condition:
+def not_allowed(request: SettingRequest) -> Condition:
     """The pool is in a namespace that the brokers' owner has not named."""
-    place = wish.place
+    location = request.location
     return _false(
         "NotAllowed",
-        f"StatefulSet {place.stateful_set} does not allow pools of namespace {wish.pool.namespace} to manage it; its owner can: "
-        f"kubectl annotate statefulset {place.stateful_set} -n {place.namespace} "
-        f"{ANNOTATION_EXPLICIT_LAC_FROM}={wish.pool.namespace}",
+        f"StatefulSet {location.stateful_set} does not allow pools of namespace {request.pool.namespace} to manage it; "
+        f"its owner can: kubectl annotate statefulset {location.stateful_set} -n {location.namespace} "
+        f"{ANNOTATION_EXPLICIT_LAC_FROM}={request.pool.namespace}",
     )
 
 
@@ -70,33 +70,33 @@ def conflict(reason: str) -> Condition:
     return _false("Conflict", reason)
 
 
-def not_read(place: Place) -> Condition:
+def not_read(location: SettingLocation) -> Condition:
     """The pods do not read the ConfigMap as environment."""
     return _false(
         "NotRead",
-        f"the pods of StatefulSet {place.stateful_set} do not read ConfigMap {place.config_map} as environment (envFrom), so a "
-        f"value in it would change nothing: correct spec.explicitLac.target, or use management Verify and set {LAC_SETTING} "
+        f"the pods of StatefulSet {location.stateful_set} do not read ConfigMap {location.config_map} as environment (envFrom), "
+        f"so a value in it would change nothing: correct spec.explicitLac.target, or use management Verify and set {LAC_SETTING} "
         "where your brokers read their settings",
     )
 
 
-def not_a_number(place: Place, value: str) -> Condition:
+def not_a_number(location: SettingLocation, value: str) -> Condition:
     """The key holds something else than the interval."""
     shown = " ".join(value.split())[:60]
     return _false(
         "NotOneSetting",
-        f"key {place.key} of ConfigMap {place.config_map} holds no number of milliseconds but {shown!r}; only one setting to a "
-        f"key can be managed. Use management Verify and set {LAC_SETTING} yourself",
+        f"key {location.key} of ConfigMap {location.config_map} holds no number of milliseconds but {shown!r}; only one setting "
+        f"to a key can be managed. Use management Verify and set {LAC_SETTING} yourself",
     )
 
 
-def reverted(place: Place, wanted: int, config: ConfigSeen) -> Condition:
+def reverted(location: SettingLocation, wanted: int, config: ObservedConfig) -> Condition:
     """Somebody put another value back."""
     now = "the key is gone" if config.value is None else f"it is {config.value!r} again"
     return _false(
         "Reverted",
-        f"key {place.key} of ConfigMap {place.config_map} was set to {wanted}, and {now}; last changed by "
-        f"{config.others or 'nobody who is known'}. It is not set again and no broker is restarted: set {place.key}={wanted} "
+        f"key {location.key} of ConfigMap {location.config_map} was set to {wanted}, and {now}; last changed by "
+        f"{config.others or 'nobody who is known'}. It is not set again and no broker is restarted: set {location.key}={wanted} "
         "where that tool takes it from, or change spec.explicitLac.interval",
     )
 
@@ -104,20 +104,23 @@ def reverted(place: Place, wanted: int, config: ConfigSeen) -> Condition:
 def unreachable(problem: str) -> Condition:
     """The brokers cannot be asked, so nothing is changed."""
     return Condition(
-        TYPE, Truth.UNKNOWN, "SourceUnreachable", f"nothing is changed as long as brokers do not answer: {problem}"
+        TYPE,
+        ConditionStatus.UNKNOWN,
+        "SourceUnreachable",
+        f"nothing is changed as long as brokers do not answer: {problem}",
     )
 
 
-def other_brokers(place: Place, admin_url: str) -> Condition:
+def other_brokers(location: SettingLocation, admin_url: str) -> Condition:
     """The StatefulSet's pods are not in the list of active brokers."""
     return _false(
         "NotTheSource",
-        f"no pod of StatefulSet {place.stateful_set} in namespace {place.namespace} is among the active brokers that {admin_url} "
-        "lists: correct spec.explicitLac.target or spec.source",
+        f"no pod of StatefulSet {location.stateful_set} in namespace {location.namespace} is among the active brokers that "
+        f"{admin_url} lists: correct spec.explicitLac.target or spec.source",
     )
 
 
-def not_held() -> Condition:
+def finalizer_pending() -> Condition:
     """The finalizer is not there yet."""
     return _false("Rolling", "the pool gets a finalizer first, for onDeletion is Restore")
 
@@ -134,43 +137,43 @@ def not_evicted(condition: Condition) -> Condition:
     )
 
 
-def stopped(place: Place, running: str, reason: str) -> Condition:
+def stopped(location: SettingLocation, running: str, reason: str) -> Condition:
     """A broker does not come back."""
     return _false(
         "RollStopped",
-        f"{running}; {reason}. No other broker of StatefulSet {place.stateful_set} is restarted until that one serves",
+        f"{running}; {reason}. No other broker of StatefulSet {location.stateful_set} is restarted until that one serves",
     )
 
 
-def not_taken(place: Place, interval_ms: int, brokers: Sequence[BrokerSeen]) -> Condition:
+def not_taken(location: SettingLocation, interval_ms: int, brokers: Sequence[ObservedBroker]) -> Condition:
     """Brokers were started with the value and run with another."""
     names = listed(f"{broker.pod} runs with {broker.interval_ms}" for broker in brokers)
     return _false(
         "NotTaken",
-        f"{names} though started after {place.key} was set to {interval_ms} in ConfigMap {place.config_map}; no broker is "
+        f"{names} though started after {location.key} was set to {interval_ms} in ConfigMap {location.config_map}; no broker is "
         f"restarted again. Perhaps the image does not write this key into broker.conf (try PULSAR_PREFIX_{LAC_SETTING}), or "
         "another key or variable wins",
     )
 
 
-def restoring(place: Place, reason: str) -> Condition:
+def restoring(location: SettingLocation, reason: str) -> Condition:
     """The pool is being deleted."""
-    return _false("Restoring", f"{place} gets back what was there before the pool is deleted; {reason}")
+    return _false("Restoring", f"{location} gets back what was there before the pool is deleted; {reason}")
 
 
-def left_alone(place: Place, config: ConfigSeen) -> str:
+def left_alone(location: SettingLocation, config: ObservedConfig) -> str:
     """Why nothing was put back."""
     return (
-        f"{place} was changed by {config.others or 'somebody'} after {MANAGER_EXPLICIT_LAC} had set it: "
+        f"{location} was changed by {config.others or 'somebody'} after {MANAGER_EXPLICIT_LAC} had set it: "
         "it is left as it is"
     )
 
 
-def half_restored(place: Place, brokers: Sequence[BrokerSeen], reason: str) -> str:
+def half_restored(location: SettingLocation, brokers: Sequence[ObservedBroker], reason: str) -> str:
     """Why brokers still run with the other value."""
     names = listed(broker.pod for broker in brokers)
-    return f"{place} is as it was before, but the deletion waits no longer for {names} to be restarted: {reason}"
+    return f"{location} is as it was before, but the deletion waits no longer for {names} to be restarted: {reason}"
 
 
 def _false(reason: str, message: str) -> Condition:
-    return Condition(TYPE, Truth.FALSE, reason, message)
+    return Condition(TYPE, ConditionStatus.FALSE, reason, message)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from readonly_operator.kube.api_server import Right
     from readonly_operator.kube.kinds import Manifest
 
-EVERYBODY = "*"
+ALL_NAMESPACES = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class SettingRecord:
     """What the operator writes beside the value that it sets, in the same request.
 
     Attributes:
@@ -40,7 +40,7 @@ class Note:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
-    def read(cls, text: str | None) -> Note | None:
+    def read(cls, text: str | None) -> SettingRecord | None:
         """A note; None when there is none that can be read."""
         try:
             found = json.loads(text or "")
@@ -50,14 +50,14 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigSeen:
+class ObservedConfig:
     """The ConfigMap.
 
     Attributes:
         uid: of the object.
         version: of the object.
         value: at the key; None for none.
-        note: the operator's own.
+        record: the operator's own.
         changed: when the operator last changed it; when anybody did, where the operator never has.
         others: who else may have changed the value: "MANAGER (2026-01-01T12:00:00Z)"; empty for nobody.
     """
@@ -65,12 +65,12 @@ class ConfigSeen:
     uid: str
     version: str
     value: str | None
-    note: Note | None
+    record: SettingRecord | None
     changed: dt.datetime
     others: str
 
     @classmethod
-    def of(cls, body: Manifest, key: str) -> ConfigSeen:
+    def of(cls, body: Manifest, key: str) -> ObservedConfig:
         """What is seen of a ConfigMap."""
         metadata = body["metadata"]
         managers = metadata.get("managedFields") or ()
@@ -81,7 +81,7 @@ class ConfigSeen:
             uid=metadata["uid"],
             version=metadata["resourceVersion"],
             value=(body.get("data") or {}).get(key),
-            note=Note.read((metadata.get("annotations") or {}).get(ANNOTATION_EXPLICIT_LAC)),
+            record=SettingRecord.read((metadata.get("annotations") or {}).get(ANNOTATION_EXPLICIT_LAC)),
             changed=max((time for time in ours if time), default=max(every, default=made)),
             others=_others(managers, key),
         )
@@ -93,13 +93,13 @@ class ConfigSeen:
         return int(text) if text.isdecimal() and len(text) < 10 else None
 
     @property
-    def in_force(self) -> Note | None:
+    def in_force(self) -> SettingRecord | None:
         """The note as long as what it says was set is still there; None where somebody has set something else since."""
-        return self.note if self.note is not None and self.note.interval_ms == self.interval_ms else None
+        return self.record if self.record is not None and self.record.interval_ms == self.interval_ms else None
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadSeen:
+class ObservedWorkload:
     """The StatefulSet.
 
     Attributes:
@@ -117,7 +117,7 @@ class WorkloadSeen:
     consent: frozenset[str]
 
     @classmethod
-    def of(cls, body: Manifest, config_map: str) -> WorkloadSeen:
+    def of(cls, body: Manifest, config_map: str) -> ObservedWorkload:
         """What is seen of a StatefulSet."""
         metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
         granted = (metadata.get("annotations") or {}).get(ANNOTATION_EXPLICIT_LAC_FROM) or ""
@@ -134,11 +134,11 @@ class WorkloadSeen:
 
     def allows(self, namespace: str) -> bool:
         """Whether pools of another namespace may manage it."""
-        return namespace in self.consent or EVERYBODY in self.consent
+        return namespace in self.consent or ALL_NAMESPACES in self.consent
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSeen:
+class ObservedBroker:
     """A writable broker: its pod, and what it says itself.
 
     Attributes:
@@ -166,7 +166,7 @@ class BrokerSeen:
     trouble: str = ""
 
     @classmethod
-    def of(cls, pod: Manifest, ordinal: int) -> BrokerSeen:
+    def of(cls, pod: Manifest, ordinal: int) -> ObservedBroker:
         """What is seen of a pod."""
         metadata = pod["metadata"]
         created = dt.datetime.fromisoformat(metadata["creationTimestamp"])
@@ -188,7 +188,7 @@ class BrokerSeen:
         """Whether it is ready, in the list of active brokers, and answers."""
         return self.ready and bool(self.address) and self.interval_ms is not None and self.healthy is not False
 
-    def found(self, addresses: Iterable[str], pod: Manifest) -> BrokerSeen:
+    def found(self, addresses: Iterable[str], pod: Manifest) -> ObservedBroker:
         """With its address, when one of these is this pod's: by its host name's first part, or by its IP."""
         ips = {(pod.get("status") or {}).get("podIP")}
         for address in addresses:
@@ -200,7 +200,7 @@ class BrokerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """All that a plan is made from.
 
     Attributes:
@@ -211,9 +211,9 @@ class Seen:
         missing: rights that the operator lacks.
     """
 
-    config: ConfigSeen | None = None
-    workload: WorkloadSeen | None = None
-    brokers: tuple[BrokerSeen, ...] = ()
+    config: ObservedConfig | None = None
+    workload: ObservedWorkload | None = None
+    brokers: tuple[ObservedBroker, ...] = ()
     problem: str = ""
     missing: tuple[Right, ...] = field(default=())
 

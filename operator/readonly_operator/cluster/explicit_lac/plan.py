@@ -10,14 +10,19 @@ import datetime as dt
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from readonly_operator.cluster.explicit_lac import conditions as say
-from readonly_operator.cluster.explicit_lac.observed import Note
+from readonly_operator.cluster.explicit_lac import conditions
+from readonly_operator.cluster.explicit_lac.observed import SettingRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from readonly_operator.cluster.explicit_lac.observed import BrokerSeen, ConfigSeen, Seen, WorkloadSeen
-    from readonly_operator.cluster.explicit_lac.requests import Agreement, Place, Wish
+    from readonly_operator.cluster.explicit_lac.observed import (
+        Observed,
+        ObservedBroker,
+        ObservedConfig,
+        ObservedWorkload,
+    )
+    from readonly_operator.cluster.explicit_lac.requests import Agreement, SettingLocation, SettingRequest
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kube.status import Condition
 
@@ -36,24 +41,24 @@ class SetValue:
     """Set the value and write the note, by server-side apply."""
 
     interval_ms: int
-    note: Note
+    record: SettingRecord
 
 
 @dataclass(frozen=True, slots=True)
-class PutBack:
+class RestoreValue:
     """Put back the value that was there before (None: remove the key); the note then says so."""
 
     value: str | None
-    note: Note
+    record: SettingRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class RemoveRecord:
     """Remove the note: nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskHealth:
+class CheckHealth:
     """Ask each broker for Pulsar's own health check."""
 
 
@@ -65,7 +70,7 @@ class Evict:
     uid: str
 
 
-Action = SetValue | PutBack | Forget | AskHealth | Evict
+Action = SetValue | RestoreValue | RemoveRecord | CheckHealth | Evict
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class Plan:
         refused: what those pools say that may not manage these brokers.
         again: seconds until it is to be looked at again; None for the usual time between two looks.
         released: whether pools that are being deleted need not wait any longer.
-        farewell: what did not work out before they were released; empty for nothing.
+        unresolved: what did not work out before they were released; empty for nothing.
     """
 
     action: Action | None = None
@@ -86,159 +91,177 @@ class Plan:
     refused: Mapping[PoolKey, Condition] = field(default_factory=dict)
     again: float | None = None
     released: bool = False
-    farewell: str = ""
+    unresolved: str = ""
 
 
-def plan(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
+def plan(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan:
     """The next step.
 
     Args:
         agreement: what is wanted.
-        seen: what is there.
+        observed: what is there.
         now: with a time zone.
     """
-    workload = seen.workload
-    allowed = tuple(wish for wish in agreement.active if workload is None or wish.allowed_by(workload))
-    refused = {wish.pool: say.not_allowed(wish) for wish in agreement.active if wish not in allowed}
+    workload = observed.workload
+    allowed = tuple(request for request in agreement.active if workload is None or request.allowed_by(workload))
+    refused = {request.pool: conditions.not_allowed(request) for request in agreement.active if request not in allowed}
     if agreement.leaving and not allowed:
-        return replace(_restore(agreement, seen, now), refused=refused)
-    made = _keep(agreement.place, allowed, seen, now)
+        return replace(_restore(agreement, observed, now), refused=refused)
+    made = _keep(agreement.location, allowed, observed, now)
     return replace(made, refused=refused, released=True)  # what others still want is not put back
 
 
-def _keep(place: Place, wishes: tuple[Wish, ...], seen: Seen, now: dt.datetime) -> Plan:
-    if seen.missing:
-        return Plan(condition=say.forbidden(place, seen.missing), again=RETRY_SECONDS)
-    if seen.config is None or seen.workload is None:
-        return Plan(condition=say.target_missing(place, config=seen.config is None), again=RETRY_SECONDS)
-    return _manage(wishes, seen.config, seen.workload, seen, now) if wishes else Plan(again=RETRY_SECONDS)
+def _keep(
+    location: SettingLocation, requests: tuple[SettingRequest, ...], observed: Observed, now: dt.datetime
+) -> Plan:
+    if observed.missing:
+        return Plan(condition=conditions.forbidden(location, observed.missing), again=RETRY_SECONDS)
+    if observed.config is None or observed.workload is None:
+        return Plan(condition=conditions.target_missing(location, config=observed.config is None), again=RETRY_SECONDS)
+    return (
+        _manage(requests, observed.config, observed.workload, observed, now) if requests else Plan(again=RETRY_SECONDS)
+    )
 
 
-def turned_down(agreement: Agreement, reason: str, now: dt.datetime) -> Plan:
+def rejected(agreement: Agreement, reason: str, now: dt.datetime) -> Plan:
     """What is left to do where the API server takes a step for wrong, whatever rights there are: a deletion ends some time."""
-    condition = say.refused(agreement.place, reason)
+    condition = conditions.refused(agreement.location, reason)
     if agreement.active:
         return Plan(condition=condition, again=RETRY_SECONDS, released=True)
     late = _is_late(agreement, 0, now)
-    return Plan(condition=condition, again=RETRY_SECONDS, released=late, farewell=condition.message if late else "")
+    return Plan(condition=condition, again=RETRY_SECONDS, released=late, unresolved=condition.message if late else "")
 
 
 def _is_late(agreement: Agreement, brokers: int, now: dt.datetime) -> bool:
-    asked = max(wish.deleted_at for wish in agreement.leaving if wish.deleted_at is not None)
+    asked = max(request.deleted_at for request in agreement.leaving if request.deleted_at is not None)
     return now > asked + RESTORE_AT_LEAST + brokers * RESTORE_PER_BROKER
 
 
-def _manage(wishes: tuple[Wish, ...], config: ConfigSeen, workload: WorkloadSeen, seen: Seen, now: dt.datetime) -> Plan:
-    place, note = wishes[0].place, config.note
-    wanted = min(wish.interval_ms for wish in wishes)
+def _manage(
+    requests: tuple[SettingRequest, ...],
+    config: ObservedConfig,
+    workload: ObservedWorkload,
+    observed: Observed,
+    now: dt.datetime,
+) -> Plan:
+    location, record = requests[0].location, config.record
+    wanted = min(request.interval_ms for request in requests)
     if not workload.reads:
-        return Plan(condition=say.not_read(place))
+        return Plan(condition=conditions.not_read(location))
     live = config.interval_ms
     if live is None:
-        return Plan(condition=say.not_a_number(place, config.value or ""))
-    mine = note is not None and not note.restoring and note.pool in {wish.uid for wish in wishes}
+        return Plan(condition=conditions.not_a_number(location, config.value or ""))
+    mine = record is not None and not record.restoring and record.pool in {request.uid for request in requests}
     slow = [
-        broker for broker in seen.brokers if broker.interval_ms is not None and not _fits(broker.interval_ms, wanted)
+        broker
+        for broker in observed.brokers
+        if broker.interval_ms is not None and not _fits(broker.interval_ms, wanted)
     ]
     if not _fits(live, wanted):
         # not by the note, which outlives it that nobody wanted the setting for a while: then it is another try
-        if any(wish.noted_ms == wanted for wish in wishes):
-            return Plan(condition=say.reverted(place, wanted, config))
-        if config.value is None and not slow and _complete(seen, workload):
+        if any(request.applied_ms == wanted for request in requests):
+            return Plan(condition=conditions.reverted(location, wanted, config))
+        if config.value is None and not slow and _complete(observed, workload):
             return Plan()  # set somewhere else, and it works
-        return _first_change(wishes, config, wanted, seen)
+        return _first_change(requests, config, wanted, observed)
     if slow and not mine:
-        return _first_change(wishes, config, live, seen)
-    good = sum(broker.interval_ms is not None for broker in seen.brokers) - len(slow)
+        return _first_change(requests, config, live, observed)
+    good = sum(broker.interval_ms is not None for broker in observed.brokers) - len(slow)
     running = f"{good} of {workload.replicas} writable brokers run with {live} ms"
-    if seen.problem:
-        running = f"{place} is set to {live} ms"
-    waiting = _waiting(workload, seen, now) if mine else None
+    if observed.problem:
+        running = f"{location} is set to {live} ms"
+    waiting = _waiting(workload, observed, now) if mine else None
     if waiting:
         stuck, reason = waiting
         if stuck and not slow:
             return Plan()  # all that could be restarted was; verifying says what does not answer
-        condition = say.stopped(place, running, reason) if stuck else say.rolling(running, reason)
+        condition = conditions.stopped(location, running, reason) if stuck else conditions.rolling(running, reason)
         return Plan(condition=condition, again=STEP_SECONDS)
     if not slow:
         return Plan()
     stubborn = [broker for broker in slow if broker.created > config.changed]
     if stubborn:
-        return Plan(condition=say.not_taken(place, live, stubborn))
-    if any(broker.healthy is None for broker in seen.brokers):
-        return Plan(AskHealth(), say.rolling(running, "the brokers' health is asked"), again=0)
+        return Plan(condition=conditions.not_taken(location, live, stubborn))
+    if any(broker.healthy is None for broker in observed.brokers):
+        return Plan(CheckHealth(), conditions.rolling(running, "the brokers' health is asked"), again=0)
     victim = max(slow, key=lambda broker: broker.ordinal)
     return Plan(
-        Evict(victim.pod, victim.uid), say.rolling(running, f"{victim.pod} is being restarted"), again=STEP_SECONDS
+        Evict(victim.pod, victim.uid),
+        conditions.rolling(running, f"{victim.pod} is being restarted"),
+        again=STEP_SECONDS,
     )
 
 
-def _first_change(wishes: tuple[Wish, ...], config: ConfigSeen, interval_ms: int, seen: Seen) -> Plan:
+def _first_change(
+    requests: tuple[SettingRequest, ...], config: ObservedConfig, interval_ms: int, observed: Observed
+) -> Plan:
     """Set the value, unless it looks as if the target were not the brokers of the pool's source."""
-    place = wishes[0].place
-    if seen.problem:
-        return Plan(condition=say.unreachable(seen.problem))
-    if seen.brokers and not any(broker.address for broker in seen.brokers):
-        return Plan(condition=say.other_brokers(place, wishes[0].source.admin_url), again=STEP_SECONDS * 5)
-    if any(wish.restore and not wish.held for wish in wishes):
-        return Plan(condition=say.not_held(), again=STEP_SECONDS)
-    note = config.note
+    location = requests[0].location
+    if observed.problem:
+        return Plan(condition=conditions.unreachable(observed.problem))
+    if observed.brokers and not any(broker.address for broker in observed.brokers):
+        return Plan(condition=conditions.other_brokers(location, requests[0].source.admin_url), again=STEP_SECONDS * 5)
+    if any(request.restore and not request.has_finalizer for request in requests):
+        return Plan(condition=conditions.finalizer_pending(), again=STEP_SECONDS)
+    record = config.record
     # an earlier pool's value is not what was there before, as long as it is still that
-    earlier = note is not None and (note.restoring or config.interval_ms == note.interval_ms)
-    before = note.before if note is not None and earlier else config.value
-    set_value = SetValue(interval_ms, Note(interval_ms, before, wishes[0].uid))
-    return Plan(set_value, say.rolling(f"{place} is set to {interval_ms} ms", "brokers follow"), again=STEP_SECONDS)
+    earlier = record is not None and (record.restoring or config.interval_ms == record.interval_ms)
+    before = record.before if record is not None and earlier else config.value
+    set_value = SetValue(interval_ms, SettingRecord(interval_ms, before, requests[0].uid))
+    return Plan(
+        set_value, conditions.rolling(f"{location} is set to {interval_ms} ms", "brokers follow"), again=STEP_SECONDS
+    )
 
 
-def _restore(agreement: Agreement, seen: Seen, now: dt.datetime) -> Plan:
-    place, config, workload = agreement.place, seen.config, seen.workload
+def _restore(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan:
+    location, config, workload = agreement.location, observed.config, observed.workload
     late = _is_late(agreement, 0 if workload is None else workload.replicas, now)
-    if seen.missing:
-        condition = say.forbidden(place, seen.missing)
+    if observed.missing:
+        condition = conditions.forbidden(location, observed.missing)
         return Plan(
-            condition=condition, released=late, farewell=condition.message if late else "", again=STEP_SECONDS * 5
+            condition=condition, released=late, unresolved=condition.message if late else "", again=STEP_SECONDS * 5
         )
-    if config is None or config.note is None:
+    if config is None or config.record is None:
         return Plan(released=True)
-    if workload is not None and not any(wish.allowed_by(workload) for wish in agreement.leaving):
-        return Plan(released=True, farewell=say.not_allowed(agreement.leaving[0]).message)
-    note = config.note
-    if not note.restoring:
-        if config.interval_ms != note.interval_ms:
-            return Plan(Forget(), released=True, farewell=say.left_alone(place, config))
-        back = PutBack(note.before, replace(note, restoring=True))
-        return Plan(back, say.restoring(place, "the value from before is put back"), again=STEP_SECONDS)
+    if workload is not None and not any(request.allowed_by(workload) for request in agreement.leaving):
+        return Plan(released=True, unresolved=conditions.not_allowed(agreement.leaving[0]).message)
+    record = config.record
+    if not record.restoring:
+        if config.interval_ms != record.interval_ms:
+            return Plan(RemoveRecord(), released=True, unresolved=conditions.left_alone(location, config))
+        back = RestoreValue(record.before, replace(record, restoring=True))
+        return Plan(back, conditions.restoring(location, "the value from before is put back"), again=STEP_SECONDS)
     target = config.interval_ms
     off = [
         broker
-        for broker in seen.brokers
+        for broker in observed.brokers
         if broker.created <= config.changed and (broker.interval_ms is None or broker.interval_ms != target)
     ]
     if workload is None or not off:
-        return Plan(Forget(), released=True)
-    waiting = _waiting(workload, seen, now)
+        return Plan(RemoveRecord(), released=True)
+    waiting = _waiting(workload, observed, now)
     if late:
         reason = waiting[1] if waiting else "time is up"
-        return Plan(Forget(), released=True, farewell=say.half_restored(place, off, reason))
+        return Plan(RemoveRecord(), released=True, unresolved=conditions.half_restored(location, off, reason))
     if waiting:
-        return Plan(condition=say.restoring(place, waiting[1]), again=STEP_SECONDS)
-    if any(broker.healthy is None for broker in seen.brokers):
-        return Plan(AskHealth(), say.restoring(place, "the brokers' health is asked"), again=0)
+        return Plan(condition=conditions.restoring(location, waiting[1]), again=STEP_SECONDS)
+    if any(broker.healthy is None for broker in observed.brokers):
+        return Plan(CheckHealth(), conditions.restoring(location, "the brokers' health is asked"), again=0)
     victim = max(off, key=lambda broker: broker.ordinal)
-    restarted = say.restoring(place, f"{victim.pod} is being restarted")
+    restarted = conditions.restoring(location, f"{victim.pod} is being restarted")
     return Plan(Evict(victim.pod, victim.uid), restarted, again=STEP_SECONDS)
 
 
-def _waiting(workload: WorkloadSeen, seen: Seen, now: dt.datetime) -> tuple[bool, str] | None:
+def _waiting(workload: ObservedWorkload, observed: Observed, now: dt.datetime) -> tuple[bool, str] | None:
     """Why no broker may be restarted now, and whether that has lasted for long; None when one may."""
-    if seen.problem:
-        return False, seen.problem
-    ill = [broker for broker in seen.brokers if not broker.serving]
+    if observed.problem:
+        return False, observed.problem
+    ill = [broker for broker in observed.brokers if not broker.serving]
     if ill:
         reason = "; ".join(f"{broker.pod}: {broker.trouble or 'it does not answer'}" for broker in ill)
         return any(now - broker.since > STUCK for broker in ill), reason
-    if len(seen.brokers) < workload.replicas:
-        return False, f"{len(seen.brokers)} of {workload.replicas} pods exist"
+    if len(observed.brokers) < workload.replicas:
+        return False, f"{len(observed.brokers)} of {workload.replicas} pods exist"
     if not workload.settled:
         return False, "another update of the StatefulSet is under way"
     return None
@@ -248,6 +271,6 @@ def _fits(interval_ms: int, wanted: int) -> bool:
     return 0 < interval_ms <= wanted
 
 
-def _complete(seen: Seen, workload: WorkloadSeen) -> bool:
-    answering: Sequence[BrokerSeen] = [broker for broker in seen.brokers if broker.interval_ms is not None]
+def _complete(observed: Observed, workload: ObservedWorkload) -> bool:
+    answering: Sequence[ObservedBroker] = [broker for broker in observed.brokers if broker.interval_ms is not None]
     return len(answering) == workload.replicas > 0

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from readonly_operator.api.pool import Source
-    from readonly_operator.cluster.fetch import Access
+    from readonly_operator.cluster.fetch import Credentials
 
 PUBLISH_SECONDS = 10.0
-ASK_SECONDS = 6.0
+QUERY_SECONDS = 6.0
 GRACE_SECONDS = 5.0
 """Beyond twice the interval, which is what a writer may take."""
-LONGEST_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60.0
 """So long is waited for an explicit LAC at most; a longer interval cannot be tried."""
 STEP_SECONDS = 0.2
-MOST_BROKERS = 20
+MAX_PROBED_BROKERS = 20
 """Writable brokers that are asked for a health check: each takes a while."""
 CONFLICT = 409
 TEXT = "pulsar-readonly: is explicit LAC on?"
@@ -82,20 +82,20 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ProbeResult:
     """What came of it.
 
     Attributes:
-        seen: whether bookies had it; None when it could not be tried.
+        observed: whether bookies had it; None when it could not be tried.
         text: a sentence about it.
     """
 
-    seen: bool | None
+    observed: bool | None
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Probe:
     """What is to be tried.
 
     Attributes:
@@ -120,50 +120,50 @@ class Trial:
     @property
     def brokers(self) -> list[str]:
         """HOST:PORT of the brokers whose health check is tried."""
-        return [broker for broker, _ in self.intervals_ms[:MOST_BROKERS]]
+        return [broker for broker, _ in self.intervals_ms[:MAX_PROBED_BROKERS]]
 
     @property
     def wait(self) -> float:
         """How long to wait for an explicit LAC, in seconds."""
         return 2 * max(interval for _, interval in self.intervals_ms) / 1000 + GRACE_SECONDS
 
-    def run(self, address: str, access: Access, ended: threading.Event) -> Tried:
+    def run(self, address: str, credentials: Credentials, ended: threading.Event) -> ProbeResult:
         """Try it.
 
         Args:
             address: of a broker of the pool.
-            access: what to show to the admin API.
+            credentials: what to show to the admin API.
             ended: set when the operator ends, which waits for no topic.
         """
-        if self.wait > LONGEST_SECONDS:
-            return Tried(None, f"explicit LACs are too far apart to try it on {self.where}")
+        if self.wait > MAX_WAIT_SECONDS:
+            return ProbeResult(None, f"explicit LACs are too far apart to try it on {self.where}")
         try:
             if self.topic:
                 before = {self.topic: _ask(address, self.topic)}
-                self._publish(before[self.topic], access)
+                self._publish(before[self.topic], credentials)
             else:
                 topics = {broker: health_topic(broker) for broker in self.brokers}
                 before = {topic: _ask(address, topic) for topic in topics.values()}
                 for broker in topics:
-                    health(self.source, broker, access, V2)
+                    health(self.source, broker, credentials, V2)
             return self._await(address, before, ended)
         except FetchError as error:
-            return Tried(None, f"it could not be tried on {self.where}: {error}")
+            return ProbeResult(None, f"it could not be tried on {self.where}: {error}")
 
-    def _publish(self, before: Tail, access: Access) -> None:
+    def _publish(self, before: Tail, credentials: Credentials) -> None:
         if before.ledger < 0:
-            _create(self.source, self.topic, access)
-        _publish(self.source, self.topic, access)
+            _create(self.source, self.topic, credentials)
+        _publish(self.source, self.topic, credentials)
 
-    def _await(self, address: str, before: Mapping[str, Tail], ended: threading.Event) -> Tried:
+    def _await(self, address: str, before: Mapping[str, Tail], ended: threading.Event) -> ProbeResult:
         deadline = time.monotonic() + self.wait
         silent = dict(before)
         while silent := _silent(address, silent, before):
             if time.monotonic() > deadline:
                 return _not_seen(self, silent.values())
             if ended.wait(STEP_SECONDS):
-                return Tried(None, f"the operator ended while it was tried on {self.where}")
-        return Tried(True, f"tried on {self.where}: bookies had it")
+                return ProbeResult(None, f"the operator ended while it was tried on {self.where}")
+        return ProbeResult(True, f"tried on {self.where}: bookies had it")
 
 
 def health_topic(broker: str) -> str:
@@ -177,34 +177,36 @@ def _silent(address: str, topics: Iterable[str], before: Mapping[str, Tail]) -> 
     return {topic: tail for topic, tail in now.items() if not tail.tells(before[topic])}
 
 
-def _not_seen(trial: Trial, silent: Iterable[Tail]) -> Tried:
+def _not_seen(probe: Probe, silent: Iterable[Tail]) -> ProbeResult:
     gone = [tail.topic for tail in silent if tail.ledger < 0]
     if gone:
-        return Tried(None, f"it could not be tried on {trial.where}: there is no topic {listed(gone)}")
+        return ProbeResult(None, f"it could not be tried on {probe.where}: there is no topic {listed(gone)}")
     found = listed(f"{one.topic}: ledger {one.ledger}, last entry {one.last_entry}, LAC {one.lac}" for one in silent)
-    return Tried(
-        False, f"{trial.wait:.0f} s after a message on {trial.where} no bookie had an explicit LAC for it ({found})"
+    return ProbeResult(
+        False, f"{probe.wait:.0f} s after a message on {probe.where} no bookie had an explicit LAC for it ({found})"
     )
 
 
 def _ask(address: str, topic: str) -> Tail:
-    return Tail.read(get_json(f"http://{address}:{PORT_HTTP}/explicit-lac?topic={quote(topic, safe='')}", ASK_SECONDS))
+    return Tail.read(
+        get_json(f"http://{address}:{PORT_HTTP}/explicit-lac?topic={quote(topic, safe='')}", QUERY_SECONDS)
+    )
 
 
-def _create(source: Source, topic: str, access: Access) -> None:
+def _create(source: Source, topic: str, credentials: Credentials) -> None:
     """Make the topic, where it is not there: one without subscriptions is deleted when it is idle."""
     try:
-        send_to(source, "PUT", f"/admin/v2/{_path(topic)}", None, PUBLISH_SECONDS, access)
+        send_to(source, "PUT", f"/admin/v2/{_path(topic)}", None, PUBLISH_SECONDS, credentials)
     except FetchError as error:
         if error.status != CONFLICT:
             raise FetchError(f"the topic could not be made: {error}", error.status) from None
 
 
-def _publish(source: Source, topic: str, access: Access) -> None:
+def _publish(source: Source, topic: str, credentials: Credentials) -> None:
     """Publish one message over HTTP (TopicsBase.publishMessages); the broker sends the request on to the topic's owner."""
     try:
         message = {"messages": [{"payload": TEXT}]}
-        send_to(source, "POST", f"/topics/{_path(topic)}", message, PUBLISH_SECONDS, access)
+        send_to(source, "POST", f"/topics/{_path(topic)}", message, PUBLISH_SECONDS, credentials)
     except FetchError as error:
         raise FetchError(f"no message could be published: {error}", error.status) from None
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool, Source
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.cluster.background import Desk, guarded
-from readonly_operator.cluster.explicit_lac.probe import Trial, Tried
+from readonly_operator.cluster.background import BackgroundController, guarded
+from readonly_operator.cluster.explicit_lac.probe import Probe, ProbeResult
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.kube.kinds import POD
 from readonly_operator.kube.names import PoolKey
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from readonly_operator.cluster.fetch import Access
+    from readonly_operator.cluster.fetch import Credentials
     from readonly_operator.cluster.source import SourceMonitor
     from readonly_operator.kube.store import Store
 
@@ -30,18 +30,18 @@ RETRY_SECONDS = 60.0
 SOON_SECONDS = 10.0
 """Where it could not be tried on a topic: perhaps brokers have not taken the binding up yet."""
 
-Asker = PoolKey | Source
+Requester = PoolKey | Source
 """Who wants to know: a pool that names a topic, or all those together that name none and have the writable cluster in common."""
 
 
-class ProbeDesk(Desk[Asker, Trial, Tried | None]):
+class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]):
     """Tries explicit LAC for each pool that has a broker which can ask bookies.
 
     Args:
         store: knows the pools and their brokers.
         sources: what writable brokers say they run with.
         changed: called with each pool whose result is new.
-        accesses: what to show to the admin API of a source.
+        credentials_for: what to show to the admin API of a source.
         stopped: set when the operator ends, which waits for no topic.
     """
 
@@ -50,70 +50,72 @@ class ProbeDesk(Desk[Asker, Trial, Tried | None]):
         store: Store,
         sources: SourceMonitor,
         changed: Callable[[PoolKey], None],
-        accesses: Callable[[Source], Access],
+        credentials_for: Callable[[Source], Credentials],
         stopped: threading.Event,
     ) -> None:
         super().__init__(changed, None, stopped)
         self._store = store
         self._sources = sources
-        self._accesses = accesses
+        self._credentials_for = credentials_for
         self._ended = stopped
-        self._together: dict[Source, list[PoolKey]] = {}
-        self._common: dict[Source, Tried] = {}
+        self._pools_by_source: dict[Source, list[PoolKey]] = {}
+        self._shared_results: dict[Source, ProbeResult] = {}
 
-    def _subjects(self) -> dict[Asker, Trial | None]:
-        found: dict[Asker, Trial | None] = {}
-        together: dict[Source, list[PoolKey]] = {}
+    def _subjects(self) -> dict[Requester, Probe | None]:
+        found: dict[Requester, Probe | None] = {}
+        pools_by_source: dict[Source, list[PoolKey]] = {}
         for body in self._store.pools():
             with guarded(body["metadata"]["name"]):
-                pool = _asking(body)
+                pool = _active_pool(body)
                 if pool is None:
                     continue
                 topic, source = pool.explicit_lac.probe_topic, pool.source
                 if topic:
-                    found[pool.key] = self._trial(topic, source, self._address(pool.key))
+                    found[pool.key] = self._probe(topic, source, self._address(pool.key))
                 else:
-                    together.setdefault(source, []).append(pool.key)
-        self._together = together
-        self._common = {source: tried for source, tried in self._common.items() if source in together}
-        for source in together:
-            found[source] = self._trial("", source, self._address_of(source))
+                    pools_by_source.setdefault(source, []).append(pool.key)
+        self._pools_by_source = pools_by_source
+        self._shared_results = {
+            source: result for source, result in self._shared_results.items() if source in pools_by_source
+        }
+        for source in pools_by_source:
+            found[source] = self._probe("", source, self._address_of(source))
         return found
 
-    def _trial(self, topic: str, source: Source, address: str) -> Trial | None:
+    def _probe(self, topic: str, source: Source, address: str) -> Probe | None:
         """What to try; None while nobody can be asked, or where verifying says all there is to say."""
         report = self._sources.report(source)
         intervals = () if report is None else report.intervals_ms
         if not address or not intervals or not all(interval > 0 for _, interval in intervals):
             return None
-        return Trial(topic, source, intervals)
+        return Probe(topic, source, intervals)
 
-    def _work(self, item: Asker, subject: Trial) -> tuple[dict[PoolKey, Tried | None], float]:
+    def _process(self, item: Requester, subject: Probe) -> tuple[dict[PoolKey, ProbeResult | None], float]:
         address = self._address(item) if isinstance(item, PoolKey) else self._address_of(item)
         try:
-            tried = subject.run(address, self._accesses(subject.source), self._ended)
+            result = subject.run(address, self._credentials_for(subject.source), self._ended)
         except FetchError as error:
-            tried = Tried(None, f"it could not be tried on {subject.where}: {error}")
+            result = ProbeResult(None, f"it could not be tried on {subject.where}: {error}")
         if isinstance(item, PoolKey):
-            if tried != self.report(item):
-                logger.info("%s: explicit LAC: %s", item, tried.text)
-            return {item: tried}, _AGAIN[tried.seen]
-        if tried != self._common.get(item):
-            logger.info("%s: explicit LAC: %s", item.admin_url, tried.text)
-        self._common[item] = tried
-        return {}, EVERY_SECONDS if tried.seen else RETRY_SECONDS
+            if result != self.report(item):
+                logger.info("%s: explicit LAC: %s", item, result.text)
+            return {item: result}, _AGAIN[result.observed]
+        if result != self._shared_results.get(item):
+            logger.info("%s: explicit LAC: %s", item.admin_url, result.text)
+        self._shared_results[item] = result
+        return {}, EVERY_SECONDS if result.observed else RETRY_SECONDS
 
-    def _aside(self) -> dict[PoolKey, Tried | None]:
+    def _extra_reports(self) -> dict[PoolKey, ProbeResult | None]:
         return {
-            key: self._common[source]
-            for source, keys in self._together.items()
-            if source in self._common
+            key: self._shared_results[source]
+            for source, keys in self._pools_by_source.items()
+            if source in self._shared_results
             for key in keys
         }
 
     def _address_of(self, source: Source) -> str:
         """Of a broker of one of the pools that have this writable cluster in common; empty for none."""
-        return next(filter(None, map(self._address, self._together.get(source, ()))), "")
+        return next(filter(None, map(self._address, self._pools_by_source.get(source, ()))), "")
 
     def _address(self, key: PoolKey) -> str:
         ready = [pod for pod in self._store.of_pool(POD, key) if is_ready(pod)]
@@ -124,7 +126,7 @@ class ProbeDesk(Desk[Asker, Trial, Tried | None]):
 _AGAIN = {True: EVERY_SECONDS, False: RETRY_SECONDS, None: SOON_SECONDS}
 
 
-def _asking(body: dict[str, Any]) -> Pool | None:
+def _active_pool(body: dict[str, Any]) -> Pool | None:
     if is_paused(body) or "deletionTimestamp" in body["metadata"]:
         return None
     try:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from readonly_operator.api.pool import Pool, Source
-    from readonly_operator.cluster.explicit_lac.observed import WorkloadSeen
+    from readonly_operator.cluster.explicit_lac.observed import ObservedWorkload
     from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.names import PoolKey
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SettingLocation:
     """The objects that one setting lives in.
 
     Attributes:
@@ -44,7 +44,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SettingRequest:
     """What one pool wants.
 
     Attributes:
@@ -52,27 +52,27 @@ class Wish:
         uid: of the pool.
         created: when the pool was made, as the API server writes it; older pools go first.
         source: the writable cluster.
-        place: what may be changed.
+        location: what may be changed.
         interval_ms: the longest interval that it accepts.
         restore: whether deletion puts back what was there before.
-        held: whether the pool has the finalizer, without which a deletion would not wait.
+        has_finalizer: whether the pool has the finalizer, without which a deletion would not wait.
         deleted_at: when its deletion was asked for; None when it was not.
-        noted_ms: the interval that was last set for this pool at this place, since it wants that; None for none.
+        applied_ms: the interval that was last set for this pool at this place, since it wants that; None for none.
     """
 
     pool: PoolKey
     uid: str
     created: str
     source: Source
-    place: Place
+    location: SettingLocation
     interval_ms: int
     restore: bool
-    held: bool
+    has_finalizer: bool
     deleted_at: dt.datetime | None
-    noted_ms: int | None
+    applied_ms: int | None
 
     @classmethod
-    def of(cls, pool: Pool, body: Manifest, made: Manifest | None = None) -> Wish | None:
+    def of(cls, pool: Pool, body: Manifest, made: Manifest | None = None) -> SettingRequest | None:
         """What a pool wants; None for nothing, or for a deleted one that nothing waits for.
 
         Args:
@@ -83,35 +83,35 @@ class Wish:
         lac, metadata = pool.explicit_lac, body["metadata"]
         if not lac.manages or lac.target is None:
             return None
-        held = FINALIZER_WRITER in (metadata.get("finalizers") or ())
+        has_finalizer = FINALIZER_WRITER in (metadata.get("finalizers") or ())
         deleted = metadata.get("deletionTimestamp")
         restore = lac.on_deletion == RESTORE
-        if deleted and not (held and restore):
+        if deleted and not (has_finalizer and restore):
             return None
         target = lac.target
-        place = Place(
+        location = SettingLocation(
             target.namespace or pool.key.namespace,
             target.stateful_set.name,
             target.config_map.name,
             target.config_map.key,
         )
-        noted = made or (body.get("status") or {}).get("explicitLac") or {}
+        applied = made or (body.get("status") or {}).get("explicitLac") or {}
         return cls(
             pool=pool.key,
             uid=pool.uid,
             created=metadata.get("creationTimestamp") or "",
             source=pool.source,
-            place=place,
+            location=location,
             interval_ms=lac.interval_ms or SUGGESTED_MS,
             restore=restore,
-            held=held,
+            has_finalizer=has_finalizer,
             deleted_at=dt.datetime.fromisoformat(deleted) if deleted else None,
-            noted_ms=noted.get("intervalMs") if noted.get("target") == str(place) else None,
+            applied_ms=applied.get("intervalMs") if applied.get("target") == str(location) else None,
         )
 
-    def allowed_by(self, workload: WorkloadSeen) -> bool:
+    def allowed_by(self, workload: ObservedWorkload) -> bool:
         """Whether the pool may manage these brokers: of its own namespace, or by their owner's annotation."""
-        return self.pool.namespace == self.place.namespace or workload.allows(self.pool.namespace)
+        return self.pool.namespace == self.location.namespace or workload.allows(self.pool.namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ class Agreement:
     """What the pools that name one place want together.
 
     Attributes:
-        place: the objects.
+        location: the objects.
         active: pools that want the setting, the oldest first, those last that may not have it.
         leaving: pools that are being deleted and want back what was there before.
     """
 
-    place: Place
-    active: tuple[Wish, ...]
-    leaving: tuple[Wish, ...]
+    location: SettingLocation
+    active: tuple[SettingRequest, ...]
+    leaving: tuple[SettingRequest, ...]
 
     @property
     def source(self) -> Source:
@@ -134,13 +134,13 @@ class Agreement:
         return self.first.source
 
     @property
-    def first(self) -> Wish:
+    def first(self) -> SettingRequest:
         """The pool that the others follow."""
         return (*self.active, *self.leaving)[0]
 
 
 def agree(
-    wishes: Iterable[Wish], workloads: Mapping[tuple[str, str], WorkloadSeen]
+    requests: Iterable[SettingRequest], workloads: Mapping[tuple[str, str], ObservedWorkload]
 ) -> tuple[list[Agreement], dict[PoolKey, str]]:
     """What the pools agree on, for each StatefulSet.
 
@@ -148,38 +148,38 @@ def agree(
     may not manage it while another may.
 
     Args:
-        wishes: of all pools.
+        requests: of all pools.
         workloads: the StatefulSets that are known so far, by namespace and name.
 
     Returns:
         The agreements, and for each pool that has to give way the reason.
     """
 
-    def allowed(wish: Wish) -> bool:
-        workload = workloads.get(wish.place.workload)
-        return workload is None or wish.allowed_by(workload)
+    def allowed(request: SettingRequest) -> bool:
+        workload = workloads.get(request.location.workload)
+        return workload is None or request.allowed_by(workload)
 
-    places: dict[tuple[str, str], list[Wish]] = {}
-    for wish in sorted(wishes, key=lambda wish: (not allowed(wish), wish.created, wish.uid)):
-        places.setdefault(wish.place.workload, []).append(wish)
+    locations: dict[tuple[str, str], list[SettingRequest]] = {}
+    for request in sorted(requests, key=lambda request: (not allowed(request), request.created, request.uid)):
+        locations.setdefault(request.location.workload, []).append(request)
     agreements: list[Agreement] = []
     conflicts: dict[PoolKey, str] = {}
-    for group in places.values():
+    for group in locations.values():
         eligible = list(filter(allowed, group)) or group
-        first = next((wish for wish in eligible if wish.deleted_at is None), eligible[0])
-        together = [wish for wish in group if wish.place == first.place]
+        first = next((request for request in eligible if request.deleted_at is None), eligible[0])
+        pools_by_source = [request for request in group if request.location == first.location]
         agreements.append(
             Agreement(
-                first.place,
-                tuple(wish for wish in together if wish.deleted_at is None),
-                tuple(wish for wish in together if wish.deleted_at is not None),
+                first.location,
+                tuple(request for request in pools_by_source if request.deleted_at is None),
+                tuple(request for request in pools_by_source if request.deleted_at is not None),
             )
         )
-        for wish in group:
-            if wish.place != first.place:
-                conflicts[wish.pool] = (
-                    f"StatefulSet {first.place.stateful_set} in namespace {first.place.namespace} is managed by the older "
-                    f"pool {first.pool} through key {first.place.key} of ConfigMap {first.place.config_map}: "
+        for request in group:
+            if request.location != first.location:
+                conflicts[request.pool] = (
+                    f"StatefulSet {first.location.stateful_set} in namespace {first.location.namespace} is managed by the older "
+                    f"pool {first.pool} through key {first.location.key} of ConfigMap {first.location.config_map}: "
                     "name the same in spec.explicitLac.target"
                 )
     return agreements, conflicts

@@ -14,7 +14,7 @@ def test_a_pool_with_only_a_source_has_the_defaults(pool_body):
     assert (pool.replicas, pool.image, pool.cache.size) == (2, "", "256Mi")
     assert pool.explicit_lac == ExplicitLac("Verify", None)
     assert str(pool.key) == "team/demo"
-    assert pool.key.fleet == "team.demo"
+    assert pool.key.membership_name == "team.demo"
 
 
 def test_zero_replicas_is_not_the_default(pool_body):

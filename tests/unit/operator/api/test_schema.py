@@ -89,7 +89,7 @@ def test_the_same_dataclass_reads_values():
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({}, "spec.word is missing"),
         ([], "spec must be an object, not list"),
@@ -99,14 +99,14 @@ def test_the_same_dataclass_reads_values():
         ({"word": "a", "inner": "1Gi"}, "spec.inner must be an object, not str"),
     ],
 )
-def test_what_cannot_be_read_names_the_field(value, said):
+def test_what_cannot_be_read_names_the_field(value, message):
     with pytest.raises(ApiSpecError) as caught:
         load(Outer, value, "spec")
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "said"),
+    ("schema", "value", "message"),
     [
         (Choice(("A", "B")), "C", "x must be one of A, B, not 'C'"),
         (Flag(), "true", "x must be true or false, not 'true'"),
@@ -134,10 +134,10 @@ def test_what_cannot_be_read_names_the_field(value, said):
         (Duration("1s"), 1, "x must be a whole number of ms or s, for example 1s, not 1"),
     ],
 )
-def test_values_that_are_wrong(schema, value, said):
+def test_values_that_are_wrong(schema, value, message):
     with pytest.raises(ApiSpecError) as caught:
         schema.parse(value, "x")
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("value", [1, "1", "0.5", "500m", "2Gi", "1e3", "1.5Gi"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from readonly_operator.assembly.apply_events import applied
+from readonly_operator.assembly.apply_events import apply_events
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.apply import Result
 from readonly_operator.kube.events import NORMAL, Notice
 from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.kube.store import Store
-from readonly_operator.metrics import Objects
+from readonly_operator.metrics import InventoryCollector
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings
@@ -26,32 +26,32 @@ def made(make_pool):
 def test_what_was_made_is_one_event(made):
     key, objects = made
     done = [(one, Result.CREATED) for one in objects.values()]
-    (notice,) = applied(key, done, None)
+    (notice,) = apply_events(key, done, None)
     assert (notice.type, notice.reason) == (NORMAL, "Created")
     assert set(notice.message.removeprefix("made: ").split(", ")) == set(objects)
 
 
 def test_nothing_done_is_no_event(made):
     key, objects = made
-    assert applied(key, [(one, Result.NOOP) for one in objects.values()], None) == []
+    assert apply_events(key, [(one, Result.NOOP) for one in objects.values()], None) == []
 
 
 def test_repair_is_told_and_bindings_are_not(made):
     key, objects = made
     done = [(objects["Service demo"], Result.PATCHED), (objects["ConfigMap demo-bindings"], Result.PATCHED)]
-    assert applied(key, done, None) == [Notice(NORMAL, "Updated", "set as the spec says: Service demo")]
+    assert apply_events(key, done, None) == [Notice(NORMAL, "Updated", "set as the spec says: Service demo")]
 
 
 def test_scaling_is_told_with_numbers(made):
     key, objects = made
     done = [(objects["StatefulSet demo"], Result.PATCHED)]
-    assert Notice(NORMAL, "Scaled", "from 1 to 3 brokers") in applied(key, done, {"spec": {"replicas": 1}})
-    assert "Scaled" not in [one.reason for one in applied(key, done, {"spec": {"replicas": 3}})]
+    assert Notice(NORMAL, "Scaled", "from 1 to 3 brokers") in apply_events(key, done, {"spec": {"replicas": 1}})
+    assert "Scaled" not in [one.reason for one in apply_events(key, done, {"spec": {"replicas": 3}})]
 
 
 def test_what_is_not_wanted_any_more_is_told(made):
     key, objects = made
-    assert applied(key, [(objects["Service demo"], Result.DELETED)], None) == [
+    assert apply_events(key, [(objects["Service demo"], Result.DELETED)], None) == [
         Notice(NORMAL, "Removed", "deleted: Service demo")
     ]
 
@@ -67,7 +67,7 @@ def test_objects_are_counted_by_their_conditions(pool_body, binding_body):
         store.put(BINDING, binding)
     store.put(BINDING, binding_body("c"))
     registry = CollectorRegistry()
-    registry.register(Objects(store))
+    registry.register(InventoryCollector(store))
     text = generate_latest(registry).decode()
     objects = "pulsar_readonly_operator_objects"
     assert f'{objects}{{condition="Ready",kind="ReadOnlyBrokerPool",status="False"}} 1.0' in text

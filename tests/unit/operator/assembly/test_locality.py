@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from readonly_operator.assembly.locality import KEPT_SECONDS, Places, place
+from readonly_operator.assembly.locality import CACHE_TTL_SECONDS, LocalityAnnotator, locality_path
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import NODE
@@ -25,7 +25,7 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
     ],
 )
 def test_places(labels, pod, node, found):
-    assert place(labels, pod, node) == found
+    assert locality_path(labels, pod, node) == found
 
 
 class Refusing:
@@ -44,14 +44,14 @@ class Refusing:
 def test_a_pod_that_may_not_be_annotated_keeps_no_other_from_it():
     kube = Refusing(403)
     pods = [pod(f"demo-{ordinal}", labels={ZONE: "a"}) for ordinal in range(3)]
-    places = Places(kube, Store(BindingTopicIndex()))
-    assert places.note(pods, [ZONE]) == [
+    locality_annotator = LocalityAnnotator(kube, Store(BindingTopicIndex()))
+    assert locality_annotator.annotate(pods, [ZONE]) == [
         "demo-0 may not be changed",
         "demo-2 may not be changed",
     ]
     assert kube.annotated == ["demo-1"]
     with pytest.raises(KubeError):
-        Places(Refusing(500), Store(BindingTopicIndex())).note(pods, [ZONE])
+        LocalityAnnotator(Refusing(500), Store(BindingTopicIndex())).annotate(pods, [ZONE])
 
 
 class Recording:
@@ -59,11 +59,11 @@ class Recording:
 
     def __init__(self, labels=None):
         self.labels = labels
-        self.asked = []
+        self.reachable = []
         self.annotated = []
 
     def get(self, kind, namespace, name):
-        self.asked.append((kind, name))
+        self.reachable.append((kind, name))
         if self.labels is None:
             raise KubeError("nodes is forbidden", 403)
         return {"metadata": {"name": name, "labels": self.labels}}
@@ -87,49 +87,51 @@ def pod(name, node="node1", labels=None, annotations=None):
 
 def test_a_node_is_asked_once_and_each_pod_told_once():
     kube = Recording({ZONE: "a"})
-    places = Places(kube, Store(BindingTopicIndex()))
+    locality_annotator = LocalityAnnotator(kube, Store(BindingTopicIndex()))
     there = {"pulsar-readonly.io/locality": "/a"}
-    places.note([pod("demo-0"), pod("demo-1"), pod("demo-2", annotations=there), pod("demo-3", node="")], [ZONE])
-    assert kube.asked == [(NODE, "node1")]
+    locality_annotator.annotate(
+        [pod("demo-0"), pod("demo-1"), pod("demo-2", annotations=there), pod("demo-3", node="")], [ZONE]
+    )
+    assert kube.reachable == [(NODE, "node1")]
     assert kube.annotated == [("demo-0", there), ("demo-1", there)]
 
 
 def test_no_node_is_asked_where_kubernetes_has_told_the_pod():
     kube = Recording({ZONE: "wrong"})
-    Places(kube, Store(BindingTopicIndex())).note([pod("demo-0", labels={ZONE: "a"})], [ZONE])
-    assert kube.asked == []
+    LocalityAnnotator(kube, Store(BindingTopicIndex())).annotate([pod("demo-0", labels={ZONE: "a"})], [ZONE])
+    assert kube.reachable == []
     assert kube.annotated == [("demo-0", {"pulsar-readonly.io/locality": "/a"})]
 
 
 def test_nothing_is_asked_where_places_are_off():
     kube = Recording({ZONE: "a"})
-    Places(kube, Store(BindingTopicIndex())).note([pod("demo-0", labels={ZONE: "a"})], [])
-    assert (kube.asked, kube.annotated) == ([], [])
+    LocalityAnnotator(kube, Store(BindingTopicIndex())).annotate([pod("demo-0", labels={ZONE: "a"})], [])
+    assert (kube.reachable, kube.annotated) == ([], [])
 
 
 def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):
     kube = Recording(None)
-    places = Places(kube, Store(BindingTopicIndex()))
+    locality_annotator = LocalityAnnotator(kube, Store(BindingTopicIndex()))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            places.note([pod("demo-0")], [ZONE])
-    assert kube.asked == [(NODE, "node1")]
+            locality_annotator.annotate([pod("demo-0")], [ZONE])
+    assert kube.reachable == [(NODE, "node1")]
     assert kube.annotated == []
     assert len(caplog.records) == 1
 
 
 def test_a_node_is_asked_again_after_a_while_and_where_it_lacks_a_label_for_each_new_pod():
     kube, now = Recording({}), [0.0]
-    places = Places(kube, Store(BindingTopicIndex()), lambda: now[0])
+    locality_annotator = LocalityAnnotator(kube, Store(BindingTopicIndex()), lambda: now[0])
     for at, name, labels, annotated in (
         (0.0, "demo-0", {}, None),
         (1.0, "demo-0", {ZONE: "a"}, None),
         (2.0, "demo-1", {ZONE: "a"}, "/a"),
-        (KEPT_SECONDS, "demo-1", {ZONE: "b"}, "/a"),
-        (KEPT_SECONDS + 3.0, "demo-1", {ZONE: "b"}, "/b"),
+        (CACHE_TTL_SECONDS, "demo-1", {ZONE: "b"}, "/a"),
+        (CACHE_TTL_SECONDS + 3.0, "demo-1", {ZONE: "b"}, "/b"),
     ):
         now[0], kube.labels = at, labels
-        places.note([pod(name)], [ZONE])
-        told = [annotations["pulsar-readonly.io/locality"] for _, annotations in kube.annotated]
-        assert (told or [None])[-1] == annotated, at
-    assert len(kube.asked) == 3
+        locality_annotator.annotate([pod(name)], [ZONE])
+        lookup_history = [annotations["pulsar-readonly.io/locality"] for _, annotations in kube.annotated]
+        assert (lookup_history or [None])[-1] == annotated, at
+    assert len(kube.reachable) == 3

@@ -22,7 +22,7 @@ def pod(name, ready="True"):
 
 def ready(pool, pods, **observed):
     stateful_set = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, **observed}}
-    reports = [BrokerReport(one["metadata"]["name"], asked=True) for one in pods]
+    reports = [BrokerReport(one["metadata"]["name"], reachable=True) for one in pods]
     return readiness.ready(pool, stateful_set, pods, LookupState(LookupConfig.of([]), pool.replicas, reports))
 
 
@@ -90,7 +90,7 @@ def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_p
     good = ready(make_pool(), BOTH, **SAME)
     looked_up = LookupState(LookupConfig.of([]), 2, []).condition()
     assert readiness.progressing(True, good, looked_up, []).message == "everything is as the spec says"
-    assert readiness.progressing(True, good, looked_up, [readiness.unknown("PodMonitor")]).message == (
+    assert readiness.progressing(True, good, looked_up, [readiness.kind_not_served("PodMonitor")]).message == (
         "everything is as the spec says, but there is no PodMonitor, for the cluster does not know that kind"
     )
 
@@ -98,8 +98,8 @@ def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_p
 def test_the_store_knows_which_kinds_the_cluster_does_not_serve():
     store = Store(BindingTopicIndex())
     assert store.serves(POD_MONITOR)
-    store.lack([POD_MONITOR])
+    store.set_unserved([POD_MONITOR])
     assert not store.serves(POD_MONITOR)
     assert store.serves(STATEFUL_SET)
-    store.lack([])
+    store.set_unserved([])
     assert store.serves(POD_MONITOR)

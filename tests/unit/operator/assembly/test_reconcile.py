@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
-from readonly_operator.assembly.locality import Places
-from readonly_operator.assembly.lookup_history import Told
+from readonly_operator.assembly.locality import LocalityAnnotator
+from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.explicit_lac.controller import Report
@@ -103,12 +103,12 @@ def context(server):
         store=store,
         applier=Applier(server, store),
         brokers=brokers,
-        places=Places(server, store),
+        locality_annotator=LocalityAnnotator(server, store),
         sources=Silent(),
         lac=Managed(),
-        clusters=Managed(),
+        registrations=Managed(),
         probes=Silent(),
-        told=Told(),
+        lookup_history=LookupHistory(),
         events=Recorder(server, lambda: NOON),
         settings=Settings(engine_image="engine"),
         now=lambda: NOON,
@@ -278,7 +278,7 @@ def test_what_brokers_hold_of_a_paused_binding_stays_when_somebody_edits_the_con
     assert edited["data"] != before
     context.store.put(CONFIG_MAP, server.add(edited))
     if restarted:
-        context = replace(context, told=Told())
+        context = replace(context, lookup_history=LookupHistory())
     for _ in range(2):
         reconcile(context, DEMO)
         assert server.objects["ConfigMap", "demo-bindings"]["data"] == before
@@ -307,8 +307,8 @@ def test_rivals_are_looked_for_once_and_topics_looked_at_again_where_there_are_s
         body = binding_body(name, pool, [f"persistent://public/default/{expression}"])
         body["metadata"]["creationTimestamp"] = f"2026-01-0{1 + (name != 'old')}T00:00:00Z"
         put(BINDING, body)
-    asked = []
+    reachable = []
     rivals = context.store.conflicting_bindings
-    monkeypatch.setattr(context.store, "conflicting_bindings", lambda *name: asked.append(name) or rivals(*name))
+    monkeypatch.setattr(context.store, "conflicting_bindings", lambda *name: reachable.append(name) or rivals(*name))
     assert reconcile(context, DEMO).refresh_seconds > 0, "a topic that both match may be made any time"
-    assert sorted(asked) == [("team", "more"), ("team", "young")]
+    assert sorted(reachable) == [("team", "more"), ("team", "young")]

@@ -7,25 +7,25 @@ import datetime as dt
 import pytest
 from readonly_operator.api.pool import ExplicitLac
 from readonly_operator.assembly import binding_status
-from readonly_operator.assembly.brokers import BrokerReport, Figures, Lag
+from readonly_operator.assembly.brokers import BindingStats, BrokerReport, Lag
 from readonly_operator.assembly.lookup_state import LookupState
-from readonly_operator.assembly.source_conditions import explicit_lac, said_before, source_reachable
-from readonly_operator.cluster.explicit_lac.probe import Tried
+from readonly_operator.assembly.source_conditions import explicit_lac, last_known, source_reachable
+from readonly_operator.cluster.explicit_lac.probe import ProbeResult
 from readonly_operator.cluster.source import SourceReport
 from readonly_operator.kube.pods import is_ready, waiting_reason
-from readonly_operator.kube.status import Condition, Truth, complete, keep, listed, paused, render
+from readonly_operator.kube.status import Condition, ConditionStatus, complete, keep, listed, paused, render
 from readonly_operator.model.lookup import LookupConfig
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 LATER = dt.datetime(2026, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1)))
 
 
-def ready(truth: Truth, message: str = "m") -> Condition:
+def ready(truth: ConditionStatus, message: str = "m") -> Condition:
     return Condition("Ready", truth, "Because", message)
 
 
 def test_a_status_has_generation_values_and_conditions():
-    assert render({}, 4, [ready(Truth.TRUE)], {"brokers": 2, "absent": None}, NOON) == {
+    assert render({}, 4, [ready(ConditionStatus.TRUE)], {"brokers": 2, "absent": None}, NOON) == {
         "observedGeneration": 4,
         "brokers": 2,
         "conditions": [
@@ -42,22 +42,23 @@ def test_a_status_has_generation_values_and_conditions():
 
 
 def test_the_transition_time_stays_while_the_status_stays():
-    first = render({}, 1, [ready(Truth.FALSE)], {}, NOON)
-    again = render(first, 2, [ready(Truth.FALSE, "other")], {}, NOON + dt.timedelta(hours=1))
+    first = render({}, 1, [ready(ConditionStatus.FALSE)], {}, NOON)
+    again = render(first, 2, [ready(ConditionStatus.FALSE, "other")], {}, NOON + dt.timedelta(hours=1))
     assert again["conditions"][0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
     assert again["conditions"][0]["observedGeneration"] == 2
-    changed = render(again, 2, [ready(Truth.TRUE)], {}, NOON + dt.timedelta(hours=1))
+    changed = render(again, 2, [ready(ConditionStatus.TRUE)], {}, NOON + dt.timedelta(hours=1))
     assert changed["conditions"][0]["lastTransitionTime"] == "2026-01-01T13:00:00Z"
 
 
 def test_nothing_new_renders_the_same_status():
-    first = render({}, 1, [ready(Truth.FALSE)], {"brokers": 1}, NOON)
-    assert render(first, 1, [ready(Truth.FALSE)], {"brokers": 1}, NOON + dt.timedelta(days=1)) == first
+    first = render({}, 1, [ready(ConditionStatus.FALSE)], {"brokers": 1}, NOON)
+    assert render(first, 1, [ready(ConditionStatus.FALSE)], {"brokers": 1}, NOON + dt.timedelta(days=1)) == first
 
 
 def test_times_are_in_utc():
     assert (
-        render({}, 1, [ready(Truth.TRUE)], {}, LATER)["conditions"][0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+        render({}, 1, [ready(ConditionStatus.TRUE)], {}, LATER)["conditions"][0]["lastTransitionTime"]
+        == "2026-01-01T12:00:00Z"
     )
 
 
@@ -66,17 +67,17 @@ def types(status):
 
 
 def test_an_object_that_is_worked_on_is_not_paused():
-    assert [one.type for one in complete([ready(Truth.TRUE)])] == ["Ready", "Paused"]
+    assert [one.type for one in complete([ready(ConditionStatus.TRUE)])] == ["Ready", "Paused"]
 
 
 @pytest.mark.parametrize("reason", ["InvalidSpec", "NameConflict", "Conflict"])
 def test_what_waits_for_somebody_is_stalled(reason):
-    found = complete([Condition("Ready", Truth.FALSE, reason, "m")])
-    assert found[-1] == Condition("Stalled", Truth.TRUE, reason, "m")
+    found = complete([Condition("Ready", ConditionStatus.FALSE, reason, "m")])
+    assert found[-1] == Condition("Stalled", ConditionStatus.TRUE, reason, "m")
 
 
 def test_pausing_leaves_the_rest_of_the_status_as_it_was():
-    before = render({}, 3, complete([ready(Truth.TRUE)]), {"brokers": 2}, NOON)
+    before = render({}, 3, complete([ready(ConditionStatus.TRUE)]), {"brokers": 2}, NOON)
     after = keep(before, 4, paused(before, "by annotation"), NOON + dt.timedelta(hours=1))
     assert (after["observedGeneration"], after["brokers"]) == (3, 2)
     assert types(after) == {"Ready": "True", "Paused": "True"}
@@ -98,8 +99,8 @@ def wanted(make_binding):
     return LookupConfig.of([make_binding()])
 
 
-def holding(name: str, config: LookupConfig, problem: str = "") -> BrokerReport:
-    return BrokerReport(name, asked=True, revision=config.revision, bindings=config.bindings, problem=problem)
+def finalizer(name: str, config: LookupConfig, problem: str = "") -> BrokerReport:
+    return BrokerReport(name, reachable=True, revision=config.revision, bindings=config.bindings, problem=problem)
 
 
 def summary(condition: Condition) -> tuple[str, str]:
@@ -107,7 +108,7 @@ def summary(condition: Condition) -> tuple[str, str]:
 
 
 def test_lookup_is_configured_when_every_broker_holds_it(wanted, make_binding):
-    state = LookupState(wanted, 2, [holding("demo-0", wanted), holding("demo-1", wanted)])
+    state = LookupState(wanted, 2, [finalizer("demo-0", wanted), finalizer("demo-1", wanted)])
     assert state.converged()
     assert summary(state.condition()) == ("True", "Held")
     assert state.condition().message == "2 of 2 brokers hold 1 binding"
@@ -116,7 +117,7 @@ def test_lookup_is_configured_when_every_broker_holds_it(wanted, make_binding):
 
 def test_a_broker_that_holds_an_older_config_is_behind(wanted, make_binding):
     old = LookupConfig.of([])
-    state = LookupState(wanted, 2, [holding("demo-0", wanted), holding("demo-1", old)])
+    state = LookupState(wanted, 2, [finalizer("demo-0", wanted), finalizer("demo-1", old)])
     assert not state.converged()
     assert [report.name for report in state.behind()] == ["demo-1"]
     assert summary(state.condition()) == ("False", "BrokersBehind")
@@ -125,7 +126,7 @@ def test_a_broker_that_holds_an_older_config_is_behind(wanted, make_binding):
 
 
 def test_a_binding_with_other_topics_is_not_held(wanted, make_binding):
-    state = LookupState(wanted, 1, [holding("demo-0", wanted)])
+    state = LookupState(wanted, 1, [finalizer("demo-0", wanted)])
     assert state.holders(make_binding("orders", "persistent://public/default/other")) == 0
 
 
@@ -134,9 +135,9 @@ def test_what_a_binding_comes_to_is_what_most_is_known_of(make_binding):
     wanted = LookupConfig.of([binding])
 
     def report(name, topics, *lags, serving=True):
-        figures = Figures(topics, None if topics is None else topics * 2, lags)
+        stats = BindingStats(topics, None if topics is None else topics * 2, lags)
         return BrokerReport(
-            name, asked=True, revision="r", bindings=wanted.bindings, figures={"team/orders": figures}, serving=serving
+            name, reachable=True, revision="r", bindings=wanted.bindings, stats={"team/orders": stats}, serving=serving
         )
 
     state = LookupState(
@@ -145,38 +146,40 @@ def test_what_a_binding_comes_to_is_what_most_is_known_of(make_binding):
         [
             report("demo-0", None, Lag("t", "s", 5), Lag("u", "s", 1234)),
             report("demo-1", 3, Lag("t", "s2", 12345), serving=False),
-            BrokerReport("demo-2", asked=True, revision="r"),
+            BrokerReport("demo-2", reachable=True, revision="r"),
         ],
     )
     assert (state.holders(binding), state.serving(binding)) == (2, 1)
-    assert state.figures(binding) == Figures(3, 6, (Lag("t", "s2", 12000), Lag("u", "s", 1200)))
-    assert LookupState(wanted, 0, []).figures(binding) == Figures()
+    assert state.stats(binding) == BindingStats(3, 6, (Lag("t", "s2", 12000), Lag("u", "s", 1200)))
+    assert LookupState(wanted, 0, []).stats(binding) == BindingStats()
 
 
 def test_only_the_worst_topics_are_in_the_status(make_binding):
     wanted = LookupConfig.of([make_binding()])
     lags = tuple(Lag(f"t{number}", "s", number) for number in range(20))
-    held = BrokerReport("demo-0", asked=True, bindings=wanted.bindings, figures={"team/orders": Figures(20, 0, lags)})
-    found = LookupState(wanted, 1, [held]).figures(make_binding()).lag
+    held = BrokerReport(
+        "demo-0", reachable=True, bindings=wanted.bindings, stats={"team/orders": BindingStats(20, 0, lags)}
+    )
+    found = LookupState(wanted, 1, [held]).stats(make_binding()).lag
     assert [lag.entries for lag in found] == list(range(19, 9, -1))
 
 
 def test_a_broker_that_cannot_be_asked_makes_it_unknown(wanted):
-    silent = BrokerReport("demo-1", asked=False, problem="connection refused")
-    state = LookupState(wanted, 2, [holding("demo-0", wanted), silent])
+    silent = BrokerReport("demo-1", reachable=False, problem="connection refused")
+    state = LookupState(wanted, 2, [finalizer("demo-0", wanted), silent])
     assert summary(state.condition()) == ("Unknown", "BrokersSilent")
     assert "demo-1 cannot be asked: connection refused" in state.condition().message
 
 
 def test_a_broker_that_is_not_there_makes_it_unknown(wanted):
-    state = LookupState(wanted, 2, [holding("demo-0", wanted)])
+    state = LookupState(wanted, 2, [finalizer("demo-0", wanted)])
     assert not state.converged()
     assert summary(state.condition()) == ("Unknown", "BrokersSilent")
     assert "1 not created yet" in state.condition().message
 
 
 def test_a_broker_that_complains_is_quoted(wanted):
-    state = LookupState(wanted, 1, [holding("demo-0", wanted, "bindings[0]: no such thing")])
+    state = LookupState(wanted, 1, [finalizer("demo-0", wanted, "bindings[0]: no such thing")])
     assert not state.converged()
     assert summary(state.condition()) == ("False", "BrokerRefuses")
     assert "bindings[0]: no such thing" in state.condition().message
@@ -187,7 +190,7 @@ def test_no_brokers_hold_nothing(wanted):
 
 
 def test_more_brokers_than_wanted_are_not_converged(wanted):
-    state = LookupState(wanted, 1, [holding("demo-0", wanted), holding("demo-1", wanted)])
+    state = LookupState(wanted, 1, [finalizer("demo-0", wanted), finalizer("demo-1", wanted)])
     assert not state.converged()
     assert "1 more than wanted" in state.condition().message
 
@@ -201,11 +204,11 @@ def test_what_is_not_checked_yet_stays_as_it_was_said_of_the_same_spec():
     said = {"type": "SourceReachable", "status": "True", "reason": "Answers", "message": "m", "observedGeneration": 3}
     unknown = source_reachable(None)
     body = {"metadata": {"generation": 3}, "status": {"conditions": [said]}}
-    assert said_before(body, unknown) == Condition("SourceReachable", Truth.TRUE, "Answers", "m")
-    assert said_before({**body, "metadata": {"generation": 4}}, unknown) == unknown
-    assert said_before({"metadata": {"generation": 3}}, unknown) == unknown
+    assert last_known(body, unknown) == Condition("SourceReachable", ConditionStatus.TRUE, "Answers", "m")
+    assert last_known({**body, "metadata": {"generation": 4}}, unknown) == unknown
+    assert last_known({"metadata": {"generation": 3}}, unknown) == unknown
     found = source_reachable(SourceReport(problems=("x",)))
-    assert said_before(body, found) == found
+    assert last_known(body, found) == found
 
 
 def test_the_revision_of_a_binding_stays_when_other_bindings_change(wanted, make_binding):
@@ -238,19 +241,22 @@ def test_explicit_lac_on_everywhere():
 
 def test_explicit_lac_that_was_tried():
     report = SourceReport((), (("b0:8080", 200),))
-    seen = explicit_lac(report, ExplicitLac(), None, Tried(seen=True, text="tried on t: bookies had it"))
-    assert (summary(seen), seen.message.endswith("every 200 ms; tried on t: bookies had it")) == (("True", "On"), True)
-    unseen = explicit_lac(report, ExplicitLac(), None, Tried(seen=False, text="5 s later no bookie had it"))
+    observed = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=True, text="tried on t: bookies had it"))
+    assert (summary(observed), observed.message.endswith("every 200 ms; tried on t: bookies had it")) == (
+        ("True", "On"),
+        True,
+    )
+    unseen = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=False, text="5 s later no bookie had it"))
     assert summary(unseen) == ("False", "NotSeen")
     assert "by their own word, but 5 s later no bookie had it" in unseen.message
-    unknown = explicit_lac(report, ExplicitLac(), None, Tried(seen=None, text="it could not be tried"))
+    unknown = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=None, text="it could not be tried"))
     assert (summary(unknown), unknown.message.endswith("; it could not be tried")) == (("True", "On"), True)
     off = SourceReport((), (("b0:8080", 0),))
-    assert summary(explicit_lac(off, ExplicitLac(), None, Tried(seen=True, text=""))) == ("False", "Off")
+    assert summary(explicit_lac(off, ExplicitLac(), None, ProbeResult(observed=True, text=""))) == ("False", "Off")
 
 
 def test_what_managing_says_comes_first():
-    managed = Condition("ExplicitLac", Truth.FALSE, "Rolling", "m")
+    managed = Condition("ExplicitLac", ConditionStatus.FALSE, "Rolling", "m")
     assert explicit_lac(SourceReport((), (("b0:8080", 200),)), ExplicitLac(), managed) is managed
 
 

@@ -9,7 +9,7 @@ from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
-from readonly_operator.bindings.conflicts import contest, same_cluster
+from readonly_operator.bindings.conflicts import find_conflicts, same_cluster
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.kube.store import Store
@@ -36,7 +36,7 @@ def held_back(store, pool_body):
     def check(pool: str) -> dict[str, str]:
         loaded = Pool.load(pool_body(pool))
         bindings = [Binding.load(body) for body in store.of_pool(BINDING, loaded.key)]
-        return contest(store, context.brokers.matched, loaded, bindings).against
+        return find_conflicts(store, context.brokers.matched, loaded, bindings).against
 
     yield check
     context.brokers.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_operator.api.binding import Binding
-from readonly_operator.bindings.overlap import clash, is_name
+from readonly_operator.bindings.overlap import find_overlap, is_name
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.expression import Expression, ExpressionError
 from readonly_operator.kube.names import PoolKey
@@ -42,8 +42,8 @@ def nothing():
     ],
 )
 def test_names_and_expressions(one, other, both):
-    assert clash(binding("a", one), binding("b", other), nothing) == both
-    assert clash(binding("b", other), binding("a", one), nothing) == both
+    assert find_overlap(binding("a", one), binding("b", other), nothing) == both
+    assert find_overlap(binding("b", other), binding("a", one), nothing) == both
 
 
 @pytest.mark.parametrize(
@@ -59,22 +59,23 @@ def test_names_and_expressions(one, other, both):
 )
 def test_a_namespace_is_all_its_topics_but_pulsars_own(topics, both):
     whole = binding("a", namespaces=["public/default", "shop/eu"])
-    assert clash(whole, binding("b", topics), nothing) == both
-    assert clash(binding("b", topics), whole, nothing) == both
+    assert find_overlap(whole, binding("b", topics), nothing) == both
+    assert find_overlap(binding("b", topics), whole, nothing) == both
 
 
 def test_a_namespace_twice():
     assert (
-        clash(binding("a", namespaces=["t/n"]), binding("b", namespaces=["x/y", "t/n"]), nothing) == "all topics of t/n"
+        find_overlap(binding("a", namespaces=["t/n"]), binding("b", namespaces=["x/y", "t/n"]), nothing)
+        == "all topics of t/n"
     )
-    assert clash(binding("a", namespaces=["t/n"]), binding("b", namespaces=["x/y"]), nothing) == ""
+    assert find_overlap(binding("a", namespaces=["t/n"]), binding("b", namespaces=["x/y"]), nothing) == ""
 
 
 def test_two_expressions_clash_over_a_topic_that_there_is():
     older, younger = binding("a", [".*-eu"]), binding("b", ["orders-.*"])
-    assert clash(older, younger, lambda: [P + "logs-eu"]) == ""
-    assert clash(older, younger, lambda: [P + "logs-eu", P + "orders-eu"]) == P + "orders-eu"
-    assert clash(binding("a", ["persistent://t/n/.*-eu"]), younger, nothing) == ""
+    assert find_overlap(older, younger, lambda: [P + "logs-eu"]) == ""
+    assert find_overlap(older, younger, lambda: [P + "logs-eu", P + "orders-eu"]) == P + "orders-eu"
+    assert find_overlap(binding("a", ["persistent://t/n/.*-eu"]), younger, nothing) == ""
 
 
 def test_who_was_there_first():
@@ -127,7 +128,7 @@ def test_the_index_leaves_out_nobody_who_claims_the_same(claims, dropped):
         found = index.conflicting(name)
         assert found <= bindings.keys() - {name}
         for other, another in bindings.items():
-            if other != name and clash(one, another, lambda: there_is):
+            if other != name and find_overlap(one, another, lambda: there_is):
                 assert other in found
 
 

@@ -8,10 +8,10 @@ import time
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.background import FAILED_SECONDS, Desk
-from readonly_operator.cluster.explicit_lac.controller import LacDesk
+from readonly_operator.cluster.background import FAILED_SECONDS, BackgroundController
+from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
 from readonly_operator.cluster.fetch import FetchError
-from readonly_operator.cluster.registration import ClusterDesk
+from readonly_operator.cluster.registration import RegistrationController
 from readonly_operator.cluster.worker import STUCK_SECONDS
 from readonly_operator.kube.kinds import POOL
 from readonly_operator.kube.names import FINALIZER_WRITER, PoolKey
@@ -25,7 +25,7 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 WAIT_SECONDS = 30.0
 
 
-class Echo(Desk[PoolKey, str, str]):
+class Echo(BackgroundController[PoolKey, str, str]):
     """Says what is wanted; `bad` goes wrong."""
 
     def __init__(self, again: float = 3600.0, stopped: threading.Event | None = None) -> None:
@@ -42,7 +42,7 @@ class Echo(Desk[PoolKey, str, str]):
             raise ValueError("nobody knows what there is to do")
         return dict(self.wanted)
 
-    def _work(self, item, subject):
+    def _process(self, item, subject):
         assert self.busy_since is not None
         self.worked.append(subject)
         if subject == "bad":
@@ -51,74 +51,76 @@ class Echo(Desk[PoolKey, str, str]):
 
 
 def test_what_is_not_due_and_has_not_changed_is_left():
-    desk = Echo()
-    desk.wanted = {A: "one", B: "two"}
-    assert 3500 < desk.look() <= 3600
-    assert (desk.report(A), desk.report(B)) == ("ONE", "TWO")
-    assert desk.busy_since is None
-    desk.wanted[B] = "three"
-    desk.look()
-    assert desk.worked == ["one", "two", "three"]
-    assert desk.told == [A, B, B]
-    assert desk.report(PoolKey("team", "c")) == "nothing"
+    background = Echo()
+    background.wanted = {A: "one", B: "two"}
+    assert 3500 < background.sync() <= 3600
+    assert (background.report(A), background.report(B)) == ("ONE", "TWO")
+    assert background.busy_since is None
+    background.wanted[B] = "three"
+    background.sync()
+    assert background.worked == ["one", "two", "three"]
+    assert background.told == [A, B, B]
+    assert background.report(PoolKey("team", "c")) == "nothing"
 
 
 def test_what_is_due_is_worked_on_again_and_told_only_where_it_comes_to_something_else():
-    desk = Echo(again=0.0)
-    desk.wanted = {A: "one"}
+    background = Echo(again=0.0)
+    background.wanted = {A: "one"}
     for _ in range(3):
-        assert desk.look() == 0.0
-    assert desk.worked == ["one"] * 3
-    assert desk.told == [A]
+        assert background.sync() == 0.0
+    assert background.worked == ["one"] * 3
+    assert background.told == [A]
 
 
 def test_what_goes_wrong_with_one_keeps_no_other_from_being_worked_on(caplog):
-    desk = Echo()
-    desk.wanted = {A: "fine", B: "two"}
-    desk.look()
-    desk.wanted = {A: "bad", B: "three"}
-    assert 0.0 < desk.look() <= FAILED_SECONDS
-    assert (desk.report(A), desk.report(B)) == ("FINE", "THREE"), "what was said last is the best that is known"
+    background = Echo()
+    background.wanted = {A: "fine", B: "two"}
+    background.sync()
+    background.wanted = {A: "bad", B: "three"}
+    assert 0.0 < background.sync() <= FAILED_SECONDS
+    assert (background.report(A), background.report(B)) == ("FINE", "THREE"), (
+        "what was said last is the best that is known"
+    )
     assert "team/a: work at the writable cluster failed" in caplog.text
-    desk.look()
-    assert desk.worked.count("bad") == 1, "it is not tried again at once"
-    assert desk.busy_since is None
+    background.sync()
+    assert background.worked.count("bad") == 1, "it is not tried again at once"
+    assert background.busy_since is None
 
 
 def test_where_nothing_can_be_done_now_what_was_said_still_holds_and_it_is_done_as_soon_as_it_can():
-    desk = Echo()
+    background = Echo()
     for wanted in ("one", None, "one"):
-        desk.wanted = {A: wanted}
-        desk.look()
-        assert desk.report(A) == "ONE"
-    assert desk.worked == ["one", "one"]
+        background.wanted = {A: wanted}
+        background.sync()
+        assert background.report(A) == "ONE"
+    assert background.worked == ["one", "one"]
 
 
 def test_who_wants_nothing_any_more_is_forgotten():
-    desk = Echo()
-    desk.wanted = {A: "one"}
-    desk.look()
-    desk.wanted = {}
-    assert desk.look() == float("inf")
-    assert desk.report(A) == "nothing"
-    assert desk.told == [A, A]
+    background = Echo()
+    background.wanted = {A: "one"}
+    background.sync()
+    background.wanted = {}
+    assert background.sync() == float("inf")
+    assert background.report(A) == "nothing"
+    assert background.told == [A, A]
 
 
 def test_a_look_that_goes_wrong_is_over():
-    desk = Echo()
-    desk.broken = True
+    background = Echo()
+    background.broken = True
     with pytest.raises(ValueError, match="nobody knows"):
-        desk.look()
-    assert desk.busy_since is None
+        background.sync()
+    assert background.busy_since is None
 
 
 def test_nothing_is_begun_when_the_operator_ends():
     stopped = threading.Event()
-    desk = Echo(stopped=stopped)
-    desk.wanted = {A: "one"}
+    background = Echo(stopped=stopped)
+    background.wanted = {A: "one"}
     stopped.set()
-    desk.look()
-    assert desk.worked == []
+    background.sync()
+    assert background.worked == []
 
 
 def pools(pool_body, **spec):
@@ -131,7 +133,7 @@ def pools(pool_body, **spec):
     return store
 
 
-def accesses(source):
+def credentials_for(source):
     if "//a:" in source.admin_url:
         raise ZeroDivisionError("nobody thought of that")
     raise FetchError("no")
@@ -139,9 +141,9 @@ def accesses(source):
 
 def test_a_pool_whose_registration_goes_wrong_keeps_no_other_from_it(pool_body):
     store = pools(pool_body, lookup={"clusterName": "readers"})
-    desk = ClusterDesk(store, "cluster.local", 60, lambda: NOON, lambda _: None, accesses)
-    desk.look()
-    condition = desk.report(B).condition
+    background = RegistrationController(store, "cluster.local", 60, lambda: NOON, lambda _: None, credentials_for)
+    background.sync()
+    condition = background.report(B).condition
     assert condition is not None
     assert condition.reason == "NotRegistered"
 
@@ -161,9 +163,11 @@ def test_a_pool_whose_writable_brokers_cannot_be_looked_at_keeps_no_other_from_i
     for name in ("a", "b"):
         target = {"namespace": "pulsar", "configMap": {"name": name, "key": "lac"}, "statefulSet": {"name": name}}
         store.put(POOL, pool_body(name, explicitLac={"management": "Manage", "target": target}))
-    desk = LacDesk(Writers(), store, 60, lambda: NOON, lambda _: None, lambda _: None, accesses)
-    desk.look()
-    condition = desk.report(B).condition
+    background = ExplicitLacController(
+        Writers(), store, 60, lambda: NOON, lambda _: None, lambda _: None, credentials_for
+    )
+    background.sync()
+    condition = background.report(B).condition
     assert condition is not None
     assert condition.reason == "TargetNotFound"
 
@@ -178,7 +182,7 @@ class Empty:
         return []
 
 
-@pytest.mark.parametrize("name", ["lac", "clusters", "probes"])
+@pytest.mark.parametrize("name", ["lac", "registrations", "probes"])
 def test_an_operator_whose_desk_hangs_is_not_alive(monkeypatch, name):
     monkeypatch.setattr(controller, "STOP_SECONDS", WAIT_SECONDS)
     made = Controller(Empty(), Settings(engine_image="engine"))

@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.cluster import fetch
-from readonly_operator.cluster.credentials import KEPT_SECONDS, Accesses
+from readonly_operator.cluster.credentials import CACHE_TTL_SECONDS, CredentialsReader
 from readonly_operator.cluster.source import active_brokers, check
 from readonly_operator.kube.api_server import KubeError
 
@@ -54,28 +54,28 @@ TOKEN = {"authentication": {"secretRef": {"name": "reader"}}}
 
 def test_a_token_is_read_from_its_secret_and_read_again_when_it_may_have_changed(source):
     kube, now = Secrets(reader={"token": "abc\n"}), [0.0]
-    accesses = Accesses(kube, lambda: now[0])
-    assert accesses(source(**TOKEN)).token == "abc"
+    credentials_for = CredentialsReader(kube, lambda: now[0])
+    assert credentials_for(source(**TOKEN)).token == "abc"
     kube.objects["reader"] = {"token": "def"}
-    assert accesses(source(**TOKEN)).token == "abc"
-    now[0] = KEPT_SECONDS + 1
-    assert accesses(source(**TOKEN)).token == "def"
+    assert credentials_for(source(**TOKEN)).token == "abc"
+    now[0] = CACHE_TTL_SECONDS + 1
+    assert credentials_for(source(**TOKEN)).token == "def"
     assert kube.reads == 2
 
 
 def test_nothing_is_read_where_nothing_is_named(source):
     kube = Secrets()
-    assert Accesses(kube)(source()) == fetch.ANONYMOUS
+    assert CredentialsReader(kube)(source()) == fetch.ANONYMOUS
     assert kube.reads == 0
 
 
 def test_a_token_is_in_no_text(source):
-    access = Accesses(Secrets(reader={"token": "s3cret"}))(source(**TOKEN))
-    assert "s3cret" not in repr(access)
+    credentials = CredentialsReader(Secrets(reader={"token": "s3cret"}))(source(**TOKEN))
+    assert "s3cret" not in repr(credentials)
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "message"),
     [
         (None, "there is no Secret reader in namespace team"),
         ({"other": "abc"}, "Secret reader has no key token"),
@@ -91,14 +91,14 @@ def test_a_token_is_in_no_text(source):
         (KubeError("gone fishing", 500), "Secret reader cannot be read: gone fishing"),
     ],
 )
-def test_a_secret_that_cannot_be_used_is_named(source, found, said):
+def test_a_secret_that_cannot_be_used_is_named(source, found, message):
     with pytest.raises(fetch.FetchError) as caught:
-        Accesses(Secrets(reader=found))(source(**TOKEN))
-    assert str(caught.value) == said
+        CredentialsReader(Secrets(reader=found))(source(**TOKEN))
+    assert str(caught.value) == message
 
 
 def test_a_secret_that_cannot_be_used_is_a_problem_of_the_source(source):
-    problems = check(source(**TOKEN), Accesses(Secrets())).problems
+    problems = check(source(**TOKEN), CredentialsReader(Secrets())).problems
     assert problems[0].startswith(
         "adminUrl http://pulsar-broker.pulsar:8080: there is no Secret reader in namespace team"
     )
@@ -136,8 +136,8 @@ def test_the_admin_api_is_asked_with_the_token(source):
     with serving() as port:
         url = f"http://127.0.0.1:{port}"
         secured = source(adminUrl=url, **TOKEN)
-        accesses = Accesses(Secrets(reader={"token": "abc"}))
-        assert active_brokers(secured, accesses(secured)) == ["broker:8080"]
+        credentials_for = CredentialsReader(Secrets(reader={"token": "abc"}))
+        assert active_brokers(secured, credentials_for(secured)) == ["broker:8080"]
         with pytest.raises(fetch.FetchError, match=r"HTTP 401 Unauthorized: who are you\?"):
             active_brokers(secured)
 
@@ -163,11 +163,11 @@ def test_the_admin_api_is_asked_with_tls_and_a_certificate_is_shown(source, tmp_
     with serving(context) as port:
         for trusted in ("configMapName", "secretName"):
             one = secured(port, trusted=trusted)
-            assert active_brokers(one, Accesses(kube)(one)) == ["broker:8080"]
+            assert active_brokers(one, CredentialsReader(kube)(one)) == ["broker:8080"]
         with pytest.raises(fetch.FetchError, match="Secret other has no PEM certificate with its own key"):
-            Accesses(kube)(secured(port, "other"))
+            CredentialsReader(kube)(secured(port, "other"))
         with pytest.raises(fetch.FetchError, match=r"certificate verify failed|self.signed"):
             active_brokers(source(adminUrl=f"https://127.0.0.1:{port}"))
     kube.objects["ca"] = {"ca.crt": "nothing"}
     with pytest.raises(fetch.FetchError, match=r"key ca\.crt of ConfigMap ca has no PEM certificates"):
-        Accesses(kube)(secured(1))
+        CredentialsReader(kube)(secured(1))

@@ -161,12 +161,12 @@ def test_a_cluster_that_does_not_answer_keeps_no_other_waiting():
     )
     checked, answer = threading.Event(), threading.Event()
 
-    def accesses(source):
+    def credentials_for(source):
         if source in slow:
             answer.wait(60)
         return fetch.ANONYMOUS
 
-    monitor = SourceMonitor(60, lambda source: checked.set() if source == quick else None, accesses)
+    monitor = SourceMonitor(60, lambda source: checked.set() if source == quick else None, credentials_for)
     monitor.start()
     try:
         for source in (*slow, quick):

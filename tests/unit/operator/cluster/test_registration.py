@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import pytest
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.assembly.finalizer import needs_hold
+from readonly_operator.assembly.finalizer import needs_finalizer
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.cluster.fetch import ANONYMOUS
-from readonly_operator.cluster.registration import ClusterDesk, Entry, Step, step
+from readonly_operator.cluster.registration import Entry, RegistrationController, Step, step
 from readonly_operator.kube.kinds import POOL
 from readonly_operator.kube.names import FINALIZER_WRITER
 from readonly_operator.kube.store import Store
@@ -74,7 +74,7 @@ def test_a_name_is_one_part_of_the_path(pool_body, name):
     body["metadata"]["finalizers"] = [FINALIZER_WRITER]
     store = Store(BindingTopicIndex())
     store.put(POOL, body)
-    ClusterDesk(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS).look()
+    RegistrationController(store, "cluster.local", 60, lambda: None, lambda _: None, lambda _: ANONYMOUS).sync()
     server.shutdown()
     server.server_close()
     path = f"/admin/v2/clusters/{quote(name, safe='')}"
@@ -102,18 +102,21 @@ def test_what_is_done(entry, found, staying, leaving):
 
 
 @pytest.mark.parametrize(
-    ("spec", "held"),
+    ("spec", "has_finalizer"),
     [
         ({}, False),
         ({"lookup": {"clusterName": "readers"}}, True),
         ({"explicitLac": {"management": "Verify", "onDeletion": "Restore"}}, False),
     ],
 )
-def test_only_pools_that_leave_something_behind_are_held(make_pool, spec, held):
-    assert needs_hold(make_pool(**spec)) is held
+def test_only_pools_that_leave_something_behind_are_held(make_pool, spec, has_finalizer):
+    assert needs_finalizer(make_pool(**spec)) is has_finalizer
 
 
-@pytest.mark.parametrize(("policy", "held"), [("Keep", False), ("Restore", True)])
-def test_managing_explicit_lac_holds_a_pool_that_is_to_restore(make_pool, policy, held):
+@pytest.mark.parametrize(("policy", "has_finalizer"), [("Keep", False), ("Restore", True)])
+def test_managing_explicit_lac_holds_a_pool_that_is_to_restore(make_pool, policy, has_finalizer):
     target = {"configMap": {"name": "c"}, "statefulSet": {"name": "s"}}
-    assert needs_hold(make_pool(explicitLac={"management": "Manage", "target": target, "onDeletion": policy})) is held
+    assert (
+        needs_finalizer(make_pool(explicitLac={"management": "Manage", "target": target, "onDeletion": policy}))
+        is has_finalizer
+    )

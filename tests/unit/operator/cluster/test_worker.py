@@ -7,19 +7,19 @@ import time
 
 import pytest
 from readonly_operator.cluster import worker as writer
-from readonly_operator.cluster.worker import STUCK_SECONDS, WriterWork
+from readonly_operator.cluster.worker import STUCK_SECONDS, BackgroundThread
 
 WAIT = 10.0
 
 
-class Desk:
+class BackgroundController:
     def __init__(self, again: float, error: Exception | None = None) -> None:
         self.again = again
         self.error = error
         self.looks: queue.Queue[None] = queue.Queue()
         self.busy_since: float | None = None
 
-    def look(self) -> float:
+    def sync(self) -> float:
         self.looks.put(None)
         if self.error:
             raise self.error
@@ -31,8 +31,8 @@ def start(monkeypatch):
     monkeypatch.setattr(writer, "SETTLE_SECONDS", 0.01)
     started = []
 
-    def make(*desks: Desk) -> WriterWork:
-        work = WriterWork("test", desks)
+    def make(*desks: BackgroundController) -> BackgroundThread:
+        work = BackgroundThread("test", desks)
         work.start()
         started.append(work)
         return work
@@ -43,7 +43,7 @@ def start(monkeypatch):
 
 
 def test_every_desk_looks_at_once_and_again_when_it_is_due(start):
-    quick, slow = Desk(0.0), Desk(3600.0)
+    quick, slow = BackgroundController(0.0), BackgroundController(3600.0)
     start(quick, slow)
     for _ in range(3):
         quick.looks.get(timeout=WAIT)
@@ -52,29 +52,29 @@ def test_every_desk_looks_at_once_and_again_when_it_is_due(start):
 
 
 def test_a_poke_makes_every_desk_look(start):
-    desk = Desk(float("inf"))
-    work = start(desk)
-    desk.looks.get(timeout=WAIT)
-    work.poke()
-    desk.looks.get(timeout=WAIT)
+    background = BackgroundController(float("inf"))
+    work = start(background)
+    background.looks.get(timeout=WAIT)
+    work.wake()
+    background.looks.get(timeout=WAIT)
 
 
 def test_a_desk_that_works_on_one_thing_for_very_long_hangs(start):
-    desk, other = Desk(3600.0), Desk(3600.0)
-    work = start(desk, other)
-    assert not work.hangs()
+    background, other = BackgroundController(3600.0), BackgroundController(3600.0)
+    work = start(background, other)
+    assert not work.is_stuck()
     other.busy_since = time.monotonic() - STUCK_SECONDS + 60.0
-    assert not work.hangs()
+    assert not work.is_stuck()
     other.busy_since = time.monotonic() - STUCK_SECONDS - 1.0
-    assert work.hangs()
+    assert work.is_stuck()
     assert work.is_alive(), "and yet its thread runs"
 
 
 def test_a_desk_that_fails_keeps_no_other_from_working(start, caplog):
-    bad, good = Desk(0.0, ValueError("broken")), Desk(3600.0)
+    bad, good = BackgroundController(0.0, ValueError("broken")), BackgroundController(3600.0)
     work = start(bad, good)
     good.looks.get(timeout=WAIT)
-    work.poke()
+    work.wake()
     good.looks.get(timeout=WAIT)
     assert bad.looks.qsize() >= 1
     assert work.is_alive()

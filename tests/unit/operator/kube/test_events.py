@@ -18,7 +18,7 @@ from readonly_operator.kube.events import (
     of_conditions,
 )
 from readonly_operator.kube.kinds import POOL
-from readonly_operator.kube.status import NOT_PAUSED, Condition, Truth, render
+from readonly_operator.kube.status import NOT_PAUSED, Condition, ConditionStatus, render
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -27,44 +27,46 @@ def status(*conditions: Condition):
     return render({}, 1, conditions, {}, NOON)
 
 
-def ready(truth: Truth, reason: str, message: str = "m") -> Condition:
+def ready(truth: ConditionStatus, reason: str, message: str = "m") -> Condition:
     return Condition("Ready", truth, reason, message)
 
 
 def test_what_comes_about_is_told_once():
-    held = ready(Truth.TRUE, "Held", "2 of 2")
+    held = ready(ConditionStatus.TRUE, "Held", "2 of 2")
     assert of_conditions({}, [held]) == [Notice(NORMAL, "Held", "2 of 2")]
-    assert of_conditions(status(ready(Truth.FALSE, "BrokersBehind")), [held]) == [Notice(NORMAL, "Held", "2 of 2")]
+    assert of_conditions(status(ready(ConditionStatus.FALSE, "BrokersBehind")), [held]) == [
+        Notice(NORMAL, "Held", "2 of 2")
+    ]
     assert of_conditions(status(held), [held]) == []
-    assert of_conditions(status(held), [ready(Truth.TRUE, "Held", "3 of 3")]) == []
+    assert of_conditions(status(held), [ready(ConditionStatus.TRUE, "Held", "3 of 3")]) == []
 
 
 def test_waiting_is_not_told_and_trouble_is():
-    assert of_conditions({}, [ready(Truth.FALSE, "BrokersNotReady")]) == []
-    refused = ready(Truth.FALSE, "Conflict", "claimed by team/a")
-    assert of_conditions(status(ready(Truth.FALSE, "BrokersBehind")), [refused]) == [
+    assert of_conditions({}, [ready(ConditionStatus.FALSE, "BrokersNotReady")]) == []
+    refused = ready(ConditionStatus.FALSE, "Conflict", "claimed by team/a")
+    assert of_conditions(status(ready(ConditionStatus.FALSE, "BrokersBehind")), [refused]) == [
         Notice(WARNING, "Conflict", "claimed by team/a")
     ]
 
 
 def test_the_same_trouble_in_several_conditions_is_told_once():
     conditions = [
-        ready(Truth.FALSE, "InvalidSpec", "m"),
-        Condition("Progressing", Truth.FALSE, "InvalidSpec", "m"),
-        Condition("LookupConfigured", Truth.FALSE, "InvalidSpec", "m"),
+        ready(ConditionStatus.FALSE, "InvalidSpec", "m"),
+        Condition("Progressing", ConditionStatus.FALSE, "InvalidSpec", "m"),
+        Condition("LookupConfigured", ConditionStatus.FALSE, "InvalidSpec", "m"),
     ]
     assert of_conditions({}, conditions) == [Notice(WARNING, "InvalidSpec", "m")]
 
 
 def test_the_writable_cluster_is_told_of_both_ways():
-    answers = Condition("SourceReachable", Truth.TRUE, "Answers", "yes")
-    gone = Condition("SourceReachable", Truth.FALSE, "Unreachable", "refused")
+    answers = Condition("SourceReachable", ConditionStatus.TRUE, "Answers", "yes")
+    gone = Condition("SourceReachable", ConditionStatus.FALSE, "Unreachable", "refused")
     assert of_conditions(status(answers), [gone]) == [Notice(WARNING, "Unreachable", "refused")]
     assert of_conditions(status(gone), [answers]) == [Notice(NORMAL, "Answers", "yes")]
 
 
 def test_pausing_and_going_on_are_told():
-    paused = Condition("Paused", Truth.TRUE, "Paused", "by annotation")
+    paused = Condition("Paused", ConditionStatus.TRUE, "Paused", "by annotation")
     assert of_conditions({}, [NOT_PAUSED]) == []
     assert of_conditions(status(NOT_PAUSED), [paused]) == [Notice(NORMAL, "Paused", "by annotation")]
     assert [one.reason for one in of_conditions(status(paused), [NOT_PAUSED])] == ["Resumed"]

@@ -75,22 +75,22 @@ def test_a_new_object_of_the_same_name_is_another_one(store, pool_body):
 def test_a_list_drops_what_is_gone_and_touches_what_is_there(store, pool_body):
     store.put(POOL, pool_body("demo"))
     store.put(POOL, pool_body("other"))
-    assert store.replace(POOL, [pool_body("demo")], (), store.moment()) == {DEMO, OTHER}
+    assert store.replace(POOL, [pool_body("demo")], (), store.checkpoint()) == {DEMO, OTHER}
     assert store.get(POOL, "team", "other") is None
 
 
 def test_what_came_while_a_list_was_made_is_not_gone(store, pool_body):
     store.put(POOL, pool_body("demo"))
-    began = store.moment()
+    began = store.checkpoint()
     store.put(POOL, pool_body("late"))
     assert store.replace(POOL, [], (), began) == {DEMO}
     assert store.get(POOL, "team", "late") is not None, "the list is older, and no event will tell of it again"
-    assert store.replace(POOL, [], (), store.moment()) == {PoolKey("team", "late")}
+    assert store.replace(POOL, [], (), store.checkpoint()) == {PoolKey("team", "late")}
 
 
 def test_a_list_of_some_namespaces_leaves_the_others_alone(store, pool_body):
     store.put(POOL, pool_body("demo"))
-    assert store.replace(POOL, [], ("elsewhere",), store.moment()) == set()
+    assert store.replace(POOL, [], ("elsewhere",), store.checkpoint()) == set()
     assert store.get(POOL, "team", "demo") is not None
 
 
@@ -117,7 +117,7 @@ def of(binding_body, name, pool, *topics, version=8, generation=1):
     return body
 
 
-def rivals(store, name):
+def conflicting(store, name):
     return [body["metadata"]["name"] for body in store.conflicting_bindings("team", name)]
 
 
@@ -128,9 +128,9 @@ def test_bindings_of_other_pools_that_claim_a_topic_are_rivals(store, binding_bo
     assert store.put(BINDING, of(binding_body, "d", "other", "persistent://public/default/else")) == {OTHER}, (
         "names are compared as names, so that thousands of them concern nobody else"
     )
-    assert rivals(store, "a") == ["b"]
-    assert rivals(store, "b") == ["a", "c"]
-    assert rivals(store, "d") == []
+    assert conflicting(store, "a") == ["b"]
+    assert conflicting(store, "b") == ["a", "c"]
+    assert conflicting(store, "d") == []
 
 
 def test_a_rival_that_changes_or_goes_concerns_the_other_pool(store, binding_body):
@@ -140,12 +140,12 @@ def test_a_rival_that_changes_or_goes_concerns_the_other_pool(store, binding_bod
     assert store.put(BINDING, reported | {"status": {"brokers": 1}}) == {OTHER}, "a status is nobody else's business"
     elsewhere = "persistent://public/default/else"
     assert store.put(BINDING, of(binding_body, "b", "other", elsewhere, version=10, generation=2)) == {DEMO, OTHER}
-    assert rivals(store, "a") == []
+    assert conflicting(store, "a") == []
     store.put(BINDING, of(binding_body, "b", "other", TOPIC, version=11, generation=3))
     going = of(binding_body, "b", "other", TOPIC, version=12, generation=4)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert store.put(BINDING, going) == {DEMO, OTHER}
-    assert rivals(store, "a") == []
+    assert conflicting(store, "a") == []
     assert store.remove(BINDING, going) == {DEMO, OTHER}
 
 

@@ -95,7 +95,7 @@ class World:
         self.clusters: dict[str, Any] = {}
         self.held: dict[str, str] = {}
         self.started_with: dict[str, str] = {}
-        self.told: dict[str, str] = {}
+        self.lookup_history: dict[str, str] = {}
         self._version = 100
         self._made = 0
 
@@ -241,8 +241,8 @@ class World:
     def _run(self, pod: dict[str, Any]) -> None:
         metadata = pod["metadata"]
         said = (metadata.get("annotations") or {}).get(ANNOTATION_BINDINGS_REVISION, "")
-        if said != self.told.get(metadata["uid"], ""):
-            self.told[metadata["uid"]] = said
+        if said != self.lookup_history.get(metadata["uid"], ""):
+            self.lookup_history[metadata["uid"]] = said
             self._mount(pod)
         age = (self.now() - dt.datetime.fromisoformat(metadata["creationTimestamp"])).total_seconds()
         if age >= STARTS and not _ready(pod):

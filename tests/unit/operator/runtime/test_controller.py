@@ -73,17 +73,17 @@ def test_a_worker_that_does_not_end_in_time_still_acts(kube, running, pool_body,
     running.observe(POOL, "ADDED", pool_body())
     assert kube.asked.wait(WAIT_SECONDS)
     running.stop()
-    assert running.acts(), "nobody else may begin"
+    assert running.is_active(), "nobody else may begin"
     kube.answers.set()
     monkeypatch.setattr(controller, "STOP_SECONDS", WAIT_SECONDS)
     running.stop()
-    assert not running.acts()
+    assert not running.is_active()
 
 
 def test_trying_explicit_lac_keeps_nobody_from_managing_it(kube, monkeypatch, pool_body):
     looks, tried = queue.Queue(), threading.Event()
-    monkeypatch.setattr(controller.LacDesk, "look", lambda _: looks.put(None) or WAIT_SECONDS)
-    monkeypatch.setattr(controller.ProbeDesk, "look", lambda _: tried.wait(WAIT_SECONDS) and 0.0)
+    monkeypatch.setattr(controller.ExplicitLacController, "sync", lambda _: looks.put(None) or WAIT_SECONDS)
+    monkeypatch.setattr(controller.ProbeController, "sync", lambda _: tried.wait(WAIT_SECONDS) and 0.0)
     made = Controller(kube, Settings(engine_image="engine"))
     made.start()
     looks.get(timeout=WAIT_SECONDS)

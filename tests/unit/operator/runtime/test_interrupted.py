@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from readonly_operator.cluster import background as desk
-from readonly_operator.cluster import fetch, source
+from readonly_operator.cluster import background, fetch, source
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.runtime import controller as module
@@ -61,8 +60,8 @@ class Process:
         self.world.events.clear()
         if self.controller is None:
             return
-        self.controller._context.lac.look()
-        self.controller._context.clusters.look()
+        self.controller._context.lac.sync()
+        self.controller._context.registrations.sync()
         for checked, due in list(self.controller._sources._due.items()):
             if due <= self.world.seconds:
                 self.controller._sources._check(checked)
@@ -126,12 +125,12 @@ def bring(patch):
     def to(world: World, wire: Wire) -> Process:
         patch.undo()  # else it would keep every world
         patch.setattr(module, "_now", world.now)
-        for name in ("WorkQueue", "Brokers", "Recorder", "Places"):
+        for name in ("WorkQueue", "Brokers", "Recorder", "LocalityAnnotator"):
             patch.setattr(module, name, partial(getattr(module, name), clock=world.clock))
         for one in (module, source):
             patch.setattr(one, "random", SimpleNamespace(uniform=lambda *_: 1.0))
         patch.setattr(source, "connect", nothing)
-        for one in (desk, source):
+        for one in (background, source):
             patch.setattr(one, "time", SimpleNamespace(monotonic=world.clock))
         patch.setattr(fetch, "_exchange", lambda method, url, body, *_: world.exchange(wire, method, url, body))
         return Process(world, wire)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from readonly_operator.runtime.kopf_process import NoTraceback, is_gone
+from readonly_operator.runtime.kopf_process import TracebackFilter, is_gone
 
 
 class ApiError(Exception):
@@ -23,14 +23,14 @@ def record(error: Exception | None) -> logging.LogRecord:
 
 def test_a_kind_that_is_not_served_any_more_is_told_in_a_line():
     gone = record(ApiError(404))
-    assert NoTraceback().filter(gone)
+    assert TracebackFilter().filter(gone)
     assert (gone.exc_info, gone.levelname, gone.getMessage()) == (None, "WARNING", "Watcher for robp has failed")
 
 
 @pytest.mark.parametrize("error", [ApiError(403), ValueError("x"), None])
 def test_other_failures_keep_their_traceback(error):
     other = record(error)
-    assert NoTraceback().filter(other)
+    assert TracebackFilter().filter(other)
     assert other.levelname == "ERROR"
     assert bool(other.exc_info) == (error is not None)
     assert not is_gone(error)

@@ -15,7 +15,7 @@ TERMS = Terms("me", 15)
 
 def seen(spec, now=100.0, terms=TERMS):
     election = Election(terms)
-    election.saw(spec, now)
+    election.observe(spec, now)
     return election
 
 
@@ -28,7 +28,7 @@ def test_a_lease_of_another_is_left_alone_while_it_is_renewed():
     election = seen({"holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": "1"})
     assert not election.may_take(114.9)
     assert election.may_take(115.0), "it has not changed for as long as it counts"
-    election.saw({"holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": "2"}, 114.9)
+    election.observe({"holderIdentity": "other", "leaseDurationSeconds": 15, "renewTime": "2"}, 114.9)
     assert not election.may_take(115.0)
     assert election.holder == "other"
 
@@ -43,8 +43,8 @@ def test_who_waits_too_long_to_renew_has_lost_it_before_another_may_take_it():
     election = seen({})
     assert election.left_seconds(100.0) <= 0
     assert not election.holds
-    election.saw(election.spec(NOON), 100.0)
-    election.taken(100.0)
+    election.observe(election.spec(NOON), 100.0)
+    election.acquired(100.0)
     assert election.holds
     assert election.left_seconds(109.0) == pytest.approx(1.0)
     assert election.left_seconds(110.0) <= 0
@@ -75,13 +75,13 @@ def test_a_lease_that_is_given_back_can_be_taken_at_once():
 
 def test_who_sees_another_in_its_place_has_lost_it_and_has_nothing_to_give_back():
     election = seen({})
-    election.saw(election.spec(NOON), 100.0)
-    election.taken(100.0)
+    election.observe(election.spec(NOON), 100.0)
+    election.acquired(100.0)
     assert election.left_seconds(101.0) > 0
-    election.saw({"holderIdentity": "other", "leaseDurationSeconds": 15}, 101.0)
+    election.observe({"holderIdentity": "other", "leaseDurationSeconds": 15}, 101.0)
     assert not election.holds
     assert election.left_seconds(101.0) <= 0
-    election.saw({}, 101.0)
+    election.observe({}, 101.0)
     assert election.left_seconds(101.0) > 0, "nobody else has it, and it is taken again at the next renewal"
 
 
@@ -94,11 +94,11 @@ def test_never_two_at_a_time(turns, seconds):
     for name, pause in turns:
         now += pause
         election, clock = elections[name], now + offsets[name]
-        election.saw(lease, clock)
+        election.observe(lease, clock)
         if election.may_take(clock):
             lease = election.spec(NOON + dt.timedelta(seconds=version))
             version += 1
-            election.saw(lease, clock)
-            election.taken(clock)
+            election.observe(lease, clock)
+            election.acquired(clock)
         acting = [one for one in "ab" if elections[one].left_seconds(now + offsets[one]) > 0]
         assert len(acting) <= 1, (acting, now)

@@ -6,38 +6,52 @@ import datetime as dt
 from dataclasses import dataclass, field, replace
 
 from readonly_operator.api.pool import Source
-from readonly_operator.cluster.explicit_lac.observed import BrokerSeen, ConfigSeen, Note, Seen, WorkloadSeen
-from readonly_operator.cluster.explicit_lac.plan import AskHealth, Evict, Forget, Plan, PutBack, SetValue, plan
-from readonly_operator.cluster.explicit_lac.requests import Agreement, Place, Wish
+from readonly_operator.cluster.explicit_lac.observed import (
+    Observed,
+    ObservedBroker,
+    ObservedConfig,
+    ObservedWorkload,
+    SettingRecord,
+)
+from readonly_operator.cluster.explicit_lac.plan import (
+    CheckHealth,
+    Evict,
+    Plan,
+    RemoveRecord,
+    RestoreValue,
+    SetValue,
+    plan,
+)
+from readonly_operator.cluster.explicit_lac.requests import Agreement, SettingLocation, SettingRequest
 from readonly_operator.kube.names import PoolKey
 
 START = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-PLACE = Place("pulsar", "pulsar-broker", "pulsar-broker", "PULSAR_PREFIX_lac")
+LOCATION = SettingLocation("pulsar", "pulsar-broker", "pulsar-broker", "PULSAR_PREFIX_lac")
 SOURCE = Source("pulsar://b:6650", "http://b:8080", "zk:z:2181")
 STARTING = dt.timedelta(seconds=20)
 
 
-def wish(name="demo", interval_ms=200, namespace="pulsar", **fields) -> Wish:
+def request(name="demo", interval_ms=200, namespace="pulsar", **fields) -> SettingRequest:
     values = {
         "pool": PoolKey(namespace, name),
         "uid": f"uid-{name}",
         "created": "2026-01-01T00:00:00Z",
         "source": SOURCE,
-        "place": PLACE,
+        "location": LOCATION,
         "interval_ms": interval_ms,
         "restore": False,
-        "held": False,
+        "has_finalizer": False,
         "deleted_at": None,
-        "noted_ms": None,
+        "applied_ms": None,
     }
-    return Wish(**{**values, **fields})
+    return SettingRequest(**{**values, **fields})
 
 
-def agreement(*wishes: Wish) -> Agreement:
+def agreement(*requests: SettingRequest) -> Agreement:
     return Agreement(
-        PLACE,
-        tuple(one for one in wishes if one.deleted_at is None),
-        tuple(one for one in wishes if one.deleted_at is not None),
+        LOCATION,
+        tuple(one for one in requests if one.deleted_at is None),
+        tuple(one for one in requests if one.deleted_at is not None),
     )
 
 
@@ -56,7 +70,7 @@ class World:
     replicas: int = 2
     taken: bool = True
     now: dt.datetime = START
-    note: Note | None = None
+    record: SettingRecord | None = None
     changed: dt.datetime = START - dt.timedelta(days=1)
     others: str = "helm (2025-12-31T00:00:00Z)"
     health_asked: bool = False
@@ -64,12 +78,12 @@ class World:
     doomed: set[int] = field(default_factory=set)
     actions: list = field(default_factory=list)
     brokers: list[Broker] = field(default_factory=list)
-    workload: WorkloadSeen | None = None
+    workload: ObservedWorkload | None = None
 
     def __post_init__(self) -> None:
         made = self.now - dt.timedelta(hours=1)
         self.brokers = [Broker(ordinal, 0, made, self.value) for ordinal in range(self.replicas)]
-        self.workload = WorkloadSeen(self.replicas, 0, settled=True, reads=True, consent=frozenset())
+        self.workload = ObservedWorkload(self.replicas, 0, settled=True, reads=True, consent=frozenset())
 
     def serves(self, broker: Broker) -> bool:
         return not broker.broken and self.now >= broker.created + STARTING
@@ -77,12 +91,12 @@ class World:
     def runs_with(self, broker: Broker) -> int:
         return int((broker.started_with if self.taken else None) or "0")
 
-    def seen(self) -> Seen:
+    def observed(self) -> Observed:
         brokers = []
         for one in self.brokers:
             serving = self.serves(one)
             brokers.append(
-                BrokerSeen(
+                ObservedBroker(
                     f"pulsar-broker-{one.ordinal}",
                     f"{one.ordinal}.{one.life}",
                     one.ordinal,
@@ -95,24 +109,24 @@ class World:
                     trouble="" if serving else "starting",
                 )
             )
-        config = ConfigSeen("uid", "1", self.value, self.note, self.changed, self.others)
-        return Seen(config, self.workload, tuple(brokers))
+        config = ObservedConfig("uid", "1", self.value, self.record, self.changed, self.others)
+        return Observed(config, self.workload, tuple(brokers))
 
     def step(self, wanted: Agreement, seconds: float = 2.0) -> Plan:
         """Plan, do, and let time pass; nothing is kept that a new operator would not see."""
         self.health_asked = False
-        made = plan(wanted, self.seen(), self.now)
-        if isinstance(made.action, AskHealth):
+        made = plan(wanted, self.observed(), self.now)
+        if isinstance(made.action, CheckHealth):
             self.health_asked = True
-            made = plan(wanted, self.seen(), self.now)
-            assert not isinstance(made.action, AskHealth)
+            made = plan(wanted, self.observed(), self.now)
+            assert not isinstance(made.action, CheckHealth)
         match made.action:
-            case SetValue(interval_ms, note):
-                self.value, self.note, self.changed = str(interval_ms), note, self.now
-            case PutBack(value, note):
-                self.value, self.note, self.changed = value, note, self.now
-            case Forget():
-                self.note, self.changed = None, self.now
+            case SetValue(interval_ms, record):
+                self.value, self.record, self.changed = str(interval_ms), record, self.now
+            case RestoreValue(value, record):
+                self.value, self.record, self.changed = value, record, self.now
+            case RemoveRecord():
+                self.record, self.changed = None, self.now
             case Evict(_, uid):
                 self._evict(uid)
         if made.action is not None:
@@ -146,6 +160,6 @@ class World:
         return [self.runs_with(one) for one in self.brokers]
 
 
-def noted(one: Wish, interval_ms: int) -> Wish:
+def applied(one: SettingRequest, interval_ms: int) -> SettingRequest:
     """The wish of a pool whose status says that this was set for it."""
-    return replace(one, noted_ms=interval_ms)
+    return replace(one, applied_ms=interval_ms)

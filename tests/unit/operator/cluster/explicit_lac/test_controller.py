@@ -6,8 +6,8 @@ import datetime as dt
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.explicit_lac.controller import LacDesk
-from readonly_operator.cluster.explicit_lac.observed import Note
+from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
+from readonly_operator.cluster.explicit_lac.observed import SettingRecord
 from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import CONFIG_MAP, POOL, STATEFUL_SET
@@ -24,13 +24,13 @@ class Writer:
     """An API server with one writable broker that a tool gives its old setting back as soon as it is changed."""
 
     def __init__(self):
-        self.note = None
+        self.record = None
         self.sets = 0
 
     def get(self, kind, namespace, name):
         metadata = {"name": name, "uid": "u", "resourceVersion": "1", "creationTimestamp": STAMP}
         if kind == CONFIG_MAP:
-            return {"metadata": {**metadata, "annotations": self.note or {}}, "data": {"lac": "0"}}
+            return {"metadata": {**metadata, "annotations": self.record or {}}, "data": {"lac": "0"}}
         if kind == STATEFUL_SET:
             reads = {"containers": [{"name": "b", "envFrom": [{"configMapRef": {"name": "broker"}}]}]}
             return {"metadata": metadata, "spec": {"replicas": 0, "template": {"spec": reads}}}
@@ -40,7 +40,7 @@ class Writer:
         return True
 
     def apply_as(self, manager, manifest):
-        self.note = manifest["metadata"]["annotations"]
+        self.record = manifest["metadata"]["annotations"]
         self.sets += 1
 
 
@@ -56,12 +56,14 @@ def test_what_was_just_set_and_put_back_by_a_tool_is_not_set_again_before_the_st
     store, kube = Store(BindingTopicIndex()), Writer()
     body = pool_body(explicitLac={"management": "Manage", "target": TARGET})
     store.put(POOL, body)
-    desk = LacDesk(kube, store, 0, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
+    controller = ExplicitLacController(
+        kube, store, 0, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS
+    )
     for _ in range(3):
-        desk._due.clear()
-        desk.look()
+        controller._due.clear()
+        controller.sync()
     assert kube.sets == 1
-    condition = desk.report(DEMO).condition
+    condition = controller.report(DEMO).condition
     assert condition is not None
     assert condition.reason == "Reverted"
     store.put(
@@ -72,15 +74,15 @@ def test_what_was_just_set_and_put_back_by_a_tool_is_not_set_again_before_the_st
             "spec": {"source": body["spec"]["source"]},
         },
     )
-    desk.look()
+    controller.sync()
     store.put(POOL, {**body, "metadata": {**verify["metadata"], "resourceVersion": "9"}})
     silent.append("brokers do not answer for a while")
     for _ in range(2):
-        desk._due.clear()
-        desk.look()
+        controller._due.clear()
+        controller.sync()
     silent.clear()
-    desk._due.clear()
-    desk.look()
+    controller._due.clear()
+    controller.sync()
     assert kube.sets == 2, "who said Verify in between wants it anew"
 
 
@@ -88,10 +90,10 @@ class Immutable:
     """An API server with writable brokers in namespace pulsar, whose ConfigMap takes no change."""
 
     def get(self, kind, namespace, name):
-        note = Note(200, "0", "uid-of-demo").text()
+        record = SettingRecord(200, "0", "uid-of-demo").text()
         metadata = {"name": name, "uid": "u", "resourceVersion": "1", "creationTimestamp": STAMP}
         if kind == CONFIG_MAP:
-            return {"metadata": {**metadata, "annotations": {ANNOTATION_EXPLICIT_LAC: note}}, "data": {"lac": "200"}}
+            return {"metadata": {**metadata, "annotations": {ANNOTATION_EXPLICIT_LAC: record}}, "data": {"lac": "200"}}
         if kind == STATEFUL_SET:
             return {"metadata": metadata, "spec": {"replicas": 0, "template": {"spec": {}}}}
         return None
@@ -110,9 +112,11 @@ def test_a_deletion_ends_where_the_config_map_takes_no_change(pool_body, waited,
     body["metadata"] |= {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER], "creationTimestamp": STAMP}
     store = Store(BindingTopicIndex())
     store.put(POOL, body)
-    desk = LacDesk(Immutable(), store, 60, lambda: NOON + waited, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
-    desk.look()
-    report = desk.report(DEMO)
+    controller = ExplicitLacController(
+        Immutable(), store, 60, lambda: NOON + waited, lambda _: None, lambda _: None, lambda _: ANONYMOUS
+    )
+    controller.sync()
+    report = controller.report(DEMO)
     assert report.released is released
     assert report.condition is not None
     assert "immutable" in report.condition.message
@@ -131,9 +135,11 @@ def test_a_pool_that_may_not_manage_brokers_stands_against_nobody(pool_body):
     going = {"deletionTimestamp": STAMP, "finalizers": [FINALIZER_WRITER]}
     store.put(POOL, managing(pool_body, "strangers", "2025-01-01T00:00:00Z", "another"))
     store.put(POOL, managing(pool_body, "pulsar", STAMP, "lac", **going))
-    desk = LacDesk(Immutable(), store, 60, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS)
-    desk.look()
-    owner, stranger = desk.report(PoolKey("pulsar", "demo")), desk.report(PoolKey("strangers", "demo"))
+    controller = ExplicitLacController(
+        Immutable(), store, 60, lambda: NOON, lambda _: None, lambda _: None, lambda _: ANONYMOUS
+    )
+    controller.sync()
+    owner, stranger = controller.report(PoolKey("pulsar", "demo")), controller.report(PoolKey("strangers", "demo"))
     assert not owner.released, "what was there before is still to be put back"
     assert stranger.condition is not None
     assert stranger.condition.reason in {"Conflict", "NotAllowed"}

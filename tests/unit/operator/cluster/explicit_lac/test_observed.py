@@ -7,9 +7,14 @@ import datetime as dt
 
 import pytest
 from readonly_operator.api.pool import Pool
-from readonly_operator.api.reader import said
-from readonly_operator.cluster.explicit_lac.observed import BrokerSeen, ConfigSeen, Note, WorkloadSeen
-from readonly_operator.cluster.explicit_lac.requests import Place, Wish, agree
+from readonly_operator.api.reader import spec_value
+from readonly_operator.cluster.explicit_lac.observed import (
+    ObservedBroker,
+    ObservedConfig,
+    ObservedWorkload,
+    SettingRecord,
+)
+from readonly_operator.cluster.explicit_lac.requests import SettingLocation, SettingRequest, agree
 
 KEY = "PULSAR_PREFIX_lac"
 NOON = "2026-01-01T12:00:00Z"
@@ -36,31 +41,31 @@ def manager(name: str, when: str, *keys: str) -> dict:
     [("200", 200), (" 200\n", 200), ("", 0), (None, 0), ("a=1\nb=2", None), ("-5", None), ("1" * 12, None)],
 )
 def test_the_value_of_the_key(value, interval):
-    assert ConfigSeen.of(config(value), KEY).interval_ms == interval
+    assert ObservedConfig.of(config(value), KEY).interval_ms == interval
 
 
 def test_a_note_is_read_as_it_was_written():
-    note = Note(200, None, "uid", restoring=True)
-    seen = ConfigSeen.of(config(annotations={"pulsar-readonly.io/explicit-lac": note.text()}), KEY)
-    assert seen.note == note
+    record = SettingRecord(200, None, "uid", restoring=True)
+    observed = ObservedConfig.of(config(annotations={"pulsar-readonly.io/explicit-lac": record.text()}), KEY)
+    assert observed.record == record
     for text in ("", "nonsense", "[]", '{"interval_ms": "x"}'):
-        assert ConfigSeen.of(config(annotations={"pulsar-readonly.io/explicit-lac": text}), KEY).note is None
+        assert ObservedConfig.of(config(annotations={"pulsar-readonly.io/explicit-lac": text}), KEY).record is None
 
 
 def test_when_the_operator_changed_it_is_by_the_api_servers_clock():
     ours = manager("pulsar-readonly-explicit-lac", ONE, KEY)
     others = manager("helm", "2026-01-01T14:00:00Z", "other")
-    assert ConfigSeen.of(config(managedFields=[others, ours]), KEY).changed == time(ONE)
-    assert ConfigSeen.of(config(managedFields=[others]), KEY).changed == time("2026-01-01T14:00:00Z")
-    assert ConfigSeen.of(config(), KEY).changed == time(NOON)
+    assert ObservedConfig.of(config(managedFields=[others, ours]), KEY).changed == time(ONE)
+    assert ObservedConfig.of(config(managedFields=[others]), KEY).changed == time("2026-01-01T14:00:00Z")
+    assert ObservedConfig.of(config(), KEY).changed == time(NOON)
 
 
 def test_who_else_changed_it():
     ours = manager("pulsar-readonly-explicit-lac", ONE)
     owner, writer = manager("argocd-controller", NOON, KEY), manager("kubectl", ONE, "other")
-    assert ConfigSeen.of(config(managedFields=[owner, writer, ours]), KEY).others == f"argocd-controller ({NOON})"
-    assert ConfigSeen.of(config(None, managedFields=[ours, writer]), KEY).others == f"kubectl ({ONE})"
-    assert ConfigSeen.of(config(managedFields=[ours]), KEY).others == ""
+    assert ObservedConfig.of(config(managedFields=[owner, writer, ours]), KEY).others == f"argocd-controller ({NOON})"
+    assert ObservedConfig.of(config(None, managedFields=[ours, writer]), KEY).others == f"kubectl ({ONE})"
+    assert ObservedConfig.of(config(managedFields=[ours]), KEY).others == ""
 
 
 def workload(**spec) -> dict:
@@ -76,15 +81,15 @@ def workload(**spec) -> dict:
 
 
 def test_the_stateful_set():
-    seen = WorkloadSeen.of(workload(), "c")
-    assert (seen.replicas, seen.first, seen.settled, seen.reads) == (3, 0, True, True)
-    assert seen.allows("team")
-    assert seen.allows("other")
-    assert not seen.allows("stranger")
-    assert WorkloadSeen.of(workload(ordinals={"start": 5}), "c").first == 5
+    observed = ObservedWorkload.of(workload(), "c")
+    assert (observed.replicas, observed.first, observed.settled, observed.reads) == (3, 0, True, True)
+    assert observed.allows("team")
+    assert observed.allows("other")
+    assert not observed.allows("stranger")
+    assert ObservedWorkload.of(workload(ordinals={"start": 5}), "c").first == 5
     everybody = workload()
     everybody["metadata"]["annotations"]["pulsar-readonly.io/explicit-lac-from"] = "*"
-    assert WorkloadSeen.of(everybody, "c").allows("stranger")
+    assert ObservedWorkload.of(everybody, "c").allows("stranger")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,7 @@ def test_the_stateful_set():
     ],
 )
 def test_an_update_that_is_under_way(status):
-    assert not WorkloadSeen.of({**workload(), "status": status}, "c").settled
+    assert not ObservedWorkload.of({**workload(), "status": status}, "c").settled
 
 
 @pytest.mark.parametrize(
@@ -108,7 +113,7 @@ def test_an_update_that_is_under_way(status):
 )
 def test_whether_pods_read_the_config_map(container, reads):
     body = workload(template={"spec": {"containers": [container]}})
-    assert WorkloadSeen.of(body, "c").reads is reads
+    assert ObservedWorkload.of(body, "c").reads is reads
 
 
 def pod(ready: str = "True", **metadata) -> dict:
@@ -123,39 +128,39 @@ def pod(ready: str = "True", **metadata) -> dict:
 
 
 def test_a_broker():
-    seen = BrokerSeen.of(pod(), 1)
-    assert (seen.ready, seen.created, seen.since, seen.trouble) == (True, time(NOON), time(ONE), "")
-    assert BrokerSeen.of(pod("False"), 1).trouble == "not ready"
-    ending = BrokerSeen.of(pod(deletionTimestamp="2026-01-01T14:00:00Z"), 1)
+    observed = ObservedBroker.of(pod(), 1)
+    assert (observed.ready, observed.created, observed.since, observed.trouble) == (True, time(NOON), time(ONE), "")
+    assert ObservedBroker.of(pod("False"), 1).trouble == "not ready"
+    ending = ObservedBroker.of(pod(deletionTimestamp="2026-01-01T14:00:00Z"), 1)
     assert (ending.trouble, ending.since) == ("it is ending", time("2026-01-01T14:00:00Z"))
 
 
 def test_a_broker_is_found_by_its_host_name_or_its_address():
-    seen = BrokerSeen.of(pod(), 1)
-    assert seen.found(["broker-0.b.ns:8080", "broker-1.b.ns:8080"], pod()).address == "broker-1.b.ns:8080"
-    assert seen.found(["10.0.0.7:8080"], pod()).address == "10.0.0.7:8080"
-    lost = seen.found(["broker-10.b.ns:8080", "10.0.0.70:8080"], pod())
+    observed = ObservedBroker.of(pod(), 1)
+    assert observed.found(["broker-0.b.ns:8080", "broker-1.b.ns:8080"], pod()).address == "broker-1.b.ns:8080"
+    assert observed.found(["10.0.0.7:8080"], pod()).address == "10.0.0.7:8080"
+    lost = observed.found(["broker-10.b.ns:8080", "10.0.0.70:8080"], pod())
     assert (lost.address, lost.trouble) == ("", "it is not in the list of active brokers")
 
 
 @pytest.fixture
 def make_wish(pool_body):
-    def make(name="demo", created=NOON, status=None, metadata=None, **lac) -> Wish | None:
+    def make(name="demo", created=NOON, status=None, metadata=None, **lac) -> SettingRequest | None:
         target = {"configMap": {"name": "c", "key": KEY}, "statefulSet": {"name": "s"}, "namespace": "pulsar"}
         body = copy.deepcopy(pool_body(name, explicitLac={"management": "Manage", "target": target, **lac}))
         body["metadata"] |= {"creationTimestamp": created, **(metadata or {})}
         body["status"] = status or {}
-        return Wish.of(Pool.load(body), body)
+        return SettingRequest.of(Pool.load(body), body)
 
     return make
 
 
 def test_a_wish(make_wish):
-    wish = make_wish(interval="50ms", status={"explicitLac": {"target": f"pulsar/c/{KEY}", "intervalMs": 70}})
-    assert wish.place == Place("pulsar", "s", "c", KEY)
-    assert (wish.interval_ms, wish.noted_ms, wish.restore, wish.held) == (50, 70, False, False)
+    request = make_wish(interval="50ms", status={"explicitLac": {"target": f"pulsar/c/{KEY}", "intervalMs": 70}})
+    assert request.location == SettingLocation("pulsar", "s", "c", KEY)
+    assert (request.interval_ms, request.applied_ms, request.restore, request.has_finalizer) == (50, 70, False, False)
     assert make_wish().interval_ms == 200
-    assert make_wish(status={"explicitLac": {"target": "pulsar/d/e", "intervalMs": 70}}).noted_ms is None
+    assert make_wish(status={"explicitLac": {"target": "pulsar/d/e", "intervalMs": 70}}).applied_ms is None
     assert make_wish(management="Verify") is None
 
 
@@ -172,7 +177,7 @@ def test_pools_that_share_brokers_agree_and_the_oldest_one_chooses_the_place(mak
     against = make_wish("against", created="2026-01-01T14:00:00Z", target=other)
     elsewhere = make_wish("elsewhere", target={**other, "namespace": "else"})
     agreements, conflicts = agree([against, young, make_wish(), elsewhere], {})
-    assert {(one.place.namespace, tuple(wish.pool.name for wish in one.active)) for one in agreements} == {
+    assert {(one.location.namespace, tuple(request.pool.name for request in one.active)) for one in agreements} == {
         ("pulsar", ("demo", "young")),
         ("else", ("elsewhere",)),
     }
@@ -185,4 +190,4 @@ def test_pools_that_share_brokers_agree_and_the_oldest_one_chooses_the_place(mak
     [({"a": {"b": 1}}, 1), ({"a": {}}, None), ({"a": None}, None), ({"a": "text"}, None), ({}, None), (None, None)],
 )
 def test_a_glance_at_a_field(spec, found):
-    assert said({"spec": spec}, "a", "b") == found
+    assert spec_value({"spec": spec}, "a", "b") == found

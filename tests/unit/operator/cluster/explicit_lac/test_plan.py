@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readonly_operator.cluster.explicit_lac.observed import Note
-from readonly_operator.cluster.explicit_lac.plan import Evict, Forget, PutBack, SetValue, plan, turned_down
+from readonly_operator.cluster.explicit_lac.observed import SettingRecord
+from readonly_operator.cluster.explicit_lac.plan import Evict, RemoveRecord, RestoreValue, SetValue, plan, rejected
 from readonly_operator.kube.api_server import Right
 
-from tests.unit.operator.cluster.explicit_lac.lac_world import PLACE, START, World, agreement, noted, wish
+from tests.unit.operator.cluster.explicit_lac.lac_world import LOCATION, START, World, agreement, applied, request
 
-ONE = agreement(wish())
+ONE = agreement(request())
 
 
 def reason(made) -> str:
@@ -27,7 +27,7 @@ def test_the_value_is_set_once_and_brokers_are_restarted_one_by_one_from_the_las
     assert world.sets() == [200]
     assert world.evictions() == ["pulsar-broker-2", "pulsar-broker-1", "pulsar-broker-0"]
     assert world.intervals() == [200, 200, 200]
-    assert world.note == Note(200, "0", "uid-demo")
+    assert world.record == SettingRecord(200, "0", "uid-demo")
 
 
 def test_nothing_is_done_where_it_is_on():
@@ -41,7 +41,7 @@ def test_a_key_that_is_not_there_is_made():
     world = World(value=None)
     world.run(ONE)
     assert world.sets() == [200]
-    assert world.note.before is None
+    assert world.record.before is None
 
 
 def test_brokers_that_have_it_from_somewhere_else_are_left_alone():
@@ -62,7 +62,7 @@ def test_only_brokers_that_run_with_another_value_are_restarted():
 
 def test_the_smallest_interval_counts_and_a_larger_one_later_changes_nothing():
     world = World(value="0")
-    both = agreement(wish(), wish("quick", 50))
+    both = agreement(request(), request("quick", 50))
     world.run(both)
     assert world.sets() == [50]
     world.run(ONE)
@@ -73,10 +73,10 @@ def test_the_smallest_interval_counts_and_a_larger_one_later_changes_nothing():
 def test_a_smaller_one_later_is_another_roll():
     world = World(value="0")
     world.run(ONE)
-    world.run(agreement(wish(), wish("quick", 50)))
+    world.run(agreement(request(), request("quick", 50)))
     assert world.sets() == [200, 50]
     assert len(world.evictions()) == 4
-    assert world.note.before == "0"
+    assert world.record.before == "0"
 
 
 def test_it_stops_at_the_first_broker_that_does_not_come_back_and_goes_on_when_it_does():
@@ -115,7 +115,7 @@ def test_a_tool_that_puts_it_back_is_named_and_not_fought(back_to):
     world = World(value="0")
     world.run(ONE)
     world.revert(back_to)
-    told = agreement(noted(wish(), 200))
+    told = agreement(applied(request(), 200))
     made = world.run(told)
     assert reason(made) == "Reverted"
     assert "argocd-controller (2026-01-01T13:00:00Z)" in made.condition.message
@@ -132,15 +132,15 @@ def test_who_asks_for_it_again_after_not_wanting_it_for_a_while_gets_it():
     assert reason(world.run(ONE)) == ""
     assert world.sets() == [200, 200]
     assert world.intervals() == [200, 200]
-    assert world.note == Note(200, "0", "uid-demo")
+    assert world.record == SettingRecord(200, "0", "uid-demo")
 
 
 def test_a_config_map_that_was_made_anew_is_recognized_by_the_status():
     world = World(value="0")
     world.run(ONE)
-    world.note = None
+    world.record = None
     world.revert("0")
-    assert reason(world.run(agreement(noted(wish(), 200)))) == "Reverted"
+    assert reason(world.run(agreement(applied(request(), 200)))) == "Reverted"
     assert world.sets() == [200]
 
 
@@ -148,35 +148,35 @@ def test_another_interval_is_another_try():
     world = World(value="0")
     world.run(ONE)
     world.revert("0")
-    world.run(agreement(noted(wish(interval_ms=100), 200)))
+    world.run(agreement(applied(request(interval_ms=100), 200)))
     assert world.sets() == [200, 100]
 
 
 def test_pools_of_other_namespaces_need_consent():
     world = World(value="0")
-    stranger = wish("other", namespace="team")
+    stranger = request("other", namespace="team")
     made = world.run(agreement(stranger))
     assert made.refused[stranger.pool].reason == "NotAllowed"
     assert "explicit-lac-from=team" in made.refused[stranger.pool].message
     assert world.actions == []
-    world.run(agreement(stranger, wish(interval_ms=500)))
+    world.run(agreement(stranger, request(interval_ms=500)))
     assert world.sets() == [500], "a pool that may not manage has no say"
     world.workload = replace(world.workload, consent=frozenset({"team"}))
-    world.run(agreement(stranger, wish(interval_ms=500)))
+    world.run(agreement(stranger, request(interval_ms=500)))
     assert world.sets() == [500, 200]
 
 
 def test_what_cannot_be_managed_says_why_and_is_not_touched():
     world = World(value="0")
-    seen = world.seen()
+    observed = world.observed()
     right = Right("create", "", "pods/eviction", "pulsar")
     cases = {
-        "TargetNotFound": [replace(seen, config=None), replace(seen, workload=None)],
-        "NotRead": [replace(seen, workload=replace(world.workload, reads=False))],
-        "NotOneSetting": [replace(seen, config=replace(seen.config, value="a=1\nb=2"))],
-        "Forbidden": [replace(seen, missing=(right,))],
-        "SourceUnreachable": [replace(seen, problem="connection refused")],
-        "NotTheSource": [replace(seen, brokers=tuple(replace(one, address="") for one in seen.brokers))],
+        "TargetNotFound": [replace(observed, config=None), replace(observed, workload=None)],
+        "NotRead": [replace(observed, workload=replace(world.workload, reads=False))],
+        "NotOneSetting": [replace(observed, config=replace(observed.config, value="a=1\nb=2"))],
+        "Forbidden": [replace(observed, missing=(right,))],
+        "SourceUnreachable": [replace(observed, problem="connection refused")],
+        "NotTheSource": [replace(observed, brokers=tuple(replace(one, address="") for one in observed.brokers))],
     }
     for expected, all_seen in cases.items():
         for one in all_seen:
@@ -184,55 +184,55 @@ def test_what_cannot_be_managed_says_why_and_is_not_touched():
             assert (reason(made), made.action) == (expected, None)
     assert (
         "verbs [create] on pods/eviction in namespace pulsar"
-        in plan(ONE, replace(seen, missing=(right,)), START).condition.message
+        in plan(ONE, replace(observed, missing=(right,)), START).condition.message
     )
 
 
 def test_a_pool_that_restores_gets_its_finalizer_first():
     world = World(value="0")
-    world.run(agreement(wish(restore=True)))
+    world.run(agreement(request(restore=True)))
     assert world.actions == []
-    world.run(agreement(wish(restore=True, held=True)))
+    world.run(agreement(request(restore=True, has_finalizer=True)))
     assert world.sets() == [200]
 
 
 def leaving(world: World, **fields):
-    return agreement(wish(restore=True, held=True, deleted_at=world.now, **fields))
+    return agreement(request(restore=True, has_finalizer=True, deleted_at=world.now, **fields))
 
 
 @pytest.mark.parametrize("before", ["0", None, "5000"])
 def test_restore_puts_back_what_was_there_and_restarts_one_by_one(before):
     world = World(value=before)
-    world.run(agreement(wish(restore=True, held=True)))
+    world.run(agreement(request(restore=True, has_finalizer=True)))
     done = len(world.evictions())
     gone = leaving(world)
     assert reason(world.step(gone)) == "Restoring"
     assert world.run(gone).released
     assert world.value == before
-    assert world.note is None
+    assert world.record is None
     assert len(world.evictions()) == done + 2
     assert world.intervals() == [int(before or 0)] * 2
 
 
 def test_restore_leaves_alone_what_others_still_want_or_have_changed():
     world = World(value="0")
-    world.run(agreement(wish(restore=True, held=True), wish("other")))
-    both = agreement(wish(restore=True, held=True, deleted_at=world.now), wish("other"))
+    world.run(agreement(request(restore=True, has_finalizer=True), request("other")))
+    both = agreement(request(restore=True, has_finalizer=True, deleted_at=world.now), request("other"))
     assert world.step(both).released
     assert world.value == "200"
     world.revert("300")
     made = world.step(leaving(world))
     assert made.released
-    assert "argocd" in made.farewell
-    assert (world.value, world.note) == ("300", None)
+    assert "argocd" in made.unresolved
+    assert (world.value, world.record) == ("300", None)
 
 
 def test_restore_ends_when_the_writer_is_gone():
     world = World(value="0")
-    world.run(agreement(wish(restore=True, held=True)))
+    world.run(agreement(request(restore=True, has_finalizer=True)))
     gone = leaving(world)
-    for seen in (replace(world.seen(), config=None), replace(world.seen(), config=None, workload=None)):
-        assert plan(gone, seen, world.now).released
+    for observed in (replace(world.observed(), config=None), replace(world.observed(), config=None, workload=None)):
+        assert plan(gone, observed, world.now).released
     world.workload = None
     world.step(gone)
     assert world.value == "0"
@@ -241,66 +241,66 @@ def test_restore_ends_when_the_writer_is_gone():
 
 def test_restore_does_not_wait_for_ever_for_a_broker():
     world = World(value="0", doomed=set())
-    world.run(agreement(wish(restore=True, held=True)))
+    world.run(agreement(request(restore=True, has_finalizer=True)))
     world.doomed = {1}
     gone = leaving(world)
     steps = 0
     while not (made := world.step(gone, seconds=10)).released:
         steps += 1
         assert steps < 100
-    assert isinstance(world.actions[-1], Forget)
-    assert "the deletion waits no longer for pulsar-broker-0" in made.farewell
+    assert isinstance(world.actions[-1], RemoveRecord)
+    assert "the deletion waits no longer for pulsar-broker-0" in made.unresolved
     assert world.now - gone.leaving[0].deleted_at < dt.timedelta(minutes=9)
 
 
 def test_restore_without_rights_ends_too():
-    world = World(value="200", note=Note(200, "0", "uid-demo"))
-    seen = replace(world.seen(), missing=(Right("patch", "", "configmaps", "pulsar", "c"),))
+    world = World(value="200", record=SettingRecord(200, "0", "uid-demo"))
+    observed = replace(world.observed(), missing=(Right("patch", "", "configmaps", "pulsar", "c"),))
     gone = leaving(world)
-    assert not plan(gone, seen, world.now).released
-    made = plan(gone, seen, world.now + dt.timedelta(minutes=9))
+    assert not plan(gone, observed, world.now).released
+    made = plan(gone, observed, world.now + dt.timedelta(minutes=9))
     assert made.released
-    assert "patch" in made.farewell
+    assert "patch" in made.unresolved
 
 
 def test_restore_ends_where_the_api_server_never_takes_it():
-    world = World(value="200", note=Note(200, "0", "uid-demo"))
+    world = World(value="200", record=SettingRecord(200, "0", "uid-demo"))
     gone = leaving(world)
-    early = turned_down(gone, "ConfigMap is immutable", world.now)
+    early = rejected(gone, "ConfigMap is immutable", world.now)
     assert (early.released, reason(early)) == (False, "Refused")
-    made = turned_down(gone, "ConfigMap is immutable", world.now + dt.timedelta(minutes=3))
+    made = rejected(gone, "ConfigMap is immutable", world.now + dt.timedelta(minutes=3))
     assert made.released
-    assert "immutable" in made.farewell
+    assert "immutable" in made.unresolved
 
 
 def test_a_pool_that_may_not_manage_brokers_keeps_nobody_from_restoring():
     world = World(value="0")
-    world.run(agreement(wish(restore=True, held=True)))
-    stranger = wish("stranger", namespace="elsewhere")
-    made = world.run(agreement(wish(restore=True, held=True, deleted_at=world.now), stranger))
+    world.run(agreement(request(restore=True, has_finalizer=True)))
+    stranger = request("stranger", namespace="elsewhere")
+    made = world.run(agreement(request(restore=True, has_finalizer=True, deleted_at=world.now), stranger))
     assert made.released
-    assert (world.value, world.note) == ("0", None)
+    assert (world.value, world.record) == ("0", None)
     assert made.refused[stranger.pool].reason == "NotAllowed"
 
 
 def test_a_deletion_does_not_wait_for_what_hinders_pools_that_stay():
-    world = World(value="200", note=Note(200, "0", "uid-demo"))
-    both = agreement(wish(restore=True, held=True, deleted_at=world.now), wish("other"))
+    world = World(value="200", record=SettingRecord(200, "0", "uid-demo"))
+    both = agreement(request(restore=True, has_finalizer=True, deleted_at=world.now), request("other"))
     missing = (Right("patch", "", "configmaps", "pulsar", "c"),)
-    for seen in (replace(world.seen(), missing=missing), replace(world.seen(), config=None)):
-        assert plan(both, seen, world.now).released
-    assert turned_down(both, "ConfigMap is immutable", world.now).released
+    for observed in (replace(world.observed(), missing=missing), replace(world.observed(), config=None)):
+        assert plan(both, observed, world.now).released
+    assert rejected(both, "ConfigMap is immutable", world.now).released
 
 
 def test_a_new_pool_while_another_restores_starts_from_what_was_there_at_first():
     world = World(value="7000")
-    world.run(agreement(wish(restore=True, held=True)))
+    world.run(agreement(request(restore=True, has_finalizer=True)))
     gone = leaving(world)
     world.step(gone)
-    assert isinstance(world.actions[-1], PutBack)
-    world.run(agreement(wish("new"), *gone.leaving))
+    assert isinstance(world.actions[-1], RestoreValue)
+    world.run(agreement(request("new"), *gone.leaving))
     assert world.value == "200"
-    assert world.note == Note(200, "7000", "uid-new")
+    assert world.record == SettingRecord(200, "7000", "uid-new")
     assert world.intervals() == [200, 200]
 
 
@@ -343,7 +343,7 @@ def test_whatever_happens_no_broker_is_restarted_twice_for_one_value(events, val
                 )
         for _ in range(argument if event == "wait" else 1):
             before = world.value
-            made = world.step(agreement(noted(wish(interval_ms=interval), status)))
+            made = world.step(agreement(applied(request(interval_ms=interval), status)))
             if isinstance(made.action, SetValue):
                 assert not (status == interval and before is not None and int(before) not in range(1, interval + 1))
                 status = made.action.interval_ms
@@ -371,6 +371,6 @@ def test_it_always_gets_there(value, replicas, gaps):
     assert world.sets() == [200]
     assert len(world.evictions()) == replicas
     assert not any(
-        isinstance(action, Evict) for action in world.actions[: world.actions.index(SetValue(200, world.note))]
+        isinstance(action, Evict) for action in world.actions[: world.actions.index(SetValue(200, world.record))]
     )
-    assert PLACE.stateful_set == "pulsar-broker"
+    assert LOCATION.stateful_set == "pulsar-broker"

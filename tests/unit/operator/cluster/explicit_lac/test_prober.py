@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.explicit_lac import probe as trial
-from readonly_operator.cluster.explicit_lac.probe import MOST_BROKERS, Trial
-from readonly_operator.cluster.explicit_lac.prober import ProbeDesk
+from readonly_operator.cluster.explicit_lac import probe
+from readonly_operator.cluster.explicit_lac.probe import MAX_PROBED_BROKERS, Probe
+from readonly_operator.cluster.explicit_lac.prober import ProbeController
 from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
 from readonly_operator.cluster.source import SourceReport
 from readonly_operator.kube.kinds import POD, POOL
@@ -69,11 +69,11 @@ class Cluster(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def cluster(monkeypatch):
-    monkeypatch.setattr(trial, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(probe, "GRACE_SECONDS", 0.3)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Cluster)
     server.entries, server.explicit, server.status, server.older, server.checks = {}, True, 200, False, 0
     server.broker = f"127.0.0.1:{server.server_port}"
-    monkeypatch.setattr(trial, "PORT_HTTP", server.server_port)
+    monkeypatch.setattr(probe, "PORT_HTTP", server.server_port)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -93,7 +93,7 @@ def body(cluster, pool_body):
 @pytest.fixture
 def run(cluster, body):
     def do(topic="", interval=10):
-        made = Trial(topic, Pool.load(body()).source, ((cluster.broker, interval),))
+        made = Probe(topic, Pool.load(body()).source, ((cluster.broker, interval),))
         return made.run("127.0.0.1", ANONYMOUS, threading.Event())
 
     return do
@@ -102,41 +102,41 @@ def run(cluster, body):
 @pytest.mark.parametrize(("topic", "where"), [(TOPIC, TOPIC), ("", "the health check of 1 writable broker")])
 def test_what_bookies_are_told_is_seen(run, topic, where):
     for _ in range(2):
-        tried = run(topic)
-        assert (tried.seen, tried.text) == (True, f"tried on {where}: bookies had it")
+        result = run(topic)
+        assert (result.observed, result.text) == (True, f"tried on {where}: bookies had it")
 
 
 @pytest.mark.parametrize("topic", [TOPIC, ""])
 def test_what_they_are_not_told_is_missed(cluster, run, topic):
     cluster.explicit = False
-    tried = run(topic)
-    assert tried.seen is False
-    assert "no bookie had an explicit LAC for it" in tried.text
+    result = run(topic)
+    assert result.observed is False
+    assert "no bookie had an explicit LAC for it" in result.text
     name = topic or f"persistent://pulsar/{cluster.broker}/healthcheck"
-    assert f"{name}: ledger 7, last entry 0, LAC -1" in tried.text
+    assert f"{name}: ledger 7, last entry 0, LAC -1" in result.text
 
 
 def test_a_broker_that_is_not_asked_for_its_health_cannot_be_judged(cluster, run):
     cluster.status = 403
-    assert run().seen is None
+    assert run().observed is None
     assert "it could not be tried on the health check of 1 writable broker: HTTP 403" in run().text
 
 
 def test_a_broker_that_writes_elsewhere_cannot_be_judged(cluster, run):
     cluster.older = True
-    tried = run()
-    assert tried.seen is None
-    assert tried.text.endswith(f"there is no topic persistent://pulsar/{cluster.broker}/healthcheck")
+    result = run()
+    assert result.observed is None
+    assert result.text.endswith(f"there is no topic persistent://pulsar/{cluster.broker}/healthcheck")
 
 
 def test_explicit_lacs_that_are_far_apart_are_not_waited_for(run):
-    assert run(interval=60_000).seen is None
+    assert run(interval=60_000).observed is None
 
 
 def test_not_all_of_many_brokers_are_asked(body):
     source = Pool.load(body()).source
-    many = Trial("", source, tuple((f"b{number}:8080", 100) for number in range(MOST_BROKERS + 5)))
-    assert (len(many.brokers), many.where) == (MOST_BROKERS, "the health check of 20 of 25 writable brokers")
+    many = Probe("", source, tuple((f"b{number}:8080", 100) for number in range(MAX_PROBED_BROKERS + 5)))
+    assert (len(many.brokers), many.where) == (MAX_PROBED_BROKERS, "the health check of 20 of 25 writable brokers")
 
 
 class Sources:
@@ -160,9 +160,9 @@ def store():
 
 
 @pytest.fixture
-def desk(store, sources):
+def prober(store, sources):
     told = []
-    made = ProbeDesk(store, sources, told.append, lambda _: ANONYMOUS, threading.Event())
+    made = ProbeController(store, sources, told.append, lambda _: ANONYMOUS, threading.Event())
     made.told = told
     return made
 
@@ -179,47 +179,47 @@ def broker_of(store, name):
     store.put(POD, {"metadata": metadata, "status": status})
 
 
-def test_pools_of_one_writable_cluster_that_name_no_topic_are_tried_for_together(cluster, store, body, desk):
+def test_pools_of_one_writable_cluster_that_name_no_topic_are_tried_for_together(cluster, store, body, prober):
     for name in ("a", "b"):
         store.put(POOL, body(name))
-    desk.look()
+    prober.sync()
     assert cluster.checks == 0, "no broker runs that could ask bookies"
     broker_of(store, "b")
-    desk.look()
-    reports = [desk.report(PoolKey("team", name)) for name in ("a", "b")]
-    assert [one and one.seen for one in reports] == [True, True]
-    assert (cluster.checks, sorted(desk.told)) == (1, [PoolKey("team", "a"), PoolKey("team", "b")])
+    prober.sync()
+    reports = [prober.report(PoolKey("team", name)) for name in ("a", "b")]
+    assert [one and one.observed for one in reports] == [True, True]
+    assert (cluster.checks, sorted(prober.told)) == (1, [PoolKey("team", "a"), PoolKey("team", "b")])
     store.put(POOL, body("c"))
-    desk.look()
-    assert desk.report(PoolKey("team", "c")) == reports[0]
+    prober.sync()
+    assert prober.report(PoolKey("team", "c")) == reports[0]
     assert cluster.checks == 1
 
 
-def test_a_pool_that_names_a_topic_is_tried_for_on_that(cluster, store, body, desk):
+def test_a_pool_that_names_a_topic_is_tried_for_on_that(cluster, store, body, prober):
     store.put(POOL, body(probeTopic=TOPIC))
     broker_of(store, "demo")
-    desk.look()
-    tried = desk.report(PoolKey("team", "demo"))
-    assert tried is not None
-    assert tried.text == f"tried on {TOPIC}: bookies had it"
+    prober.sync()
+    result = prober.report(PoolKey("team", "demo"))
+    assert result is not None
+    assert result.text == f"tried on {TOPIC}: bookies had it"
     assert cluster.checks == 0
 
 
-def test_nothing_is_tried_where_explicit_lac_is_off(cluster, sources, store, body, desk):
+def test_nothing_is_tried_where_explicit_lac_is_off(cluster, sources, store, body, prober):
     sources.intervals = ((cluster.broker, 0),)
     store.put(POOL, body())
     broker_of(store, "demo")
-    desk.look()
-    assert desk.report(PoolKey("team", "demo")) is None
+    prober.sync()
+    assert prober.report(PoolKey("team", "demo")) is None
     assert cluster.checks == 0
 
 
-def test_after_a_change_of_the_writable_brokers_it_is_tried_again(cluster, sources, store, body, desk):
+def test_after_a_change_of_the_writable_brokers_it_is_tried_again(cluster, sources, store, body, prober):
     store.put(POOL, body())
     broker_of(store, "demo")
     for interval, checks in ((10, 1), (10, 1), (20, 2)):
         sources.intervals = ((cluster.broker, interval),)
-        desk.look()
+        prober.sync()
         assert cluster.checks == checks
 
 
@@ -227,10 +227,10 @@ def test_a_pool_without_credentials_says_so(store, sources, body):
     def refuse(_):
         raise FetchError("Secret admin has no key token")
 
-    desk = ProbeDesk(store, sources, lambda _: None, refuse, threading.Event())
+    prober = ProbeController(store, sources, lambda _: None, refuse, threading.Event())
     store.put(POOL, body())
     broker_of(store, "demo")
-    desk.look()
-    tried = desk.report(PoolKey("team", "demo"))
-    assert tried is not None
-    assert (tried.seen, tried.text.endswith("Secret admin has no key token")) == (None, True)
+    prober.sync()
+    result = prober.report(PoolKey("team", "demo"))
+    assert result is not None
+    assert (result.observed, result.text.endswith("Secret admin has no key token")) == (None, True)

@@ -6,7 +6,7 @@ import pathlib
 
 import yaml
 from readonly_operator.cluster.explicit_lac.controller import rights
-from readonly_operator.cluster.explicit_lac.requests import Place
+from readonly_operator.cluster.explicit_lac.requests import SettingLocation
 from readonly_operator.kube.kinds import POOL
 
 FILE = pathlib.Path(__file__).parents[5] / "manifests" / "explicit-lac" / "rbac.yaml"
@@ -28,10 +28,10 @@ def granted(role: dict) -> set[tuple[str, str, str, str]]:
 
 
 def test_the_role_grants_what_managing_asks_for():
-    place = Place("pulsar", "pulsar-broker", "pulsar-broker", "key")
-    asked = {(right.verb, right.group, right.resource, right.name) for right in rights(place)}
+    location = SettingLocation("pulsar", "pulsar-broker", "pulsar-broker", "key")
+    asked = {(right.verb, right.group, right.resource, right.name) for right in rights(location)}
     assert granted(roles()["Role"]) == asked
-    assert {right.namespace for right in rights(place)} == {roles()["Role"]["metadata"]["namespace"]}
+    assert {right.namespace for right in rights(location)} == {roles()["Role"]["metadata"]["namespace"]}
 
 
 def test_the_finalizer_needs_a_right_of_its_own():
