@@ -1,1 +1,1 @@
-"""The Kubernetes operator of read-only broker pools: `pulsar-readonly operator`."""
+"""Kubernetes operator of read-only broker pools: `pulsar-readonly operator`."""

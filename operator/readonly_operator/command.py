@@ -1,4 +1,4 @@
-"""`pulsar-readonly operator`: the command line."""
+"""Command line of `pulsar-readonly operator`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the parser of the command's options."""
     made = argparse.ArgumentParser(prog="pulsar-readonly operator", description=DESCRIPTION, epilog=EPILOG)
     scope = made.add_mutually_exclusive_group()
     scope.add_argument(
@@ -62,10 +62,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the operator until it is told to stop.
+    """Run the operator until a signal ends it.
 
     Returns:
-        The exit status: 0 when it was told to stop, 1 when it cannot run, 2 for options that make no sense.
+        The exit status: 0 after a signal, 1 when the operator cannot run, 2 for invalid options.
     """
     options = parser().parse_args(argv)
     namespaces = () if options.all_namespaces else tuple(options.namespace) if options.namespace else None

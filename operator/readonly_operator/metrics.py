@@ -37,39 +37,39 @@ EVENTS = Counter("pulsar_readonly_operator_events_total", "Kubernetes Events wri
 
 
 def count_applied(kind: str, result: str) -> None:
-    """Count what applying an object of a pool did."""
+    """Count one apply result of a pool's object."""
     APPLIED.labels(kind, result).inc()
 
 
 def count_event(kind: str) -> None:
-    """Count an event, of type Normal or Warning."""
+    """Count an event of type Normal or Warning."""
     EVENTS.labels(kind).inc()
 
 
 class Inventory(Protocol):
-    """Source of the pools and bindings that are counted."""
+    """Source of the pools and bindings to count."""
 
     def pools(self) -> Sequence[Mapping[str, Any]]:
-        """All pools."""
+        """Return all pools."""
         ...
 
     def bindings(self) -> Sequence[Mapping[str, Any]]:
-        """All bindings."""
+        """Return all bindings."""
         ...
 
 
 class InventoryCollector(Collector):
-    """How many pools and bindings there are, by their conditions; nothing about single ones, so that there are few series.
+    """Count pools and bindings by their conditions. No series names a single object, so the number of series stays small.
 
     Args:
-        store: what is known of the cluster.
+        store: the pools and bindings.
     """
 
     def __init__(self, store: Inventory) -> None:
         self._store = store
 
     def collect(self) -> Iterable[Metric]:
-        """Called by prometheus_client."""
+        """Yield the metric families; prometheus_client calls this."""
         pools, bindings = self._store.pools(), self._store.bindings()
         labels = ["kind", "condition", "status"]
         found = GaugeMetricFamily(
@@ -96,7 +96,7 @@ _watched: list[InventoryCollector] = []
 
 
 def watch_store(store: Inventory) -> None:
-    """Let the metrics show this store, and none from before."""
+    """Collect from this store, and from no earlier one."""
     while _watched:
         REGISTRY.unregister(_watched.pop())
     _watched.append(InventoryCollector(store))
@@ -104,22 +104,22 @@ def watch_store(store: Inventory) -> None:
 
 
 def set_leader(*, yes: bool) -> None:
-    """Note whether this process acts."""
+    """Set whether this process is the leader."""
     LEADER.set(yes)
 
 
 def watch_queue(queue: Sized) -> None:
-    """Let the gauge show this queue."""
+    """Read the queue's length whenever the gauge is collected."""
     WAITING.set_function(queue.__len__)
 
 
 def count_failure() -> None:
-    """Count a failure."""
+    """Count a failed reconcile."""
     FAILURES.inc()
 
 
 @contextmanager
 def time_reconcile() -> Iterator[None]:
-    """Measure a reconcile."""
+    """Measure the duration of a reconcile."""
     with RECONCILES.time():
         yield

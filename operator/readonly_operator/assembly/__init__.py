@@ -1,1 +1,1 @@
-"""Reconciling: observe, desire, apply, say. Idempotent and level-triggered: what happened does not matter, only what is."""
+"""Reconciling: observe, apply, report. Idempotent and level-triggered: only the current state counts, never the event."""

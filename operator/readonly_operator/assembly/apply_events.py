@@ -1,4 +1,4 @@
-"""What applying a pool's objects is told as: events for people who ask what happened. Pure."""
+"""Events about applied objects of a pool. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WORDS = {
 
 
 def apply_events(key: PoolKey, done: Iterable[tuple[Manifest, Result]], before: Manifest | None) -> list[Notice]:
-    """Notices of what was done.
+    """Return the events of one reconcile.
 
     Args:
-        key: of the pool.
-        done: objects, and what applying each came to.
-        before: the StatefulSet as it was.
+        key: key of the pool.
+        done: objects with the result of applying each.
+        before: the StatefulSet before.
     """
     results = list(done)
     found = []
@@ -42,7 +42,7 @@ def apply_events(key: PoolKey, done: Iterable[tuple[Manifest, Result]], before: 
 
 
 def _is_reported(key: PoolKey, manifest: Manifest, result: Result) -> bool:
-    """Bindings that change have events of their own."""
+    """Return False for a changed bindings ConfigMap: bindings have events of their own."""
     return result is not Result.PATCHED or manifest["metadata"]["name"] != key.bindings_map
 
 

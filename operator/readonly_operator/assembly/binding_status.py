@@ -1,4 +1,4 @@
-"""Status of bindings; what a binding does to brokers is part of reconciling its pool."""
+"""Status of bindings. Reconciling a pool delivers its bindings to brokers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def report_status(context: Context, bindings: Sequence[tuple[Binding, Manifest]], state: LookupState) -> None:
-    """Say how many brokers of the pool hold each binding, and what comes of it."""
+    """Write to each binding how many brokers hold it, and its statistics."""
     for binding, body in bindings:
         if binding.paused:
             write_paused(context, BINDING, body)
@@ -39,9 +39,9 @@ def report_status(context: Context, bindings: Sequence[tuple[Binding, Manifest]]
 
 
 def _revision(body: Manifest, state: LookupState, holders: int) -> str:
-    """The config by which brokers took the binding up.
+    """Return the revision by which brokers got the binding.
 
-    It stays when other bindings of the pool change: else each change would be one more status to write for every one of them.
+    A change of another binding does not change it: otherwise each change would write the status of every binding of the pool.
     """
     before = body.get("status") or {}
     same = (body["metadata"].get("generation"), state.brokers, holders)
@@ -53,7 +53,7 @@ def _revision(body: Manifest, state: LookupState, holders: int) -> str:
 def report_conflicts(
     context: Context, conflicts: Mapping[str, str], bindings: Sequence[tuple[Binding, Manifest]]
 ) -> None:
-    """Say of bindings that an older one stands against them."""
+    """Write the conflict with an older binding to the status of bindings."""
     for binding, body in bindings:
         _write(context, body, _all("Conflict", conflicts[binding.full_name]), {})
 
@@ -61,7 +61,7 @@ def report_conflicts(
 def report_pool_not_found(
     context: Context, key: PoolKey, bindings: Sequence[tuple[Binding, Manifest]], *, deleting: bool
 ) -> None:
-    """Say that there is no such pool; when one is made later, the bindings are looked at again."""
+    """Write that the pool does not exist. Its creation reconciles the bindings again."""
     others = sorted(
         pool["metadata"]["name"] for pool in context.store.pools() if pool["metadata"]["namespace"] == key.namespace
     )
@@ -79,13 +79,13 @@ def report_pool_not_found(
 def report_pool_failed(
     context: Context, bindings: Sequence[tuple[Binding, Manifest]], reason: str, message: str
 ) -> None:
-    """Say that the pool cannot be worked on."""
+    """Write that the pool cannot be reconciled."""
     for binding, body in bindings:
         _write(context, body, _all("PoolFailed", f'ReadOnlyBrokerPool "{binding.pool.name}": {reason}: {message}'), {})
 
 
 def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> None:
-    """Say why bindings cannot be used."""
+    """Write why the spec of bindings is invalid."""
     for message, body in broken:
         _write(context, body, _all("InvalidSpec", message), {})
 
@@ -95,7 +95,7 @@ def _conditions(state: LookupState, holding: int, topics: int | None) -> list[Co
     if topics == 0:
         head += "; the writable cluster has no such topic yet"
     if state.brokers and holding == state.brokers == len(state.reports):
-        # the pool may be behind with another binding: that is not this one's business
+        # brokers may lack another binding of the pool; this one is complete
         return [
             Condition("Ready", ConditionStatus.TRUE, "Held", head),
             Condition("Progressing", ConditionStatus.FALSE, "Settled", head),

@@ -1,4 +1,4 @@
-"""What the brokers of a pool hold, by their own word, and how they are told that there is something new."""
+"""Queries of a pool's brokers, and the trigger that makes kubelets refresh the bindings."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 MAX_CONCURRENT_QUERIES = 16
 MAX_QUOTE_LENGTH = 300
-"""Longest quotation, in characters."""
+"""Longest quotation in a message, in characters."""
 REFRESH_RETRY_SECONDS = 2.0
-"""A broker that holds the old config so long after the nudge was nudged before its kubelet saw the new ConfigMap."""
+"""A trigger is repeated after so long: the first may reach the kubelet before it has seen the new ConfigMap."""
 
 MATCHED_TTL_SECONDS = 30.0
-"""How long it counts which topics a binding matches: only topics that are made make it change."""
+"""How long the topics that a binding matches are cached; only new topics change them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the slowest subscription of a topic is behind at one broker.
+    """Backlog of the slowest subscription of a topic at one broker.
 
     Attributes:
         topic: full name.
-        subscription: the slowest.
-        entries: that it has not acked.
+        subscription: the slowest one.
+        entries: entries that it has not acked.
     """
 
     topic: str
@@ -48,11 +48,11 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class BindingStats:
-    """What a binding comes to at one broker.
+    """Statistics of a binding at one broker.
 
     Attributes:
-        topics: how many it matches; None while the broker does not know.
-        partitions: how many partitions they have.
+        topics: number of matched topics; None while the broker does not know.
+        partitions: number of their partitions.
         lag: of some topics that the broker serves.
     """
 
@@ -63,17 +63,17 @@ class BindingStats:
 
 @dataclass(frozen=True, slots=True)
 class BrokerReport:
-    """What one broker says of itself.
+    """Report of one broker.
 
     Attributes:
         name: of the pod.
-        reachable: whether it could be asked.
+        reachable: whether the broker answered.
         revision: of the config that it holds; None for none yet.
-        bindings: what it holds.
-        stats: what comes of it, by the binding's name.
-        serving: whether its pod takes clients.
-        problem: why it could not be asked, or its own complaint about the config; empty for none.
-        unready: why it does not serve yet, by its own word; empty when it serves or does not say.
+        bindings: the bindings that it holds.
+        stats: statistics by the binding's name.
+        serving: whether its pod is ready.
+        problem: why it did not answer, or its own error about the config; empty for none.
+        unready: why it is not ready, from its /readyz; empty when it is ready or gives no reason.
     """
 
     name: str
@@ -87,12 +87,12 @@ class BrokerReport:
 
 
 class Brokers:
-    """Asks brokers and nudges their kubelets.
+    """Query brokers, and trigger refreshes of their bindings.
 
     Args:
         kube: the API server.
-        store: what is known of it.
-        timeout: deadline of one question, in seconds.
+        store: the known objects.
+        timeout: deadline of one query, in seconds.
         clock: seconds, monotonic.
     """
 
@@ -106,13 +106,13 @@ class Brokers:
         self._matched: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def ask(self, pods: Sequence[Manifest]) -> list[BrokerReport]:
-        """What each of the pods holds, in the order of the pods; all are asked at the same time."""
+        """Query all pods at the same time; return the reports in the order of the pods."""
         return list(self._threads.map(self._ask, pods))
 
     def matched(self, pods: Sequence[Manifest], binding: str) -> tuple[str, ...]:
-        """The topics that a binding matches, by the word of one of the brokers that hold it; what was said lately counts.
+        """Return the topics that a binding matches, as one of the brokers with this binding reports; a recent answer is reused.
 
-        None of them knows while none runs: there are no such topics then, as far as the operator can tell.
+        Without a running broker the result is empty.
         """
         now = self._clock()
         said = self._matched.get(binding)
@@ -124,19 +124,19 @@ class Brokers:
                 topics = tuple(map(str, answer["topics"]))
             except (FetchError, KeyError, TypeError):
                 continue
-            fresh = self._matched.copy()  # several workers ask
+            fresh = self._matched.copy()  # several workers call this
             self._matched = {name: known for name, known in fresh.items() if now - known[0] < MATCHED_TTL_SECONDS}
             self._matched[binding] = (now, topics)
             return topics
         return ()
 
     def refresh_config_map(self, pod: Manifest, revision: str) -> bool:
-        """Change the pod's annotation, so that its kubelet refreshes the bindings at once instead of at its next round.
+        """Change the pod's annotation, so that its kubelet refreshes the bindings at once instead of at its next sync.
 
-        A pod that was nudged for this revision is nudged again only after a while.
+        The trigger for one revision is repeated only after a while.
 
         Returns:
-            Whether it was nudged.
+            Whether the annotation was changed.
         """
         metadata = pod["metadata"]
         now = self._clock()
@@ -152,7 +152,7 @@ class Brokers:
         return after is not None
 
     def forget(self, pod: Manifest) -> None:
-        """Drop what is remembered of a pod that is gone."""
+        """Drop the state of a deleted pod."""
         self._refreshed.pop(pod["metadata"]["uid"], None)
 
     def close(self) -> None:

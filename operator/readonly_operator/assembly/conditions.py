@@ -1,4 +1,4 @@
-"""Saying what there is to say about an object: its status, and an event for what changed."""
+"""Writing conditions to the status of an object, with events for the changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BY_ANNOTATION = f'annotation {PAUSED_KEY} is "true": nothing is changed until it
 def write_conditions(
     context: Context, kind: Kind, body: Manifest, conditions: Iterable[Condition], values: Mapping[str, Any]
 ) -> bool:
-    """Write the status of an object that is worked on, unless it has it already.
+    """Write the status of a reconciled object unless the object has it already.
 
     Returns:
         Whether it was written.
@@ -36,7 +36,7 @@ def write_conditions(
 
 
 def write_paused(context: Context, kind: Kind, body: Manifest, message: str = BY_ANNOTATION) -> None:
-    """Say that nothing is done about an object; the rest of its status stays as it was.
+    """Write that an object is paused; the rest of its status stays.
 
     Raises:
         KubeError: the API server refused.

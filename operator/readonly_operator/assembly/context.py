@@ -1,4 +1,4 @@
-"""What reconciling needs."""
+"""Dependencies and result of a reconcile."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The operator's parts.
+    """Dependencies of a reconcile.
 
     Attributes:
         kube: the API server.
-        store: what is known of it.
-        applier: makes objects what they should be.
-        brokers: asks brokers.
-        locality_annotator: tells brokers where they are.
-        sources: last reports of writable clusters.
-        lac: last reports of managing explicit LAC.
+        store: the known objects.
+        applier: applies desired objects.
+        brokers: queries brokers.
+        locality_annotator: writes localities on pods.
+        sources: last reports about writable clusters.
+        lac: last reports of managed explicit LAC.
         registrations: last reports of pools that are registered as clusters.
-        probes: last results of trying explicit LAC.
-        lookup_history: remembers what brokers were told.
-        events: tells what happened.
+        probes: last results of explicit LAC probes.
+        lookup_history: the last config of each pool.
+        events: writes events.
         settings: of this process.
         now: the time, with a time zone.
     """
@@ -60,12 +60,12 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a reconcile came to.
+    """Result of a reconcile.
 
     Attributes:
-        settled: whether all is as it should be, as far as the operator can tell.
-        look_again: whether something is awaited that no event will tell, so that it must be looked at again soon.
-        refresh_seconds: after how long to ask brokers anew for figures that the status shows; 0 for never.
+        settled: whether the pool is in its desired state, as far as the operator can tell.
+        look_again: whether to reconcile again soon, because no event announces the awaited change.
+        refresh_seconds: when to query brokers again for the status' statistics; 0 for never.
     """
 
     settled: bool

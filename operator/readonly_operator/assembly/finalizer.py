@@ -1,4 +1,4 @@
-"""The finalizer of pools that have something to put back at the writable cluster; no other pool has one."""
+"""Finalizer of pools whose deletion must restore or remove something at the writable cluster; other pools have none."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 FORBIDDEN = 403
 RETRY_SECONDS = 10.0
-"""How soon it is tried again to set a finalizer that was refused."""
+"""How soon a refused change of the finalizer is tried again."""
 
 
 def sync_finalizer(context: Context, pool: Pool, body: Manifest) -> dict[str, Condition]:
-    """Give a pool the finalizer when its deletion will have to wait, and take it away when not.
+    """Add the finalizer to a pool whose deletion has to wait, and remove it from any other pool.
 
     Returns:
-        By type the conditions that say that the operator may not do that; none when all is well.
+        Conditions by type that report missing rights; empty on success.
 
     Raises:
         KubeError: the API server refused for another reason.
@@ -54,17 +54,17 @@ def sync_finalizer(context: Context, pool: Pool, body: Manifest) -> dict[str, Co
 
 
 def needs_finalizer(pool: Pool) -> bool:
-    """Whether there is something to put back when the pool is deleted."""
+    """Return whether the pool's deletion must restore or remove something at the writable cluster."""
     return bool(pool.lookup.cluster_name) or _restores(pool)
 
 
 def registration_condition(context: Context, pool: Pool, finalizer_errors: Mapping[str, Condition]) -> list[Condition]:
-    """ClusterRegistered, of a pool that wants it.
+    """Return the condition ClusterRegistered; none when the pool asks for no registration.
 
     Args:
-        context: the operator's parts.
+        context: dependencies.
         pool: the pool.
-        finalizer_errors: what `hold` came to.
+        finalizer_errors: the result of `sync_finalizer`.
     """
     if not pool.lookup.cluster_name:
         return []
@@ -77,7 +77,7 @@ def registration_condition(context: Context, pool: Pool, finalizer_errors: Mappi
 
 
 def release(context: Context, body: Manifest, say: Callable[[Condition], object]) -> None:
-    """Take the finalizer from a pool that is being deleted, when there is nothing left to put back; else say what is awaited.
+    """Remove the finalizer of a pool that is being deleted once nothing is left to restore; else report the pending work.
 
     Raises:
         KubeError: the API server refused.
@@ -136,10 +136,10 @@ def _set(context: Context, body: Manifest, *, present: bool) -> None:
     finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER_WRITER]
     if present:
         finalizers.append(FINALIZER_WRITER)
-    # with the version, for the list is written as a whole
+    # conditional on the version, because the whole list is written
     patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
     after = context.kube.merge(MANAGER_EXPLICIT_LAC, POOL, metadata["namespace"], metadata["name"], patch)
     if after is None or ("deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")):
-        context.store.remove(POOL, body)  # the watch may begin only after it is gone
+        context.store.remove(POOL, body)  # the watch may start after the deletion and miss it
     else:
         context.store.put(POOL, after)

@@ -1,8 +1,8 @@
-"""Where brokers are: labels of their nodes, written on their pods, where a volume shows them to the brokers.
+"""Locality of brokers: labels of their nodes, written as an annotation on their pods; a volume shows it to the broker.
 
-Kubernetes copies zone and region of a node to its pods since 1.35; before that, and for other labels, the node is asked.
-Labels of a node are kept for a while: it hardly moves. Where one is missing, each new pod has its node asked once more: labels
-are often set just before the pods that need them come.
+Kubernetes 1.35 copies zone and region of a node to its pods. For older versions and other labels the operator reads the node.
+Labels of a node are cached. When one is missing, each new pod triggers one more read: labels are often set shortly before the
+pods that need them start.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CACHE_TTL_SECONDS = 600.0
-"""How long labels of a node are remembered, and that it was asked for a pod's sake."""
+"""How long labels of a node are cached, and the fact that a pod triggered a read."""
 
 
 def locality_path(labels: Sequence[str], pod: Mapping[str, str], node: Mapping[str, str]) -> str:
-    """The place that labels say, as `/OUTER/INNER`; empty unless all are there.
+    """Return the locality `/OUTER/INNER` of these labels; empty unless all are present.
 
     Args:
-        labels: which ones, the outermost first.
-        pod: the labels that the pod has.
-        node: the labels that its node has.
+        labels: label keys, the outermost first.
+        pod: the pod's labels.
+        node: its node's labels.
     """
     values = [pod.get(label) or node.get(label, "") for label in labels]
     return "".join(f"/{value}" for value in values) if values and all(values) else ""
 
 
 class LocalityAnnotator:
-    """Writes places on pods.
+    """Write localities on pods.
 
     Args:
         kube: the API server.
-        store: what is known of it; annotated pods are noted there.
+        store: the known objects; annotated pods are put there.
         clock: seconds, monotonic.
     """
 
@@ -59,13 +59,13 @@ class LocalityAnnotator:
         self._complained = False
 
     def annotate(self, pods: Sequence[Manifest], labels: Sequence[str]) -> list[str]:
-        """Write on each pod that has a node where that is, unless it says so already.
+        """Write the locality on each scheduled pod unless it is there already.
 
         Returns:
-            Why the API server refused to annotate pods; empty when it did not.
+            Reasons of refused annotations; empty when there are none.
 
         Raises:
-            KubeError: it failed to; it is to be tried again.
+            KubeError: the request failed and should be retried.
         """
         refusals = []
         for pod in pods:

@@ -1,4 +1,4 @@
-"""What brokers were told of bindings that are paused: that stays, whatever becomes of the spec and of the ConfigMap meanwhile."""
+"""Last delivered entries of paused bindings: they stay, whatever happens to the spec and the ConfigMap meanwhile."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 class LookupHistory:
-    """Remembers what the brokers of each pool were told last, for a ConfigMap can be edited by hand."""
+    """Last lookup redirection config of each pool. It is kept in memory because users can edit the ConfigMap."""
 
     def __init__(self) -> None:
         self._last: dict[PoolKey, LookupConfig] = {}
 
     def record(self, key: PoolKey, config: LookupConfig) -> None:
-        """Take note of what is told to a pool's brokers now."""
+        """Remember the config that the pool's brokers get now."""
         self._last[key] = config
 
     def forget(self, key: PoolKey) -> None:
-        """Drop what is remembered of a pool that is gone."""
+        """Drop the config of a deleted pool."""
         self._last.pop(key, None)
 
     def entries(
         self, key: PoolKey, known: Manifest | None, bindings: Iterable[tuple[Binding, Manifest]]
     ) -> list[Entry]:
-        """What brokers are to hold: what the bindings say; of those that are paused, what brokers were told last.
+        """Return the desired entries: the binding's spec, or for a paused binding its last delivered entry.
 
         Args:
-            key: of the pool.
-            known: its ConfigMap of bindings; None for none.
-            bindings: those that are in force, with their objects.
+            key: key of the pool.
+            known: its bindings ConfigMap; None for none.
+            bindings: bindings in force, with their objects.
         """
         every = list(bindings)
         if not any(binding.paused for binding, _ in every):
@@ -56,7 +56,7 @@ class LookupHistory:
         return found
 
     def _last_entries(self, key: PoolKey, known: Manifest | None, there: dict[str, Entry]) -> dict[str, Entry]:
-        """By binding what was told last: in this process, or what the ConfigMap has, as long as it is what an operator wrote."""
+        """Return the last delivered entries by binding: this process's, else those of an unedited ConfigMap."""
         if key in self._last:
             return {entry.name: entry for entry in self._last[key].bindings}
         revision = LookupConfig.holding(there.values()).revision
@@ -64,7 +64,7 @@ class LookupHistory:
 
 
 def _entry_in_force(binding: Binding, body: Manifest) -> Entry | None:
-    """What a binding says, where brokers were told just that; None where they may have been told something else, or nothing."""
+    """Return the binding's entry when its status proves that brokers got this generation; else None."""
     status = body.get("status") or {}
     last = status.get("lookupRevision") and status.get("observedGeneration") == binding.generation
     return Entry.of(binding) if last else None

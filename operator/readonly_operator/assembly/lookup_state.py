@@ -1,4 +1,4 @@
-"""Comparing what brokers hold with what bindings say."""
+"""Comparison of the bindings that brokers hold with the desired ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TYPE = "LookupConfigured"
 
 @dataclass(frozen=True, slots=True)
 class LookupState:
-    """What the brokers of a pool say.
+    """Bindings at the brokers of a pool.
 
     Attributes:
-        wanted: the config that each is to hold.
-        brokers: how many the pool is to have.
-        reports: what those that exist say.
+        wanted: the desired config of each broker.
+        brokers: desired number of brokers.
+        reports: reports of the existing ones.
     """
 
     wanted: LookupConfig
@@ -35,23 +35,23 @@ class LookupState:
     reports: Sequence[BrokerReport]
 
     def converged(self) -> bool:
-        """Whether every broker holds the wanted config."""
+        """Return whether every broker holds the desired config."""
         return self._holding() == self.brokers and len(self.reports) == self.brokers
 
     def behind(self) -> list[BrokerReport]:
-        """Brokers that answer and hold something else."""
+        """Return brokers that answer and hold another config."""
         return [report for report in self.reports if report.reachable and report.revision != self.wanted.revision]
 
     def holders(self, binding: Binding) -> int:
-        """How many brokers hold this binding as it is."""
+        """Return how many brokers hold this generation of the binding."""
         return len(self._holders(binding))
 
     def serving(self, binding: Binding) -> int:
-        """How many brokers hold this binding as it is, and take clients."""
+        """Return how many ready brokers hold this generation of the binding."""
         return sum(report.serving for report in self._holders(binding))
 
     def stats(self, binding: Binding) -> BindingStats:
-        """What the binding comes to, by the word of all brokers that hold it as it is."""
+        """Return the binding's statistics over all brokers that hold it."""
         said = [report.stats.get(binding.full_name, BindingStats()) for report in self._holders(binding)]
         known = [(one.topics, one.partitions or 0) for one in said if one.topics is not None]
         topics, partitions = max(known, default=(None, None))
@@ -70,7 +70,7 @@ class LookupState:
         return [report for report in self.reports if wanted in report.bindings]
 
     def condition(self) -> Condition:
-        """LookupConfigured of the pool."""
+        """Return the pool's condition LookupConfigured."""
         count = len(self.wanted.bindings)
         bindings = f"{count} binding" + ("" if count == 1 else "s")
         if self.converged() and self.brokers:
@@ -80,7 +80,7 @@ class LookupState:
         return self.shortfall(f"{self._holding()} of {self.brokers} brokers hold {bindings}")
 
     def shortfall(self, head: str) -> Condition:
-        """LookupConfigured when not every broker holds what it should; the message starts with `head`."""
+        """Return LookupConfigured for brokers that lack bindings; the message starts with `head`."""
         if self.brokers == 0:
             return Condition(TYPE, ConditionStatus.UNKNOWN, "NoBrokers", f"{head}: spec.replicas of the pool is 0")
         complaints = [
@@ -112,6 +112,6 @@ class LookupState:
 
 
 def rounded(entries: int) -> int:
-    """A lag to two digits: a status that changes with every message would be written again and again."""
+    """Round a lag to two digits. An exact lag would change the status with every message."""
     step: int = 10 ** max(0, len(str(entries)) - 2)
     return entries // step * step

@@ -1,4 +1,4 @@
-"""Conditions of a pool about its own brokers: whether they serve, and what is still awaited. Pure."""
+"""Conditions of a pool about its own brokers: Ready and Progressing. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: LookupState) -> Condition:
-    """Ready: whether as many brokers serve as the spec wants, and as it wants them; else why each that does not does not.
+    """Return Ready: True when all desired brokers serve with the desired pod template, else the reasons by broker.
 
     Args:
-        pool: what is wanted.
-        stateful_set: as it is; empty where there is none.
-        pods: those that are there to stay.
-        state: what their brokers say.
+        pool: the desired state.
+        stateful_set: the current one; empty for none.
+        pods: pods that are not being deleted.
+        state: reports of their brokers.
     """
     if pool.replicas == 0 and not pods:
         return Condition("Ready", ConditionStatus.TRUE, "ScaledToZero", "spec.replicas is 0: no broker is wanted")
@@ -50,13 +50,13 @@ def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: L
 
 
 def progressing(settled: bool, served: Condition, looked_up: Condition, limitations: Iterable[str]) -> Condition:
-    """Progressing: whether something is awaited.
+    """Return Progressing: whether the operator waits for something.
 
     Args:
-        settled: whether nothing is.
-        served: Ready.
-        looked_up: LookupConfigured.
-        limitations: what will not come by itself, in words.
+        settled: whether it waits for nothing.
+        served: the condition Ready.
+        looked_up: the condition LookupConfigured.
+        limitations: permanent shortcomings, in words.
     """
     but = "".join(f", but {one}" for one in limitations)
     if settled:
@@ -66,7 +66,7 @@ def progressing(settled: bool, served: Condition, looked_up: Condition, limitati
 
 
 def annotation_refused(refusals: Iterable[str]) -> str:
-    """What it means that pods may not be annotated."""
+    """Return the consequences of refused pod annotations, in words."""
     return (
         "brokers take changed bindings up late, and may not know where they are, for their pods cannot be annotated: "
         + listed(dict.fromkeys(refusals), 2)
@@ -74,5 +74,5 @@ def annotation_refused(refusals: Iterable[str]) -> str:
 
 
 def kind_not_served(kind: str) -> str:
-    """What it means that the cluster does not serve a kind."""
+    """Return the consequence of a kind that the Kubernetes cluster does not serve, in words."""
     return f"there is no {kind}, for the cluster does not know that kind"

@@ -1,4 +1,4 @@
-"""Reconciling a pool and the bindings that name it."""
+"""Reconciling a pool and its bindings."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FIRST_STATS_SECONDS = 3.0
-"""A broker that has just been told of a binding needs so long to list its topics."""
+"""How long a broker with a new binding needs to list its topics."""
 
 
 def reconcile(context: Context, key: PoolKey) -> Outcome:
-    """Make everything about a pool what it should be, and say in its status and in its bindings' how far that is.
+    """Bring a pool to its desired state, and report the progress in its status and in those of its bindings.
 
     Raises:
-        KubeError: the API server refused something; it is to be tried again.
+        KubeError: the API server refused a request; the caller retries.
     """
     body = context.store.get(POOL, key.namespace, key.name)
     bindings = PoolBindings.of(context.store, key)
@@ -65,14 +65,14 @@ def reconcile(context: Context, key: PoolKey) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """What there is after everything was applied.
+    """State of the pool after applying.
 
     Attributes:
-        pods: those that are there to stay.
-        state: what their brokers say.
-        ready: whether they are what the spec wants.
-        limitations: what will not come by itself, in words.
-        refused: whether pods may not be annotated.
+        pods: pods that are not being deleted.
+        state: reports of their brokers.
+        ready: the condition Ready.
+        limitations: permanent shortcomings, in words.
+        refused: whether pod annotations were refused.
     """
 
     pods: Sequence[Manifest]
@@ -83,12 +83,12 @@ class _Observation:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is awaited."""
+        """Return whether nothing is awaited."""
         return self.ready.status is ConditionStatus.TRUE and (self.state.converged() or self.state.brokers == 0)
 
 
 def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: PoolBindings) -> Outcome:
-    """A pool that is not there, or not for long: put back what is to be put back, and tell its bindings."""
+    """Handle a missing pool or one that is being deleted: restore what the finalizer guards, and report to its bindings."""
     binding_status.report_pool_not_found(context, key, bindings.good, deleting=body is not None)
     binding_status.report_invalid(context, bindings.broken)
     if body is None:
@@ -100,7 +100,7 @@ def _finalize(context: Context, key: PoolKey, body: Manifest | None, bindings: P
 
 
 def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBindings) -> Outcome:
-    """A pool that is paused: nothing changes."""
+    """Report that the pool is paused, and change nothing."""
     write_paused(context, POOL, body)
     for _, binding_body in bindings.good:
         write_paused(context, BINDING, binding_body, f'ReadOnlyBrokerPool "{pool.key.name}" is paused')
@@ -109,13 +109,13 @@ def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBin
 
 
 def _lookup(context: Context, pool: Pool, bindings: PoolBindings) -> LookupConfig:
-    """What brokers are to hold."""
+    """Return the desired lookup redirection config."""
     known = context.store.get(CONFIG_MAP, pool.key.namespace, pool.key.bindings_map)
     return LookupConfig.holding(context.lookup_history.entries(pool.key, known, bindings.good))
 
 
 def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> list[str]:
-    """Make the pool's objects what they should be; what is lacking then, in words."""
+    """Apply the pool's objects; return permanent shortcomings, in words."""
     key, store = pool.key, context.store
     names = [pod["metadata"]["name"] for pod in store.of_pool(POD, key)]
     there = {ordinal for ordinal in map(key.ordinal, names) if ordinal is not None}
@@ -137,7 +137,7 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
 def _observe(
     context: Context, pool: Pool, body: Manifest, lookup: LookupConfig, limitations: list[str]
 ) -> _Observation:
-    """Ask the brokers what they hold; tell them where they are, and that there is something new where they are behind."""
+    """Query the brokers. Write their localities, and trigger a refresh where the bindings are outdated."""
     key = pool.key
     pods = [pod for pod in context.store.of_pool(POD, key) if "deletionTimestamp" not in pod["metadata"]]
     refusals = context.locality_annotator.annotate(pods, pool.locality.node_labels)
@@ -151,7 +151,7 @@ def _observe(
 
 
 def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods: list[Manifest]) -> list[str]:
-    """Tell kubelets of brokers that are behind that there is something new; why pods may not be annotated for that."""
+    """Trigger a refresh for brokers with outdated bindings; return the reasons of refused annotations."""
     behind = {report.name for report in state.behind()}
     refusals = []
     for pod in pods:
@@ -169,7 +169,7 @@ def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods:
 def _conditions(
     context: Context, pool: Pool, body: Manifest, observed: _Observation, finalizer_errors: Mapping[str, Condition]
 ) -> list[Condition]:
-    """All there is to say of a pool that is worked on."""
+    """Return all conditions of a reconciled pool."""
     key, report = pool.key, context.sources.report(pool.source)
     managed, probed = context.lac.report(key).condition, context.probes.report(key)
     looked_up = observed.state.condition()
@@ -206,7 +206,7 @@ def _write_statuses(
 def _outcome(
     context: Context, bindings: PoolBindings, observed: _Observation, finalizer_errors: Mapping[str, Condition]
 ) -> Outcome:
-    """When to look again, where no event will tell."""
+    """Return when to reconcile again without an event."""
     return Outcome(
         observed.settled,
         look_again=not observed.settled and not all(map(waiting_reason, observed.pods)),
@@ -217,7 +217,7 @@ def _outcome(
 
 
 def _refresh_seconds(context: Context, bindings: PoolBindings, state: LookupState) -> float:
-    """When to look again at what only brokers know: topics that come and go, and how far their readers are behind."""
+    """Return when to query brokers again for matched topics and lags, which no event announces."""
     if not bindings.contested and not (bindings.good and any(report.reachable for report in state.reports)):
         return 0.0
     unknown = any(state.holders(binding) and state.stats(binding).topics is None for binding, _ in bindings.good)
@@ -225,7 +225,7 @@ def _refresh_seconds(context: Context, bindings: PoolBindings, state: LookupStat
 
 
 def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> dict[str, Any]:
-    """What the status says besides conditions, whatever the pool's state: autoscalers read some of it."""
+    """Return the status fields besides conditions, in any state of the pool: autoscalers read some of them."""
     before = body.get("status") or {}
     stateful_set = context.store.get(STATEFUL_SET, key.namespace, key.name) or {}
     return {
@@ -241,10 +241,10 @@ def _values(context: Context, key: PoolKey, body: Manifest, bindings: int) -> di
 def _report_failure(
     context: Context, body: Manifest, bindings: PoolBindings, error: ApiSpecError | NameConflictError | KubeError
 ) -> Outcome:
-    """Say what a person must change first; the next event about the pool tries again.
+    """Report an error that a person must resolve; the next event about the pool retries.
 
     Raises:
-        KubeError: the error itself, where nobody need change anything.
+        KubeError: the error itself, when a retry may resolve it.
     """
     if isinstance(error, KubeError) and not error.refused:
         raise error
@@ -263,5 +263,5 @@ def _report_failure(
         logger.warning("%s: %s: %s", key, reason, message)
     binding_status.report_pool_failed(context, bindings.readable, reason, message)
     binding_status.report_invalid(context, bindings.broken)
-    # a foreign object or a quota that goes away makes no event here
+    # no event announces that a foreign object or a quota is gone
     return Outcome(settled=False, look_again=reason in {"NameConflict", "Refused"})

@@ -1,4 +1,4 @@
-"""Conditions of a pool about the writable cluster that it reads."""
+"""Conditions of a pool about its writable cluster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ UNCHECKED = "NotChecked"
 
 
 def last_known(body: Manifest, condition: Condition) -> Condition:
-    """What was said last of the same spec, where nothing is known yet; else the condition itself.
+    """Return the condition, or while nothing was checked yet the one in the status for the same generation.
 
-    An operator that starts has checked nothing. What its predecessor found is still the best that is known, and a restart
-    changes no status and wakes nobody who watches it.
+    A new operator process has checked nothing, so it keeps its predecessor's result. A restart then changes no status.
     """
     if condition.reason != UNCHECKED:
         return condition
@@ -31,7 +30,7 @@ def last_known(body: Manifest, condition: Condition) -> Condition:
 
 
 def source_reachable(report: SourceReport | None) -> Condition:
-    """SourceReachable: whether the three URLs of the spec answer, seen from the operator."""
+    """Return SourceReachable: whether the three URLs of the spec answer the operator."""
     if report is None:
         return Condition(
             "SourceReachable", ConditionStatus.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet"
@@ -57,13 +56,13 @@ def explicit_lac(
     managed: Condition | None = None,
     probed: ProbeResult | None = None,
 ) -> Condition:
-    """ExplicitLac: whether every active writable broker sends explicit LACs, often enough; else what to set where.
+    """Return ExplicitLac: whether every active writable broker sends explicit LACs often enough, else the setting to change.
 
     Args:
-        report: what the brokers say.
-        wanted: what the user wants.
-        managed: what managing has to say, which comes first; None for nothing.
-        probed: what came of trying it on a topic; None for nothing.
+        report: report about the writable cluster.
+        wanted: the desired settings.
+        managed: condition of managed explicit LAC, which takes precedence; None for none.
+        probed: result of the last probe; None for none.
     """
     if managed is not None:
         return managed

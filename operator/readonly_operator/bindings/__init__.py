@@ -1,1 +1,1 @@
-"""Which topics bindings claim, and which bindings conflict."""
+"""Topics that bindings claim, and conflicts between bindings."""

@@ -1,7 +1,7 @@
-"""Bindings that claim a topic which an older binding claims for another pool of the same writable cluster.
+"""Conflicts: bindings that claim a topic which an older binding claims for another pool of the same writable cluster.
 
-The older one wins. The younger one is not given to brokers at all while that lasts, so that it is never in force in part. A
-binding that is itself held back still claims what it names: its author is to change it, and nothing else flaps meanwhile.
+The older binding wins. Brokers do not get any part of the younger one while the conflict lasts. A held-back binding still claims
+its topics: its author must change it, and no third binding changes state meanwhile.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from readonly_operator.kube.store import Store
 
     MatchedTopics = Callable[[Sequence[Manifest], str], Sequence[str]]
-    """Topics that a binding (by full name) matches, as one of these pods' brokers reports."""
+    """Topics that a binding (by full name) matches, as a broker in one of these pods reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindingConflicts:
-    """How a pool's bindings stand against those of other pools.
+    """Conflicts of a pool's bindings with those of other pools.
 
     Attributes:
-        against: by full name those that an older one stands against, with what to say.
-        open: whether any has rivals at all: what topics there are decides then, so that it is to be looked at again.
+        against: message by full name of each binding that conflicts with an older one.
+        open: whether any binding overlaps another pool's. The existing topics then decide, so the check must be repeated.
     """
 
     against: Mapping[str, str]
@@ -41,7 +41,7 @@ class BindingConflicts:
 
 
 def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: Iterable[Binding]) -> BindingConflicts:
-    """How a pool's bindings stand against those of other pools; a paused one stays as it is."""
+    """Return the conflicts of a pool's bindings with those of other pools; paused bindings are exempt."""
     against: dict[str, str] = {}
     contested = False
     for binding in bindings:
@@ -75,13 +75,13 @@ def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding,
 
 
 def same_cluster(one: str, other: str) -> bool:
-    """Whether two metadata stores are the same: in whatever order their servers are named, and if only some of them are."""
+    """Return whether two metadata store URLs share the chroot and at least one server, in any order."""
     (hosts, _, chroot), (others, _, other_chroot) = (url.removeprefix("zk:").partition("/") for url in (one, other))
     return chroot == other_chroot and not set(hosts.split(",")).isdisjoint(others.split(","))
 
 
 def _pool(store: Store, key: PoolKey) -> Pool | None:
-    """A pool that is there to stay, and whose spec can be used."""
+    """Return the pool unless it is missing, invalid or being deleted."""
     body = store.get(POOL, key.namespace, key.name)
     if body is None or "deletionTimestamp" in body["metadata"]:
         return None

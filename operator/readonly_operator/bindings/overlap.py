@@ -1,7 +1,7 @@
-"""Whether two bindings claim the same topic. Pure.
+"""Overlap of two bindings: the topics that both claim. Pure.
 
-Names, namespaces and names against expressions are decided by what is written. Two different expressions clash over a topic that
-there is: that every topic which one could ever match the other does not cannot be decided by looking at them.
+Names, namespaces, and names against expressions are compared as text. Whether two different expressions share a topic cannot be
+decided from their text, so they overlap only in an existing topic.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SCHEME = "persistent://"
 
 
 class Claimed(NamedTuple):
-    """What a binding claims.
+    """Claims of a binding.
 
     Attributes:
         names: full names of topics.
         expressions: regular expressions of full names.
-        namespaces: TENANT/NAMESPACE, all topics of which are meant.
+        namespaces: TENANT/NAMESPACE, with all their topics.
     """
 
     names: tuple[str, ...]
@@ -37,34 +37,34 @@ class Claimed(NamedTuple):
 
 
 def claimed(topics: Iterable[str], namespaces: Iterable[str]) -> Claimed:
-    """What topics and namespaces of a binding claim."""
+    """Return the claims of a binding's topics and namespaces."""
     every = tuple(topics)
     expressions = tuple(topic for topic in every if not is_name(topic))
     return Claimed(tuple(filter(is_name, every)), expressions, tuple(namespaces))
 
 
 def is_name(topic: str) -> bool:
-    """Whether a topic of a binding is a name, as brokers read it; else it is an expression."""
+    """Return whether a binding's topic is a name, by the brokers' rule; else it is an expression."""
     return _PLAIN.fullmatch(topic) is not None and ".+" not in topic
 
 
 def base_of(topic: str) -> str:
-    """The partitioned topic that a partition belongs to; the topic itself where it is none."""
+    """Return the partitioned topic of a partition, or the topic itself."""
     return _PARTITION.sub("", topic)
 
 
 def namespace_of(topic: str) -> str:
-    """TENANT/NAMESPACE of a full name or an expression that names both literally."""
+    """Return TENANT/NAMESPACE of a full name or of an expression, which has both literally."""
     return "/".join(topic.removeprefix(_SCHEME).split("/")[:2])
 
 
 def find_overlap(older: Binding, younger: Binding, matched: Callable[[], Iterable[str]]) -> str:
-    """What both claim: a topic's name, or a namespace or an expression in words; empty for nothing.
+    """Return an overlap of two bindings: a topic's name, or a namespace or expression in words; empty for none.
 
     Args:
         older: one binding.
         younger: the other.
-        matched: the topics of the writable cluster that the older one matches; asked only where both have expressions.
+        matched: returns the existing topics that the older one matches; called only when both have expressions.
     """
     one, other = claimed(older.topics, older.namespaces), claimed(younger.topics, younger.namespaces)
     by_name = _names(one, other) or _names(other, one) or _namespaces(one, other) or _namespaces(other, one)
@@ -80,7 +80,7 @@ def find_overlap(older: Binding, younger: Binding, matched: Callable[[], Iterabl
 
 
 def _names(one: Claimed, other: Claimed) -> str:
-    """A topic that one claims by name, and the other too."""
+    """Return a topic that one claims by name, and the other in any way."""
     others = set(other.names)
     for name in one.names:
         if name in others or base_of(name) in others or _matches(other.expressions, name):
@@ -91,7 +91,7 @@ def _names(one: Claimed, other: Claimed) -> str:
 
 
 def _namespaces(one: Claimed, other: Claimed) -> str:
-    """A namespace that one claims as a whole, and the other at least in part."""
+    """Return a namespace that one claims completely, and the other at least in part."""
     for namespace in one.namespaces:
         if namespace in other.namespaces:
             return f"all topics of {namespace}"
@@ -102,7 +102,7 @@ def _namespaces(one: Claimed, other: Claimed) -> str:
 
 
 def _matches(expressions: Iterable[str], topic: str) -> bool:
-    """Whether one of the expressions means the topic: in its own namespace, for tenant and namespace are no part of it."""
+    """Return whether an expression of the topic's own namespace matches the topic."""
     return any(
         namespace_of(text) == namespace_of(topic) and any(map(Expression.parse(text).matches, (topic, base_of(topic))))
         for text in expressions

@@ -1,4 +1,4 @@
-"""The bindings that name a pool, sorted by what can be done with them."""
+"""Bindings of one pool, grouped by validity and conflicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from readonly_operator.kube.store import Store
 
 LoadedBinding = tuple[Binding, Manifest]
-"""A binding and the object that it was read from."""
+"""A binding and its object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class PoolBindings:
     """Bindings of one pool.
 
     Attributes:
-        good: those that brokers are told of.
-        broken: those whose spec cannot be used, with the reason.
-        held_back: those that an older one of another pool stands against.
-        against: what to say of those, by full name.
-        contested: whether any of all has rivals: what topics there are decides then.
+        good: bindings for the brokers.
+        broken: objects with an invalid spec, with the reason.
+        held_back: bindings that conflict with an older one of another pool.
+        against: message of each conflict, by full name.
+        contested: whether any binding overlaps another pool's; the existing topics then decide.
     """
 
     good: tuple[LoadedBinding, ...]
@@ -42,7 +42,7 @@ class PoolBindings:
 
     @classmethod
     def of(cls, store: Store, key: PoolKey) -> PoolBindings:
-        """The bindings that name a pool and are there to stay."""
+        """Return the bindings of a pool that are not being deleted."""
         good: list[LoadedBinding] = []
         broken: list[tuple[str, Manifest]] = []
         for body in store.of_pool(BINDING, key):
@@ -55,7 +55,7 @@ class PoolBindings:
         return cls(tuple(good), tuple(broken))
 
     def without_conflicts(self, store: Store, matched: MatchedTopics, pool: Pool) -> PoolBindings:
-        """The same, where those that older ones of other pools stand against are held back."""
+        """Return the same bindings, with conflicting ones held back."""
         found = find_conflicts(store, matched, pool, (binding for binding, _ in self.good))
         return replace(
             self,
@@ -67,9 +67,9 @@ class PoolBindings:
 
     @property
     def readable(self) -> tuple[LoadedBinding, ...]:
-        """All whose spec can be used."""
+        """Return all bindings with a valid spec."""
         return (*self.good, *self.held_back)
 
     def __len__(self) -> int:
-        """How many name the pool."""
+        """Return the number of bindings that name the pool."""
         return len(self.readable) + len(self.broken)

@@ -1,4 +1,4 @@
-"""Which bindings may claim the same topics: an index, so that thousands of bindings are not compared with each other. Pure."""
+"""Index of bindings by topic, which finds possible conflicts among thousands of bindings without comparing all pairs. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Name = tuple[str, str]
 
 _LITERAL = re.compile(r"[\w:/%=~@-]*")
 _QUANTIFIER = ("?", "*", "{", "\\Q\\E", "(?")
-"""What may say of the character before it that it need not be there: RE2 lets flags and an empty quotation stand in between."""
+"""Tokens that make the character before them optional. RE2 allows flags and an empty quotation in between."""
 
 
 class _Claims(NamedTuple):
-    """What a binding claims.
+    """Claims of a binding.
 
     Attributes:
-        topics: full names, of partitions those of their topics.
-        prefixes: what full names begin with that it claims besides, each of one namespace.
+        topics: full names; a partition stands for its topic.
+        prefixes: prefixes of the full names that expressions and namespaces claim, each within one namespace.
     """
 
     topics: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class _Claims(NamedTuple):
 
 
 class BindingTopicIndex:
-    """Bindings by the topics that they name, and by what the names begin with that they mean besides."""
+    """Bindings by claimed topic names and by prefixes of claimed names."""
 
     def __init__(self) -> None:
         self._of: dict[Name, _Claims] = {}
@@ -41,7 +41,7 @@ class BindingTopicIndex:
         self._wide: defaultdict[str, set[tuple[str, Name]]] = defaultdict(set)
 
     def put(self, name: Name, spec: Mapping[str, Any]) -> None:
-        """Take note of a binding; one that names nothing that could be a topic has no rivals."""
+        """Add or replace a binding. A binding without a valid topic conflicts with none."""
         self.drop(name)
         topics = [one for one in _list(spec, "topics") if isinstance(one, str)]
         namespaces = [one for one in _list(spec, "namespaces") if isinstance(one, str)]
@@ -55,7 +55,7 @@ class BindingTopicIndex:
             self._wide[namespace_of(prefix)].add((prefix, name))
 
     def drop(self, name: Name) -> None:
-        """Forget a binding."""
+        """Remove a binding."""
         claims = self._of.pop(name, _Claims())
         for topic in claims.topics:
             _discard(self._named, topic, name)
@@ -65,7 +65,7 @@ class BindingTopicIndex:
             _discard(self._wide, namespace_of(prefix), (prefix, name))
 
     def conflicting(self, name: Name) -> set[Name]:
-        """Other bindings that may claim a topic of this one."""
+        """Return other bindings that may claim a topic of this one."""
         claims = self._of.get(name, _Claims())
         found: set[Name] = set()
         for topic in claims.topics:
@@ -80,7 +80,7 @@ class BindingTopicIndex:
 
 
 def _prefix(expression: str) -> str:
-    """What every full name that the expression matches begins with, as far as that is plain: its namespace at least."""
+    """Return the literal prefix of every full name that the expression matches: at least its namespace."""
     namespace = f"persistent://{namespace_of(expression)}/"
     if not expression.startswith(namespace):
         return namespace
@@ -89,14 +89,14 @@ def _prefix(expression: str) -> str:
     assert literal is not None
     plain = literal[0]
     if "|" in rest and not re.fullmatch(r"[^|()\\\[]*\([^()\\\[]*\)[^|()\\\[]*", rest):
-        plain = ""  # but for one plain group, it takes more than a look to tell which parts are alternatives
+        plain = ""  # only with one plain group is it clear which parts are alternatives
     elif rest[len(plain) :].startswith(_QUANTIFIER):
         plain = plain[:-1]
     return namespace + plain
 
 
 def _compatible(prefix: str, text: str) -> bool:
-    """Whether a name can begin with both; a partition's name is longer than the text of its topic."""
+    """Return whether one name can begin with both; a partition's name is longer than its topic's."""
     return text.startswith(prefix) or prefix.startswith(text)
 
 

@@ -1,4 +1,4 @@
-"""Desks: work for pools that takes its time, and that reconciling reads the results of."""
+"""Background controllers: slow work for pools at the writable cluster. Reconciling reads their reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FAILED_SECONDS = 15.0
-"""How soon work is tried again that failed in a way that nobody thought of."""
+"""Delay before the retry of work that failed unexpectedly."""
 
 Item = TypeVar("Item")
 Subject = TypeVar("Subject")
@@ -25,14 +25,14 @@ Report = TypeVar("Report")
 
 
 class BackgroundController(ABC, Generic[Item, Subject, Report]):
-    """Works on items one after the other: on those that are due, and on those of which something else is wanted.
+    """Process items in sequence: those that are due, and those whose subject changed.
 
-    What goes wrong with one item keeps no other from being worked on.
+    An error of one item does not affect the others.
 
     Args:
-        changed: called with each pool whose report is new.
-        nothing: the report of a pool that was not worked for.
-        stopped: set when the operator ends; no other item is begun then.
+        changed: called with each pool whose report changed.
+        nothing: report of a pool without an item.
+        stopped: set when the operator ends; no further item is begun then.
     """
 
     def __init__(
@@ -47,19 +47,19 @@ class BackgroundController(ABC, Generic[Item, Subject, Report]):
         self._reports: dict[PoolKey, Report] = {}
 
     def report(self, key: PoolKey) -> Report:
-        """What a pool is to say."""
+        """Return the report of a pool."""
         return self._reports.get(key, self._nothing)
 
     @property
     def busy_since(self) -> float | None:
-        """Since when (monotonic) it works on the same item, or finds out what there is to do; None while it does not."""
+        """Return since when (monotonic) the same item is processed, or items are listed; None while idle."""
         return self._busy_since
 
     def sync(self) -> float:
-        """Work on every item that is due or has changed.
+        """Process every item that is due or has changed.
 
         Returns:
-            Seconds until one is due again.
+            Seconds until the next item is due.
         """
         self._busy_since = time.monotonic()
         try:
@@ -85,14 +85,14 @@ class BackgroundController(ABC, Generic[Item, Subject, Report]):
 
     @abstractmethod
     def _subjects(self) -> Mapping[Item, Subject | None]:
-        """What is wanted of each item; None where nothing can be done now, and what was said last still holds."""
+        """Return the subject of each item; None keeps the item's last report and does nothing."""
 
     @abstractmethod
     def _process(self, item: Item, subject: Subject) -> tuple[Mapping[PoolKey, Report], float]:
-        """Do what is wanted: what pools are to say of it, and seconds until it is due again."""
+        """Process one item; return reports by pool, and seconds until the item is due again."""
 
     def _extra_reports(self) -> Mapping[PoolKey, Report]:
-        """Reports of pools that are not worked for."""
+        """Return reports of pools without an item."""
         return {}
 
     def _sync_item(self, item: Item, subject: Subject) -> None:
@@ -107,7 +107,7 @@ class BackgroundController(ABC, Generic[Item, Subject, Report]):
         for made in self._made.values():
             reports.update(made)
         reports.update(self._extra_reports())
-        before, self._reports = self._reports, reports  # at once, for reconciling reads it meanwhile
+        before, self._reports = self._reports, reports  # in one assignment: reconciling reads it concurrently
         for key in before.keys() | self._reports.keys():
             if before.get(key) != self._reports.get(key):
                 self._changed(key)
@@ -115,7 +115,7 @@ class BackgroundController(ABC, Generic[Item, Subject, Report]):
 
 @contextlib.contextmanager
 def guarded(item: object) -> Iterator[None]:
-    """Let what goes wrong with one item be logged, and keep no other from being worked on."""
+    """Log an exception of one item, and go on with the others."""
     try:
         yield
     except Exception:

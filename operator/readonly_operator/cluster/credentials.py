@@ -1,7 +1,7 @@
-"""What the operator shows to a writable cluster's admin API: the token and certificates that pools name.
+"""Credentials for a writable cluster's admin API: the token and certificates that pools name.
 
-They are read when they are needed, from the Secrets and ConfigMaps that a pool of the same namespace names, and kept in memory
-for a short while. Secrets are neither listed nor watched, and nothing of them is logged.
+They are read on demand from Secrets and ConfigMaps of the pool's namespace, and cached in memory for a short time. The operator
+neither lists nor watches Secrets, and logs nothing of them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from readonly_operator.kube.api_server import Kube
 
 CACHE_TTL_SECONDS = 30.0
-"""How old what is shown may be: a rotated token is taken up within this time."""
+"""How long credentials are cached: a rotated token is used within this time."""
 
 
 class CredentialsReader:
-    """Reads what sources need.
+    """Read the credentials of sources.
 
     Args:
         kube: the API server.
@@ -45,10 +45,10 @@ class CredentialsReader:
         self._known: dict[Source, tuple[float, Credentials]] = {}
 
     def __call__(self, source: Source) -> Credentials:
-        """What to show to a source's admin API.
+        """Return the credentials for a source's admin API.
 
         Raises:
-            FetchError: a Secret or ConfigMap cannot be read, or has not what it should have.
+            FetchError: a Secret or ConfigMap cannot be read, or lacks a valid value.
         """
         now = self._clock()
         with self._lock:
@@ -92,7 +92,7 @@ class CredentialsReader:
 
     def _show(self, context: ssl.SSLContext, namespace: str, shown: Certificate) -> None:
         pair = [self._read(SECRET, namespace, shown.secret_name, key) for key in (shown.certificate, shown.private_key)]
-        # the library reads files only, and keys are to be on no disk
+        # the ssl module reads files only, and keys must not reach a disk
         file = os.memfd_create("certificate")
         try:
             os.write(file, b"\n".join(pair))
@@ -103,7 +103,7 @@ class CredentialsReader:
             os.close(file)
 
     def _read(self, kind: Kind, namespace: str, name: str, key: str) -> bytes:
-        """One key of a Secret or ConfigMap."""
+        """Return one key of a Secret or ConfigMap."""
         try:
             found = self._kube.get(kind, namespace, name)
         except KubeError as error:

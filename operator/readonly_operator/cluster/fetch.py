@@ -1,4 +1,4 @@
-"""Small HTTP requests with a deadline, for brokers of pools and for the writable cluster's admin API."""
+"""Small HTTP requests with a deadline, to brokers of pools and to the writable cluster's admin API."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     import ssl
 
 MAX_BYTES = 8 * 1024 * 1024
-"""More than any answer that is asked for here: a pool's bindings are limited by a ConfigMap's 1 MiB."""
+"""Largest answer. A pool's bindings are limited by a ConfigMap's 1 MiB."""
 CHUNK = 64 * 1024
 REDIRECTS = 3
-"""The admin API sends a request on at most from the broker that was asked to the topic's owner."""
+"""Most redirects: the admin API redirects at most from the queried broker to the topic's owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What is shown to a server.
+    """Credentials for a server.
 
     Attributes:
         token: a bearer token; empty for none.
-        context: of TLS; None for what the system trusts.
+        context: TLS context; None for the system's default.
     """
 
     token: str = field(default="", repr=False)
@@ -37,10 +37,10 @@ ANONYMOUS = Credentials()
 
 
 class FetchError(Exception):
-    """There was no usable answer; the text says why, without the URL.
+    """A request without a usable answer; the text is the reason, without the URL.
 
     Args:
-        text: why.
+        text: the reason.
         status: the HTTP status of the answer; 0 for no answer.
     """
 
@@ -50,10 +50,10 @@ class FetchError(Exception):
 
 
 def get_json(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> Any:
-    """The JSON that a URL gives within `timeout` seconds.
+    """Return the JSON at a URL, within `timeout` seconds.
 
     Raises:
-        FetchError: it gives none.
+        FetchError: there is no answer, or it is not JSON.
     """
     status, body = get(url, timeout, credentials)
     if status != http.client.OK:
@@ -65,7 +65,7 @@ def get_json(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> 
 
 
 def get(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> tuple[int, bytes]:
-    """Status and body that a URL gives within `timeout` seconds.
+    """Return status and body of a URL, within `timeout` seconds.
 
     Raises:
         FetchError: there is no answer, or it is too large or too slow.
@@ -75,20 +75,20 @@ def get(url: str, timeout: float, credentials: Credentials = ANONYMOUS) -> tuple
 
 
 def send(method: str, url: str, value: Any, timeout: float, credentials: Credentials = ANONYMOUS) -> bytes:
-    """Send JSON; redirections are followed, as Pulsar sends requests on to the broker that can serve them.
+    """Send JSON and follow redirects: Pulsar redirects a request to the broker that can serve it.
 
     Args:
         method: PUT, POST or DELETE.
-        url: where to.
+        url: the URL.
         value: JSON; None for no body.
         timeout: seconds in all.
-        credentials: what is shown, also to where a redirection leads: it is the same cluster.
+        credentials: also sent to redirect targets, which are in the same cluster.
 
     Returns:
         The body of the answer.
 
     Raises:
-        FetchError: there is no answer, or one that is no success.
+        FetchError: there is no answer, or its status is not 2xx.
     """
     deadline = time.monotonic() + timeout
     body = None if value is None else json.dumps(value).encode()
@@ -103,10 +103,10 @@ def send(method: str, url: str, value: Any, timeout: float, credentials: Credent
 
 
 def redirected(url: str, location: str) -> str:
-    """Where a redirection leads.
+    """Return the target of a redirect.
 
     Raises:
-        FetchError: out of TLS, where a token could be read on its way.
+        FetchError: the redirect leaves TLS, where a token could be read in transit.
     """
     target = urljoin(url, location)
     if url.startswith("https://") and not target.startswith("https://"):
@@ -156,9 +156,9 @@ def connect(host: str, port: int, timeout: float) -> None:
     """Open and close a TCP connection.
 
     Raises:
-        FetchError: there is none within `timeout` seconds.
+        FetchError: the connection failed or took more than `timeout` seconds.
     """
-    if not 0 < port < 65536:  # the C library would take it modulo 65536
+    if not 0 < port < 65536:  # the C library takes it modulo 65536
         raise FetchError(f"{port} is no port")
     try:
         socket.create_connection((host, port), timeout).close()
@@ -167,7 +167,7 @@ def connect(host: str, port: int, timeout: float) -> None:
 
 
 def explain(error: Exception) -> str:
-    """What went wrong, in a few words."""
+    """Return the reason of an error in a few words."""
     if isinstance(error, socket.gaierror):
         return "the host name does not resolve"
     if isinstance(error, TimeoutError):

@@ -1,6 +1,6 @@
-"""A pool as a cluster of its own in the writable cluster's metadata: `pulsar-admin clusters list` shows it.
+"""Registration of a pool as a cluster in the writable cluster's metadata, for `pulsar-admin clusters list`.
 
-Only its entry is written (ClustersBase of the admin API): no tenant and no namespace is given to it, so nothing is replicated.
+Only the entry is written (ClustersBase of the admin API). No tenant or namespace uses it, so nothing is replicated.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ logger = logging.getLogger(__name__)
 TYPE = "ClusterRegistered"
 RETRY_SECONDS = 10.0
 REMOVE_SECONDS = dt.timedelta(minutes=2)
-"""So long a deletion waits for a writable cluster that does not answer; then the entry stays, which is said."""
+"""Longest delay of a deletion while the writable cluster does not answer; then the entry stays, and a log line says so."""
 NOT_FOUND = 404
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the metadata is to say.
+    """Desired entry in the metadata.
 
     Attributes:
         name: of the cluster.
-        broker_url: what clients use; it also tells whose entry it is.
-        web_url: the brokers' HTTP.
+        broker_url: service URL of clients; it also identifies the entry's owner.
+        web_url: HTTP URL of the brokers.
     """
 
     name: str
@@ -56,18 +56,18 @@ class Entry:
 
     @classmethod
     def of(cls, pool: Pool, cluster_domain: str) -> Entry | None:
-        """The entry of a pool; None when it wants none."""
+        """Return the entry of a pool; None when it asks for none."""
         name = pool.lookup.cluster_name
         host = f"{pool.key.name}.{pool.key.namespace}.svc.{cluster_domain}"
         return cls(name, f"pulsar://{host}:{PORT_PULSAR}", f"http://{host}:{PORT_HTTP}") if name else None
 
     def data(self) -> dict[str, str]:
-        """As the admin API takes it."""
+        """Return the entry as the admin API accepts it."""
         return {"serviceUrl": self.web_url, "brokerServiceUrl": self.broker_url}
 
 
 class Step(enum.Enum):
-    """What an entry needs."""
+    """Action that an entry needs."""
 
     NOTHING = "nothing"
     CREATE = "create"
@@ -77,12 +77,12 @@ class Step(enum.Enum):
 
 
 def step(wanted: Entry, found: Mapping[str, Any] | None, *, leaving: bool) -> Step:
-    """What to do.
+    """Return the next action.
 
     Args:
-        wanted: the entry.
-        found: what the metadata has under the name; None for nothing.
-        leaving: whether it is to go.
+        wanted: the desired entry.
+        found: the existing entry of this name; None for none.
+        leaving: whether the entry is to be removed.
     """
     if found is None:
         return Step.NOTHING if leaving else Step.CREATE
@@ -96,11 +96,11 @@ def step(wanted: Entry, found: Mapping[str, Any] | None, *, leaving: bool) -> St
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a pool is to say.
+    """Report for a pool.
 
     Attributes:
-        condition: ClusterRegistered; None when it wants no entry.
-        released: whether a deletion of the pool need not wait.
+        condition: ClusterRegistered; None when the pool asks for no entry.
+        released: whether the pool's deletion need not wait.
     """
 
     condition: Condition | None = None
@@ -109,13 +109,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is wanted of a pool's entry.
+    """Desired state of a pool's entry.
 
     Attributes:
         entry: the entry.
         source: the writable cluster.
-        deleted: when the pool's deletion was asked for; empty when it was not.
-        has_finalizer: whether the pool has the finalizer, without which a deletion would not wait.
+        deleted: time of the pool's deletion request; empty for none.
+        has_finalizer: whether the pool has the finalizer, without which its deletion would not wait.
     """
 
     entry: Entry
@@ -125,13 +125,13 @@ class Registration:
 
     @classmethod
     def of(cls, body: Manifest, cluster_domain: str) -> Registration | None:
-        """What a pool wants; None for nothing, or while it is paused.
+        """Return the registration of a pool; None for none, or while the pool is paused.
 
         Raises:
-            ApiSpecError: its spec cannot be used.
+            ApiSpecError: the spec is invalid.
         """
         if not spec_value(body, "lookup", "clusterName"):
-            return None  # so of nearly all pools, which need not be read
+            return None  # true for nearly all pools: saves parsing the spec
         metadata = body["metadata"]
         deleted, has_finalizer = (
             metadata.get("deletionTimestamp") or "",
@@ -146,15 +146,15 @@ class Registration:
 
 
 class RegistrationController(BackgroundController[PoolKey, Registration, Report]):
-    """Keeps the entries of all pools that want one.
+    """Maintain the entries of all pools that ask for one.
 
     Args:
-        store: knows the pools.
+        store: the known pools.
         cluster_domain: DNS domain of the Kubernetes cluster.
-        period: seconds between two looks at an entry.
+        period: seconds between two checks of an entry.
         now: the time, with a time zone.
-        changed: called with each pool whose report is new.
-        credentials_for: what to show to the admin API of a source.
+        changed: called with each pool whose report changed.
+        credentials_for: returns the credentials for a source's admin API.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ def _path(name: str) -> str:
 
 
 def _words(error: FetchError) -> str:
-    """The admin API's own reason, out of its JSON."""
+    """Return the admin API's own reason from its JSON."""
     text = str(error)
     head, _, body = text.partition(": ")
     try:

@@ -1,7 +1,7 @@
-"""Checks of writable clusters: do they answer, and do their brokers send explicit LACs?
+"""Checks of writable clusters: reachability, and the explicit LAC setting of their brokers.
 
-They run on their own, for an answer may take long, and reconciling reads the last result. Pools that name the same cluster
-share it.
+Checks run in threads of their own, because an answer may take long. Reconciling reads the last report, which all pools of one
+cluster share.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ logger = logging.getLogger(__name__)
 
 STEP_SECONDS = 3.0
 RETRY_SECONDS = 10.0
-"""How soon a cluster that did not answer is checked again."""
+"""Delay before an unreachable cluster is checked again."""
 MAX_CONCURRENT_CHECKS = 8
-"""Clusters that are checked at the same time: one that does not answer takes long, and the others do not wait for it."""
+"""Clusters checked at the same time, so that an unreachable one does not delay the others."""
 MAX_BROKERS = 200
 PULSAR_PORT = 6650
 ZOOKEEPER_PORT = 2181
 TLS_PORT = 6651
 HEALTH_SECONDS = 15.0
-"""A health check writes a message and reads it back."""
+"""Deadline of a health check, which writes a message and reads it back."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What a check found.
+    """Report about a writable cluster.
 
     Attributes:
-        problems: why the cluster is not reachable, one per URL of the spec; none when it is.
-        intervals_ms: explicit LAC interval of each active broker that could be asked, by broker; 0 is off.
+        problems: unreachable URLs of the spec with the reason; none when all answer.
+        intervals_ms: explicit LAC interval of each active broker that answered, by broker; 0 is off.
         unasked: active brokers whose configuration could not be read, with the reason.
     """
 
@@ -54,11 +54,11 @@ class SourceReport:
 
 
 def check(source: Source, credentials_for: Callable[[Source], Credentials] = lambda _: ANONYMOUS) -> SourceReport:
-    """Check a cluster now; takes a few seconds when something does not answer.
+    """Check a cluster now; it takes a few seconds when something does not answer.
 
     Args:
         source: the cluster.
-        credentials_for: what to show to its admin API; may raise a FetchError.
+        credentials_for: returns the credentials for its admin API; may raise a FetchError.
     """
     problems = []
     brokers: list[str] = []
@@ -81,12 +81,12 @@ def check(source: Source, credentials_for: Callable[[Source], Credentials] = lam
 
 
 class SourceMonitor:
-    """Keeps the last report of each writable cluster that pools name.
+    """Check each writable cluster that pools name, and keep its last report.
 
     Args:
-        period: seconds between two checks of a cluster that answers.
-        changed: called with a source whose report is new or differs from the last one.
-        credentials_for: what to show to the admin API of a source.
+        period: seconds between two checks of a reachable cluster.
+        changed: called with a source whose report changed.
+        credentials_for: returns the credentials for a source's admin API.
     """
 
     def __init__(
@@ -108,18 +108,18 @@ class SourceMonitor:
         ]
 
     def start(self) -> None:
-        """Begin to check."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Stop checking; a check that is under way is left to end by itself."""
+        """Stop; a running check ends by itself."""
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
 
     def report(self, source: Source) -> SourceReport | None:
-        """The last report; None when there is none yet, it then comes soon."""
+        """Return the last report; None before the first, which is then scheduled."""
         with self._lock:
             if source not in self._reports:
                 self._reports[source] = None
@@ -128,7 +128,7 @@ class SourceMonitor:
             return self._reports[source]
 
     def refresh(self, source: Source) -> None:
-        """Check a cluster again now: its brokers have changed."""
+        """Check a cluster again now, because its brokers have changed."""
         with self._lock:
             if source in self._due:
                 self._due[source] = time.monotonic()
@@ -145,13 +145,13 @@ class SourceMonitor:
             self._check(source)
 
     def _next(self) -> Source | None:
-        """The next cluster, once it is due; None when no more are to be checked."""
+        """Wait for the next due cluster; None after `stop`."""
         with self._lock:
             while not self._stopped:
                 source, due = min(self._due.items(), key=lambda item: item[1], default=(None, math.inf))
                 wait = due - time.monotonic()
                 if source is not None and wait <= 0:
-                    self._due[source] = math.inf  # until this check has ended
+                    self._due[source] = math.inf  # until this check ends
                     return source
                 self._lock.wait(None if due == math.inf else wait)
             return None
@@ -173,10 +173,10 @@ class SourceMonitor:
 
 
 def active_brokers(source: Source, credentials: Credentials = ANONYMOUS) -> list[str]:
-    """HOST:PORT of the web service of each active broker (BrokersBase.getActiveBrokers).
+    """Return HOST:PORT of the web service of each active broker (BrokersBase.getActiveBrokers).
 
     Raises:
-        FetchError: no host of the admin URL tells.
+        FetchError: no host of the admin URL answers.
     """
     reasons = []
     for url in source.admin_urls:
@@ -195,10 +195,10 @@ def active_brokers(source: Source, credentials: Credentials = ANONYMOUS) -> list
 
 
 def lac_interval(source: Source, broker: str, credentials: Credentials = ANONYMOUS) -> int:
-    """The explicit LAC interval that a broker (HOST:PORT) runs with (BrokersBase.getRuntimeConfiguration).
+    """Return the explicit LAC interval of a broker (HOST:PORT) in ms (BrokersBase.getRuntimeConfiguration).
 
     Raises:
-        FetchError: it does not tell.
+        FetchError: the broker does not answer with it.
     """
     answer = get_json(f"{_scheme(source)}://{broker}/admin/v2/brokers/configuration/runtime", STEP_SECONDS, credentials)
     try:
@@ -208,16 +208,16 @@ def lac_interval(source: Source, broker: str, credentials: Credentials = ANONYMO
 
 
 def health(source: Source, broker: str, credentials: Credentials = ANONYMOUS, query: str = "") -> None:
-    """Let a broker (HOST:PORT) check itself: it writes a message and reads it back (BrokersBase.healthCheck).
+    """Call the health check of a broker (HOST:PORT): it writes a message and reads it back (BrokersBase.healthCheck).
 
     Args:
         source: the writable cluster.
-        broker: which broker.
-        credentials: what to show.
-        query: of the URL, with its question mark.
+        broker: the broker.
+        credentials: for the admin API.
+        query: query of the URL, with its question mark.
 
     Raises:
-        FetchError: it is not healthy, or does not answer.
+        FetchError: the broker is unhealthy, or does not answer.
     """
     status, body = get(f"{_scheme(source)}://{broker}/admin/v2/brokers/health{query}", HEALTH_SECONDS, credentials)
     if status != 200:
@@ -225,10 +225,10 @@ def health(source: Source, broker: str, credentials: Credentials = ANONYMOUS, qu
 
 
 def send_to(source: Source, method: str, path: str, value: Any, timeout: float, credentials: Credentials) -> None:
-    """Send JSON to the admin API: to the first host that takes it, each within `timeout` seconds.
+    """Send JSON to the first host of the admin API that accepts it, each within `timeout` seconds.
 
     Raises:
-        FetchError: none does; it has what the last one said.
+        FetchError: all hosts failed; it has the last one's reason.
     """
     problem = FetchError("no host")
     for url in source.admin_urls:
@@ -264,7 +264,7 @@ def _addresses(text: str, default_port: int) -> list[tuple[str, int]]:
 
 
 def _unreachable(field: str, url: str, addresses: list[tuple[str, int]]) -> list[str]:
-    """Empty when one of the addresses takes a connection, as clients of the URL need no more."""
+    """Return the problem of a URL; empty when one of its addresses accepts a connection, which is all that a client needs."""
     reasons = []
     for host, port in addresses:
         try:

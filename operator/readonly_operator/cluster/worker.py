@@ -1,4 +1,4 @@
-"""Work at writable clusters that takes its time: threads of their own, so that no pool waits for it.
+"""Threads for background controllers, so that no reconcile waits for a writable cluster.
 
 Each desk looks at all pools, does what is due, and keeps what it has to say; reconciling reads that.
 """
@@ -18,30 +18,30 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS = 15.0
 MAX_WAIT_SECONDS = 3600.0
 STUCK_SECONDS = 1800.0
-"""A desk that works on one thing for longer hangs: with deadlines for each request, even 100 dead brokers take less."""
+"""Time on one item after which a controller is stuck. Every request has a deadline, so even 100 dead brokers take less."""
 SETTLE_SECONDS = 0.2
-"""Pools that change together are looked at together: they are to agree before anything is set."""
+"""Delay that collects pools which change together: they must agree before anything is set."""
 
 
 class BackgroundWork(Protocol):
-    """A kind of work."""
+    """Protocol of a background controller."""
 
     @property
     def busy_since(self) -> float | None:
-        """Since when (monotonic) it works on the same thing; None while it does not."""
+        """Return since when (monotonic) the same item is processed; None while idle."""
         ...
 
     def sync(self) -> float:
-        """Do what is due; seconds until something is due again."""
+        """Process all due items; return seconds until the next one is due."""
         ...
 
 
 class BackgroundThread:
-    """Lets desks work one after the other.
+    """Run background controllers in sequence on one thread.
 
     Args:
-        name: of this work.
-        works: what there is to do.
+        name: of the thread.
+        works: the controllers.
     """
 
     def __init__(self, name: str, works: Sequence[BackgroundWork]) -> None:
@@ -51,32 +51,32 @@ class BackgroundThread:
         self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin; all pools must be known by now."""
+        """Start the thread; all pools must be known by now."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the step that is under way, which is left to end by itself."""
+        """Stop after the current step, which ends by itself."""
         self._stopped.set()
         self._woken.set()
 
     def join(self, timeout: float) -> None:
-        """Wait for the step that is under way."""
+        """Wait for the current step."""
         if self._thread.is_alive():
             self._thread.join(timeout=timeout)
 
     def is_alive(self) -> bool:
-        """Whether the thread runs."""
+        """Return whether the thread runs."""
         return self._thread.is_alive()
 
     def is_stuck(self) -> bool:
-        """Whether a desk has worked on one thing for so long that it will not end any more."""
+        """Return whether a controller has worked on one item for so long that it is stuck."""
         now = time.monotonic()
         return any(
             since is not None and now - since > STUCK_SECONDS for since in (one.busy_since for one in self._works)
         )
 
     def wake(self) -> None:
-        """Look again soon: a pool has changed."""
+        """Sync again soon, because a pool changed."""
         self._woken.set()
 
     def _run(self) -> None:

@@ -1,1 +1,1 @@
-"""Kubernetes: names, kinds, requests to the API server, and what is known of its objects."""
+"""Kubernetes: names, kinds, requests to the API server, and a store of watched objects."""

@@ -1,6 +1,6 @@
-"""The requests that the operator makes to the API server.
+"""Requests of the operator to the API server.
 
-A thin layer on the official client's dynamic client. The kinds are known, so nothing is discovered, and objects stay plain JSON.
+A thin layer on the official client's dynamic client. The kinds are known, so there is no discovery. Objects stay plain JSON.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ HTTP_TOO_MANY_REQUESTS = 429
 
 
 class KubeError(Exception):
-    """The API server refused a request, and the text is its message; or it does not answer.
+    """The API server refused a request or did not answer; the text is the reason.
 
     Args:
-        text: why.
-        status: the HTTP status of the refusal; 0 when there is no answer.
+        text: the API server's message, or the network error.
+        status: the HTTP status of the refusal; 0 without an answer.
     """
 
     def __init__(self, text: str, status: int = 0) -> None:
@@ -45,20 +45,20 @@ class KubeError(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether the API server understood the request and will not have it: a person must act."""
+        """Return whether the API server understood and refused the request, so that a retry cannot help."""
         return self.status in REFUSALS
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Something that a Role may allow.
+    """A permission that a Role may grant.
 
     Attributes:
         verb: get, create, patch and the like.
         group: API group of the resource, empty for the core group.
         resource: plural, with the subresource: pods/eviction.
-        namespace: where.
-        name: of the one object; empty for any.
+        namespace: namespace of the resource.
+        name: name of the one object; empty for any.
     """
 
     verb: str
@@ -69,69 +69,69 @@ class Right:
 
 
 class NoConfigurationError(Exception):
-    """There is no way to tell which API server to ask."""
+    """No Kubernetes configuration names an API server."""
 
 
 class Kube(Protocol):
-    """What the operator asks of the API server."""
+    """Requests that the operator makes to the API server."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """The object, or None when there is none."""
+        """Return the object, or None when it does not exist."""
         ...
 
     def list(self, kind: Kind, namespace: str | None) -> Sequence[Manifest]:
-        """All objects of a kind, of one namespace or of all of them."""
+        """Return all objects of a kind, in one namespace or in all."""
         ...
 
     def serves(self, kind: Kind, namespace: str | None) -> bool:
-        """Whether there is such a kind; it takes the right to list it."""
+        """Return whether the API server serves the kind. The call needs the right to list the kind."""
         ...
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply by the operator's field manager; the object as it is then."""
+        """Apply an object server-side as the operator's field manager; return the resulting object."""
         ...
 
     def put(self, manifest: Manifest) -> Manifest:
-        """Create an object, or with a resource version in it replace that version; KubeError 409 when another was faster."""
+        """Create an object, or replace it when it has a resource version. KubeError 409: another writer was faster."""
         ...
 
     def apply_status(self, manifest: Manifest) -> Manifest:
-        """The same for the status subresource."""
+        """Apply the status subresource server-side; return the resulting object."""
         ...
 
     def annotate(self, kind: Kind, namespace: str, name: str, annotations: dict[str, str]) -> Manifest | None:
-        """Set annotations of somebody else's object; None when it is gone."""
+        """Set annotations of an object that the operator does not own; return None when it is gone."""
         ...
 
     def delete(self, manifest: Manifest) -> None:
-        """Delete this very object (by its uid); none is fine."""
+        """Delete the object with this uid; succeed when it is gone already."""
         ...
 
     def apply_as(self, manager: str, manifest: Manifest) -> Manifest:
-        """Server-side apply by another field manager, to somebody else's object that exists (by its uid)."""
+        """Apply to an existing object (by its uid) as another field manager."""
         ...
 
     def merge(self, manager: str, kind: Kind, namespace: str, name: str, patch: Manifest) -> Manifest | None:
-        """JSON merge patch by a field manager; with a resourceVersion in it, only of that version. None when it is gone."""
+        """Send a JSON merge patch, conditional on a resourceVersion in it. Return None when the object is gone."""
         ...
 
     def evict(self, namespace: str, name: str, uid: str) -> bool:
-        """Let this very pod end in good order; False when a disruption budget does not allow it now. Gone is fine."""
+        """Evict the pod with this uid. Return False while a disruption budget forbids it, and True when the pod is gone."""
         ...
 
     def may(self, right: Right) -> bool:
-        """Whether the operator has a right."""
+        """Return whether the operator has a right."""
         ...
 
 
 class ApiServer:
-    """A Kube on a real API server."""
+    """Kube on a real API server."""
 
     def __init__(self, *, timeout_seconds: int) -> None:
-        """Take the configuration of the pod that we run in, else of the kubeconfig file.
+        """Load the configuration of the pod's service account, else of the kubeconfig file.
 
         Raises:
-            NoConfigurationError: there is neither.
+            NoConfigurationError: neither exists.
         """
         try:
             if "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -157,7 +157,7 @@ class ApiServer:
         options = {"label_selector": kind.selector} if kind.selector else {}
         found = self._plain(self._client.get, self._resource(kind), namespace=namespace, **options)
         for item in found["items"]:
-            item.update(apiVersion=kind.api_version, kind=kind.kind)  # lists of built-in kinds leave them out
+            item.update(apiVersion=kind.api_version, kind=kind.kind)  # lists of built-in kinds omit both
         items: list[Manifest] = found["items"]
         return items
 
@@ -310,7 +310,7 @@ class ApiServer:
         )
 
     def _written(self, call: Any, *args: Any, **options: Any) -> Manifest:
-        """The same for what is written: where that is not there, neither is its namespace, or its kind."""
+        """Send a write; a 404 then means that the namespace or the kind does not exist."""
         try:
             return self._plain(call, *args, **options)
         except NotFoundError as error:
@@ -330,12 +330,12 @@ class ApiServer:
 
 
 def missing_kinds(kube: Kube, kinds: Sequence[Kind], namespace: str | None) -> list[Kind]:
-    """Those of the kinds that the API server does not serve."""
+    """Return the kinds that the API server does not serve."""
     return [kind for kind in kinds if not kube.serves(kind, namespace)]
 
 
 class _NoDiscovery:
-    """Takes the place of the dynamic client's discovery of kinds, which costs requests and writes files."""
+    """Replace the dynamic client's discovery of kinds, which costs requests and writes files."""
 
     def __init__(self, _client: DynamicClient, _cache_file: str | None) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Making one object what it should be, by server-side apply."""
+"""Server-side apply of desired objects."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ATOMIC = frozenset({"selector"})
-"""Fields that Kubernetes replaces as a whole: one more label in a selector is another selector."""
+"""Fields that Kubernetes replaces as a whole: a selector with another label is another selector."""
 
 
 class Result(enum.Enum):
-    """What applying an object did."""
+    """Result of applying one object."""
 
     NOOP = "noop"
     CREATED = "created"
@@ -34,15 +34,15 @@ class Result(enum.Enum):
 
 
 class NameConflictError(Exception):
-    """An object that the pool needs has a name that is taken by an object which is not the pool's."""
+    """An object of another owner already has a name that the pool needs."""
 
 
 class Applier:
-    """Applies the objects of pools.
+    """Apply the objects of pools.
 
     Args:
         kube: the API server.
-        store: what is known of it; applied objects are noted there.
+        store: the known objects; applied objects are put there.
     """
 
     def __init__(self, kube: Kube, store: Store) -> None:
@@ -51,16 +51,15 @@ class Applier:
         self._tolerated: set[str] = set()
 
     def apply(self, desired: Manifest) -> Result:
-        """Make the object what it should be; fields that the operator does not name are left alone.
+        """Apply the desired object; fields that the operator does not set are left alone.
 
-        In lists that it names, such as ports, containers and environments, there is nothing but what it names.
+        Lists that the operator sets, such as ports, containers and environments, contain its items only.
 
-        No request is made when the object that is known has all that is desired, and was applied from the same manifest. Where it
-        lacks something, it is applied without being read first, by its uid: had somebody put another in its place, that one
-        would be refused.
+        An object that has everything desired, from the same manifest, costs no request. Any other known object is applied by its
+        uid without being read first: an object that replaced it meanwhile would be refused.
 
         Raises:
-            NameConflictError: the name is taken by an object that has another owner.
+            NameConflictError: an object of another owner has the name.
             KubeError: the API server refused.
         """
         kind, metadata = kind_of(desired), desired["metadata"]
@@ -83,7 +82,7 @@ class Applier:
         return Result.NOOP if _version(before) == _version(after) else Result.PATCHED
 
     def _apply_to(self, known: Manifest, marked: Manifest) -> Manifest | None:
-        """Apply to this very object; None where it is not there any more."""
+        """Apply to the object with this uid; return None when it is gone."""
         marked = {**marked, "metadata": {**marked["metadata"], "uid": known["metadata"]["uid"]}}
         try:
             return self._kube.apply(marked)
@@ -93,7 +92,7 @@ class Applier:
             raise
 
     def _read_and_apply(self, kind: Kind, marked: Manifest, desired: Manifest) -> tuple[Manifest | None, Manifest]:
-        """Apply to whatever has the name; that, as it was, and as it is now."""
+        """Read the object by name, then apply; return the object before and after."""
         metadata = desired["metadata"]
         before = self._kube.get(kind, metadata["namespace"], metadata["name"])
         if before is not None and _owner(before) != _owner(desired):
@@ -104,9 +103,9 @@ class Applier:
         return before, self._kube.apply(marked)
 
     def _trim(self, kind: Kind, live: Manifest, desired: Manifest) -> Manifest:
-        """Take out of lists what others have put there: server-side apply leaves it, for it is theirs.
+        """Remove list items of other managers, which server-side apply keeps.
 
-        Where somebody puts it back at once, as admission webhooks do, it is left: nobody wins such a fight.
+        An admission webhook may add them again at once. Its items are then left in place.
         """
         metadata = live["metadata"]
         spec = trimmed(live.get("spec"), desired.get("spec"))
@@ -129,7 +128,7 @@ class Applier:
     def prune(
         self, known: Iterable[Manifest], desired: Iterable[Manifest], owner: str
     ) -> list[tuple[Manifest, Result]]:
-        """Delete those of the known objects that this owner (a uid) has and that are no longer desired."""
+        """Delete the known objects of this owner (a uid) that are no longer desired."""
         wanted = {(kind_of(manifest), manifest["metadata"]["name"]) for manifest in desired}
         done = []
         for manifest in known:
@@ -145,7 +144,7 @@ class Applier:
 
 
 def covers(live: Any, desired: Any) -> bool:
-    """Whether a live JSON value has everything that is desired, whatever else it has (defaults, other managers' fields)."""
+    """Return whether a live JSON value contains the desired one, whatever else it has (defaults, other managers' fields)."""
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(
             key in live and (live[key] == value if key in ATOMIC else covers(live[key], value))
@@ -161,7 +160,7 @@ def covers(live: Any, desired: Any) -> bool:
 
 
 def trimmed(live: Any, desired: Any) -> Any:
-    """A live JSON value without the items that others have put into lists which are desired; what is not desired at all stays."""
+    """Return a live JSON value without additional items in desired lists; values that are not desired stay."""
     if isinstance(live, dict) and isinstance(desired, dict):
         return {key: trimmed(value, desired[key]) if key in desired else value for key, value in live.items()}
     if not isinstance(live, list) or not isinstance(desired, list):

@@ -1,4 +1,4 @@
-"""Hashes of JSON values: the same value always gives the same text."""
+"""Hashes of JSON values: equal values have equal hashes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ LENGTH = 16
 
 
 def digest(value: object) -> str:
-    """Hash of a JSON value; the order of keys does not matter."""
+    """Return the hash of a JSON value; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]

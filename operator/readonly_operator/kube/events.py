@@ -1,6 +1,6 @@
-"""Kubernetes Events: what happened to pools and bindings, for `kubectl describe` and `kubectl get events`.
+"""Kubernetes Events about pools and bindings, for `kubectl describe` and `kubectl get events`.
 
-An event that repeats is counted in one object, whose name is made from what it says; also after a restart of the operator.
+A repeated event is counted in one object. The object's name is a hash of the event, so a restart of the operator does not matter.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ logger = logging.getLogger(__name__)
 NORMAL, WARNING = "Normal", "Warning"
 
 MESSAGE_LIMIT = 1000
-"""Of the 1024 that the API server takes."""
+"""Characters of a message; the API server accepts 1024."""
 
 ABOUT_LIMIT = 230
-"""How much of an object's name is in that of its events, which may have 253 characters."""
+"""Characters of the object's name in the event's name, which may have 253."""
 
 REPEAT_SECONDS = 300.0
-"""The same event of the same object is counted again only after so long."""
+"""Shortest time between two counts of the same event."""
 
 BURST = 20
 PER_SECOND = 1.0
-"""Events of all objects together: the API server and etcd are not to suffer from many pools that have the same trouble."""
+"""Events per second of all objects together. It protects the API server and etcd when many pools fail for one reason."""
 
 MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that happened.
+    """An event before it is written.
 
     Attributes:
         type: NORMAL or WARNING.
@@ -70,23 +70,23 @@ _TOLD = {
     ("ExplicitLac", "False"): WARNING,
     ("Paused", "True"): NORMAL,
 }
-"""Conditions whose changes are told, whatever their reason."""
+"""Changes of conditions that make an event, whatever their reason, and its type."""
 _TROUBLE = frozenset(
     {
         *("InvalidSpec", "NameConflict", "Conflict", "PoolNotFound", "PoolFailed", "BrokerRefuses", "Refused"),
-        *("Rolling", "RollStopped", "Reverted", "NotTaken"),  # of managing explicit LAC
+        *("Rolling", "RollStopped", "Reverted", "NotTaken"),  # managed explicit LAC
     }
 )
-"""Reasons of conditions that are told when they come up."""
+"""Reasons of conditions that make a warning."""
 _ONCE = ("Ready", "LookupConfigured", "SourceReachable", "ExplicitLac", "Paused")
 
 
 def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list[Notice]:
-    """What a change of conditions is told as.
+    """Return the events of a change of conditions.
 
     Args:
         before: the status so far.
-        after: the conditions now.
+        after: the new conditions.
     """
     known = {one["type"]: (one["status"], one["reason"]) for one in before.get("conditions") or ()}
     found: list[Notice] = []
@@ -99,7 +99,7 @@ def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list
         if condition.reason in _TROUBLE:
             told = WARNING
         elif was is not None and was[0] == condition.status.value:
-            told = None  # the same in other words
+            told = None  # only the reason changed
         elif condition.type == "Paused" and was is not None and was[0] == "True":
             found.append(Notice(NORMAL, "Resumed", "the operator works on it again"))
         if told and not any(one.message == condition.message for one in found):
@@ -108,7 +108,7 @@ def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list
 
 
 class Budget:
-    """How many events may be sent now: a bucket of tokens. Pure.
+    """Token bucket that limits events. Pure.
 
     Args:
         now: the time in seconds.
@@ -119,7 +119,7 @@ class Budget:
         self._at = now
 
     def take(self, now: float) -> bool:
-        """Whether one more may be sent."""
+        """Take a token; return False when there is none."""
         self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
         self._at = now
         if self._tokens < 1:
@@ -129,7 +129,7 @@ class Budget:
 
 
 class Recorder:
-    """Writes events; one that cannot be written is left out, for nothing depends on it.
+    """Write events; drop an event that cannot be written.
 
     Args:
         kube: the API server.
@@ -147,7 +147,7 @@ class Recorder:
         self._instance = os.environ.get("POD_NAME") or socket.gethostname()
 
     def record(self, kind: Kind, body: Manifest, notices: Iterable[Notice]) -> None:
-        """Write what happened to an object."""
+        """Write the events of an object."""
         for notice in notices:
             name = event_name(body, notice)
             if self._may(name):
@@ -177,22 +177,22 @@ class Recorder:
 
 
 def event_name(body: Manifest, notice: Notice) -> str:
-    """The name of the event object: the same for the same event of the same object."""
+    """Return the name of the event object: the same for the same event of the same object."""
     metadata = body["metadata"]
     about = str(metadata["name"])[:ABOUT_LIMIT].rstrip("-.")
     return f"{about}.{digest([metadata['uid'], notice.type, notice.reason, notice.message])}"
 
 
 def manifest(kind: Kind, body: Manifest, notice: Notice, known: Manifest | None, stamp: str, instance: str) -> Manifest:
-    """The event object.
+    """Return the event object.
 
     Args:
-        kind: of the object that it is about.
+        kind: kind of the object that the event is about.
         body: that object.
-        notice: what happened.
-        known: the event as it is, when it happened before.
+        notice: the event.
+        known: the existing event object, when the event repeats.
         stamp: the time.
-        instance: which operator process tells it.
+        instance: name of the operator's process.
     """
     metadata = body["metadata"]
     before = known or {}

@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes objects that the operator reads or writes."""
+"""Kinds of Kubernetes objects that the operator reads or writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """The apiVersion of manifests."""
+        """Return the apiVersion of manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -63,18 +63,18 @@ CHILDREN = (
     NETWORK_POLICY,
     POD_MONITOR,
 )
-"""What the operator makes of a pool (the pods are the StatefulSet's)."""
+"""Kinds of objects that the operator creates for a pool; pods are the StatefulSet's."""
 OPTIONAL = frozenset({POD_MONITOR})
-"""Kinds that a cluster need not serve."""
+"""Kinds that a Kubernetes cluster need not serve."""
 WATCHED = (POOL, BINDING, *CHILDREN, POD)
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, EVENT, LEASE)}
 
 
 def kind_of(manifest: Manifest) -> Kind:
-    """The kind of an object that the operator knows.
+    """Return the kind of an object.
 
     Raises:
-        KeyError: it knows no such kind.
+        KeyError: the operator does not know the kind.
     """
     return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 CREATING = "ContainerCreating"
 OWN_VOLUMES = (f"{VOLUME_PREFIX}config", f"{VOLUME_PREFIX}bindings")
 MAX_QUOTE_LENGTH = 300
-"""Longest quotation, in characters."""
+"""Longest quotation in a message, in characters."""
 
 
 def waiting_reason(pod: Manifest) -> str:
-    """Why a pod's broker does not run: its own last word when it gave up, else what Kubernetes says; empty when it runs."""
+    """Return why the pod's container does not run: its own last line, else Kubernetes' reason; empty when it runs."""
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
         for state in ("waiting", "terminated"):
@@ -35,7 +35,7 @@ def waiting_reason(pod: Manifest) -> str:
 
 
 def _needs(pod: Manifest) -> str:
-    """What the pod waits for where its container does not come: Kubernetes' status does not say that a Secret is missing."""
+    """Return the Secrets and ConfigMaps that the pod mounts. Kubernetes' status does not name a missing one."""
     needed = []
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         if "secret" in volume:
@@ -46,7 +46,7 @@ def _needs(pod: Manifest) -> str:
 
 
 def is_ready(pod: Manifest) -> bool:
-    """Whether a pod serves."""
+    """Return whether the pod is ready and not being deleted."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return "deletionTimestamp" not in pod["metadata"] and any(
         one["type"] == "Ready" and one["status"] == "True" for one in conditions

@@ -1,4 +1,4 @@
-"""Status of pools and bindings: conditions, and writing them only when they differ."""
+"""Status of pools and bindings: conditions, and writes that happen only on a difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MESSAGE_LIMIT = 2000
 
 
 class ConditionStatus(enum.Enum):
-    """Value of a condition's status."""
+    """Status of a condition."""
 
     TRUE = "True"
     FALSE = "False"
@@ -31,10 +31,10 @@ class Condition:
     """One condition.
 
     Attributes:
-        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, Paused or Stalled.
+        type: Ready, Progressing, LookupConfigured, SourceReachable, ExplicitLac, ClusterRegistered, Paused or Stalled.
         status: whether it holds.
-        reason: why, in one CamelCase word.
-        message: why and what to do, in a sentence.
+        reason: one CamelCase word.
+        message: the reason and the remedy, in a sentence.
     """
 
     type: str
@@ -44,15 +44,15 @@ class Condition:
 
 
 STALLED_REASONS = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "Refused"})
-"""Reasons of Ready that no waiting ends."""
+"""Reasons of Ready that waiting does not end."""
 
 NOT_PAUSED = Condition("Paused", ConditionStatus.FALSE, "NotPaused", "the operator keeps everything as the spec says")
 
 
 def complete(conditions: Iterable[Condition]) -> list[Condition]:
-    """The conditions of an object that is worked on, with what all objects have.
+    """Add the conditions that all reconciled objects have.
 
-    Stalled is there only while it is True: by that convention kstatus tells what failed from what takes long.
+    Stalled is present only while it is True. By this convention kstatus tells a failure from slow progress.
     """
     found = [*conditions, NOT_PAUSED]
     ready = next((one for one in found if one.type == "Ready"), None)
@@ -62,7 +62,7 @@ def complete(conditions: Iterable[Condition]) -> list[Condition]:
 
 
 def paused(current: Mapping[str, Any], message: str) -> list[Condition]:
-    """The conditions of an object that is not worked on; one that never was is not ready, as far as anybody knows."""
+    """Return the conditions of a paused object; one that was never reconciled has Ready Unknown."""
     found = [Condition("Paused", ConditionStatus.TRUE, "Paused", message)]
     if not any(one["type"] == "Ready" for one in current.get("conditions") or ()):
         found.insert(0, Condition("Ready", ConditionStatus.UNKNOWN, "Paused", message))
@@ -70,7 +70,7 @@ def paused(current: Mapping[str, Any], message: str) -> list[Condition]:
 
 
 def listed(items: Iterable[str], limit: int = 5) -> str:
-    """Items for a message: the first few, and how many more there are."""
+    """Join items for a message: the first few, and the number of the others."""
     texts = list(items)
     more = len(texts) - limit
     return "; ".join(texts[:limit]) + (f"; and {more} more" if more > 0 else "")
@@ -83,13 +83,13 @@ def render(
     values: Mapping[str, Any],
     now: dt.datetime,
 ) -> dict[str, Any]:
-    """The status that says this, where a condition keeps the time of its last change as long as its status stays.
+    """Return a status with these conditions. A condition keeps its transition time while its status stays the same.
 
     Args:
         current: the status so far.
-        generation: of the spec that this is about.
+        generation: the generation of the reconciled spec.
         conditions: all conditions.
-        values: the other fields; None for fields that are to be absent.
+        values: the other fields; a field with None is left out.
         now: with a time zone.
     """
     before = {one["type"]: one for one in current.get("conditions") or ()}
@@ -115,9 +115,9 @@ def render(
 def keep(
     current: Mapping[str, Any], generation: int, conditions: Iterable[Condition], now: dt.datetime
 ) -> dict[str, Any]:
-    """The status so far, with some conditions of which it was not said, or said otherwise.
+    """Return the current status with some conditions replaced.
 
-    The generation that it is about stays, too: a later one was not acted on.
+    The observed generation stays: a later generation was not reconciled.
     """
     added = render(current, generation, conditions, {}, now)
     fresh = {one["type"]: one for one in added["conditions"]}
@@ -141,7 +141,7 @@ def write(kube: Kube, store: Store, kind: Kind, body: Manifest, status: Mapping[
         {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            # the uid makes it fail, instead of creating anything, when the object was deleted meanwhile
+            # the uid makes the request fail, instead of creating an object, after a deletion
             "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
             "status": status,
         }

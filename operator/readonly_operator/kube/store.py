@@ -1,7 +1,6 @@
-"""What the operator knows of the cluster: the objects of its kinds, kept up to date by watch events.
+"""Store of watched objects, kept up to date by watch events.
 
-Reconciling reads from here, so that it costs no request when nothing changes. What a missed event leaves behind is repaired by
-`replace` with a fresh list.
+Reconciling reads from it, so an unchanged pool costs no request. `replace` with a fresh list repairs missed events.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 DELETED_TTL_SECONDS = 300
-"""How long a deleted object is remembered: longer than a list that still had it can be on its way."""
+"""How long a deleted uid is remembered: longer than an outdated list can take to arrive."""
 
 
 def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
-    """The pool that an object is about, or None when it says none."""
+    """Return the pool of an object, or None when the object names none."""
     metadata = body["metadata"]
     if kind == POOL:
         name = metadata["name"]
@@ -34,7 +33,7 @@ def pool_of(kind: Kind, body: Manifest) -> PoolKey | None:
 
 
 class TopicIndex(Protocol):
-    """Index of bindings by the topics that they claim; a binding is named by namespace and name."""
+    """Index of bindings by the topics that they claim. A binding is named by namespace and name."""
 
     def put(self, name: tuple[str, str], spec: Mapping[str, Any]) -> None:
         """Add or replace a binding."""
@@ -45,12 +44,12 @@ class TopicIndex(Protocol):
         ...
 
     def conflicting(self, name: tuple[str, str]) -> AbstractSet[tuple[str, str]]:
-        """Other bindings that may claim a topic of this one."""
+        """Return other bindings that may claim a topic of this one."""
         ...
 
 
 class Store:
-    """Objects by kind and pool. Safe to use from several threads; what it gives out must not be changed.
+    """Objects by kind and pool. Thread-safe; callers must not change the objects that it returns.
 
     Args:
         topics: index of the bindings' topics; the store keeps it up to date.
@@ -67,19 +66,19 @@ class Store:
         self._topics = topics
 
     def put(self, kind: Kind, body: Manifest) -> set[PoolKey]:
-        """Take note of an object; what is older than what is known is ignored.
+        """Store an object unless the known one is newer.
 
         Returns:
-            The pools that this concerns.
+            The pools that the change affects.
         """
         with self._lock:
             return self._put(kind, body)
 
     def remove(self, kind: Kind, body: Manifest) -> set[PoolKey]:
-        """Take note that an object is gone.
+        """Remove a deleted object.
 
         Returns:
-            The pools that this concerns.
+            The pools that the change affects.
         """
         metadata = body["metadata"]
         with self._lock:
@@ -90,21 +89,21 @@ class Store:
             return self._drop(kind, metadata["namespace"], metadata["name"])
 
     def checkpoint(self) -> int:
-        """Now, for `replace`: to be asked for before a list is."""
+        """Return a position for `replace`; call it before the list is requested."""
         with self._lock:
             return self._puts
 
     def replace(self, kind: Kind, bodies: Iterable[Manifest], namespaces: tuple[str, ...], began: int) -> set[PoolKey]:
-        """Take note of all objects of a kind in these namespaces (empty: in all of them): others are gone.
+        """Store a complete list of a kind in these namespaces (empty: in all), and remove all other objects of the kind there.
 
         Args:
-            kind: of the objects.
+            kind: kind of the objects.
             bodies: the list.
-            namespaces: which ones were listed.
-            began: the moment before the list was asked for; what became known later may be newer than the list, and stays.
+            namespaces: the listed namespaces.
+            began: the checkpoint before the list was requested. Objects stored later may be newer than the list, and stay.
 
         Returns:
-            The pools of all of them, and of those that are gone.
+            The pools of the listed and of the removed objects.
         """
         touched: set[PoolKey] = set()
         with self._lock:
@@ -130,35 +129,35 @@ class Store:
         return touched
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """One object."""
+        """Return one object, or None."""
         with self._lock:
             return self._find(kind, namespace, name)
 
     def of_pool(self, kind: Kind, key: PoolKey) -> list[Manifest]:
-        """The objects of a kind that are about this pool, by name."""
+        """Return the objects of a kind and pool, sorted by name."""
         with self._lock:
             return [body for _, body in sorted(self._objects.get((kind, key), {}).items())]
 
     def set_unserved(self, kinds: Iterable[Kind]) -> None:
-        """Take note of the kinds that the cluster does not serve."""
+        """Set the kinds that the Kubernetes cluster does not serve."""
         self._unserved = frozenset(kinds)
 
     def serves(self, kind: Kind) -> bool:
-        """Whether the cluster serves a kind."""
+        """Return whether the Kubernetes cluster serves a kind."""
         return kind not in self._unserved
 
     def pools(self) -> list[Manifest]:
-        """All pools."""
+        """Return all pools."""
         with self._lock:
             return [body for (kind, _), bodies in self._objects.items() if kind == POOL for body in bodies.values()]
 
     def bindings(self) -> list[Manifest]:
-        """All bindings."""
+        """Return all bindings."""
         with self._lock:
             return [body for (kind, _), bodies in self._objects.items() if kind == BINDING for body in bodies.values()]
 
     def conflicting_bindings(self, namespace: str, name: str) -> list[Manifest]:
-        """Bindings of other pools, in whatever namespaces, that may claim a topic of this binding; not those that are going."""
+        """Return bindings of other pools, in all namespaces, that may claim a topic of this one; without those being deleted."""
         with self._lock:
             own = self._where.get((BINDING, namespace, name))
             found = [
@@ -169,7 +168,7 @@ class Store:
         return [body for body in found if body is not None and "deletionTimestamp" not in body["metadata"]]
 
     def _affected(self, kind: Kind, key: PoolKey, name: str) -> set[PoolKey]:
-        """Other pools that a change of a pool or binding concerns, because they have bindings for the same topics."""
+        """Return other pools that the change of a pool or binding affects: those with bindings for the same topics."""
         if kind == BINDING:
             bindings = [(key.namespace, name)]
         elif kind == POOL:
@@ -197,7 +196,7 @@ class Store:
             touched |= self._drop(kind, namespace, name)
         if key is None:
             return touched
-        # managedFields are half of the memory, and nobody reads them here
+        # managedFields take half of the memory, and no reader needs them
         kept = {**body, "metadata": {field: value for field, value in metadata.items() if field != "managedFields"}}
         self._objects.setdefault((kind, key), {})[name] = kept
         self._where[kind, namespace, name] = key
@@ -224,11 +223,11 @@ class Store:
 
 
 def _desired_state(body: Manifest) -> tuple[object, ...]:
-    """What changes with what the user wants of an object, and not with its status."""
+    """Return a value that changes with the spec of an object, and not with its status."""
     metadata = body["metadata"]
     return metadata["uid"], metadata.get("generation"), "deletionTimestamp" in metadata
 
 
 def _version(body: Manifest) -> int:
-    # resource versions of one kind can be compared as numbers (KEP-5504); before that they already were etcd's revisions
+    # resource versions of one kind compare as numbers (KEP-5504); older versions are etcd revisions, which do too
     return int(body["metadata"]["resourceVersion"])

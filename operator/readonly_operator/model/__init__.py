@@ -1,1 +1,1 @@
-"""What a pool should be in Kubernetes: specs in, manifests out; nothing here reads or writes anything."""
+"""Desired Kubernetes objects of a pool: specs in, manifests out. Nothing here does I/O."""

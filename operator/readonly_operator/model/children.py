@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def children(pool: Pool, lookup: LookupConfig, settings: Settings, brokers: Iterable[int] = ()) -> list[Manifest]:
-    """The objects in the order of applying: the lookup redirection config first, since running brokers wait for it.
+    """Return the desired objects in apply order: the lookup redirection config first, because running brokers wait for it.
 
-    Objects that the spec does not ask for are not among them, and are deleted where there are some.
+    Optional objects that the spec does not ask for are left out; the caller deletes existing ones.
 
     Args:
         pool: the pool.
-        lookup: what its brokers are to hold.
-        settings: of the operator.
-        brokers: ordinals of those that there are, for some may be about to end.
+        lookup: its lookup redirection config.
+        settings: settings of the operator.
+        brokers: ordinals of the existing brokers; some may be terminating.
     """
     return [
         configmaps.bindings_map(pool, lookup),

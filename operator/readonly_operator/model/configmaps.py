@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def config_map(pool: Pool) -> Manifest:
-    """ConfigMap with the engine's configuration; brokers read it when they start."""
+    """Return the ConfigMap with the engine's configuration; brokers read it at start."""
     manifest = start(CONFIG_MAP, pool.key.config_map, pool)
     manifest["data"] = {CONFIG_KEY: yaml.safe_dump(engine_config(pool), sort_keys=False, width=1000)}
     return manifest
 
 
 def bindings_map(pool: Pool, lookup: LookupConfig) -> Manifest:
-    """ConfigMap with the lookup redirection config; running brokers follow it."""
+    """Return the ConfigMap with the lookup redirection config; running brokers follow its changes."""
     manifest = start(CONFIG_MAP, pool.key.bindings_map, pool)
     manifest["data"] = {BINDINGS_KEY: lookup.yaml()}
     return manifest

@@ -1,4 +1,4 @@
-"""The engine's configuration for a pool, in the words of `pulsar-readonly serve --config`."""
+"""The engine's configuration for a pool, as options of `pulsar-readonly serve --config`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COUNTS = ("max_connections", "max_connections_per_ip", "max_consumers_per_topic
 
 
 def engine_config(pool: Pool) -> dict[str, Any]:
-    """The settings of all brokers of a pool; what a spec leaves out is left to the engine."""
+    """Return the settings of all brokers of a pool; the engine's defaults apply to the others."""
     source = pool.source
     config: dict[str, Any] = {
         "metadata-store": source.metadata_store_url,
@@ -80,5 +80,5 @@ def _tiered_storage(tiered: TieredStorage) -> dict[str, Any]:
 
 
 def _size(quantity: str) -> str:
-    """Kubernetes writes 256Mi, the engine 256MiB."""
+    """Convert 256Mi, as Kubernetes writes it, to 256MiB, as the engine does."""
     return f"{quantity}B"

@@ -1,7 +1,7 @@
-"""Files of Secrets and ConfigMaps that brokers read: certificates, keys, tokens.
+"""Mounted files of Secrets and ConfigMaps: certificates, keys, tokens.
 
-They are mounted as volumes, which the kubelet refreshes, and brokers read them again when they change: a rotated Secret
-restarts nothing. Nothing of a Secret is in an environment variable, an argument or a ConfigMap.
+The kubelet refreshes the volumes, and brokers read changed files again. A rotated Secret restarts nothing.
+No environment variable, argument or ConfigMap contains anything of a Secret.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A volume of files of one Secret or ConfigMap.
+    """Volume with files of one Secret or ConfigMap.
 
     Attributes:
-        purpose: what the files are for: names the volume and its directory.
-        files: file by the engine's option that names it.
-        keys: key of the Secret or ConfigMap by file.
+        purpose: names the volume and its directory.
+        files: file name by the engine's option.
+        keys: key of the Secret or ConfigMap by file name.
         secret: the Secret; empty for a ConfigMap.
         config_map: the ConfigMap; empty for a Secret.
     """
@@ -40,11 +40,11 @@ class Mount:
         object.__setattr__(self, "directory", f"{SECRETS_DIRECTORY}/{self.purpose}")
 
     def options(self) -> dict[str, str]:
-        """The engine's options: paths of the files."""
+        """Return the engine's options with the paths of the files."""
         return {option: f"{self.directory}/{name}" for option, name in self.files.items()}
 
     def volume(self) -> dict[str, Any]:
-        """The volume, readable for the brokers' group only where it is a Secret."""
+        """Return the volume; a Secret's files are readable for the brokers' group only."""
         items = [{"key": key, "path": name} for name, key in self.keys.items()]
         if self.secret:
             source = {"secret": {"secretName": self.secret, "items": items, "defaultMode": 0o440}}
@@ -53,12 +53,12 @@ class Mount:
         return {"name": f"{VOLUME_PREFIX}{self.purpose}", **source}
 
     def mount(self) -> dict[str, Any]:
-        """Where the container sees it."""
+        """Return the container's volume mount."""
         return {"name": f"{VOLUME_PREFIX}{self.purpose}", "mountPath": self.directory, "readOnly": True}
 
 
 def mounts(pool: Pool) -> list[Mount]:
-    """All volumes of files that a pool's brokers read."""
+    """Return all volumes with files that a pool's brokers read."""
     found: list[Mount] = []
     source, tls = pool.source, pool.listeners.tls
     if source.authentication is not None:

@@ -1,4 +1,4 @@
-"""The lookup redirection config of a pool: which topics its brokers serve, from all bindings that name it."""
+"""Lookup redirection config of a pool: the topics that its brokers serve, from all bindings of the pool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """What a broker is told of one binding.
+    """One binding in the lookup redirection config.
 
     Attributes:
         name: of the binding, as NAMESPACE/NAME.
@@ -38,7 +38,7 @@ class Entry:
 
     @classmethod
     def of(cls, binding: Binding) -> Entry:
-        """What a binding says."""
+        """Return the entry of a binding."""
         return cls(
             binding.full_name,
             binding.topics,
@@ -50,11 +50,11 @@ class Entry:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Entry:
-        """An entry of the file, or of what a broker says that it holds.
+        """Parse an entry of the file or of a broker's answer.
 
         Raises:
-            KeyError: there is no name, or there are no topics.
-            TypeError: a field is of another type.
+            KeyError: the name or the topics are missing.
+            TypeError: a field has another type.
         """
         return cls(
             document["name"],
@@ -66,7 +66,7 @@ class Entry:
         )
 
     def document(self) -> dict[str, Any]:
-        """The entry in the file: without what is left at its default, so that older brokers understand what they can do."""
+        """Return the entry as written to the file. Defaults are left out, so that older brokers understand it."""
         found: dict[str, Any] = {"name": self.name, "topics": list(self.topics)}
         if self.namespaces:
             found["namespaces"] = list(self.namespaces)
@@ -81,10 +81,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LookupConfig:
-    """What each broker of a pool is to hold.
+    """Lookup redirection config of every broker of a pool.
 
     Attributes:
-        revision: name of this content; equal content has the same revision.
+        revision: hash of the content; equal content has the same revision.
         bindings: sorted by name.
     """
 
@@ -93,24 +93,24 @@ class LookupConfig:
 
     @classmethod
     def of(cls, bindings: Iterable[Binding]) -> LookupConfig:
-        """The config that says what the bindings say, in whatever order they come."""
+        """Return the config of these bindings, in any order."""
         return cls.holding(Entry.of(binding) for binding in bindings)
 
     @classmethod
     def holding(cls, entries: Iterable[Entry]) -> LookupConfig:
-        """The config of these entries, in whatever order they come."""
+        """Return the config of these entries, in any order."""
         held = tuple(sorted(entries))
-        # the letter keeps YAML readers from taking it for a number
+        # the letter keeps YAML parsers from reading a number
         return cls(f"r{digest([entry.document() for entry in held])}", held)
 
     def yaml(self) -> str:
-        """The file that brokers read."""
+        """Return the file that brokers read."""
         documents = [entry.document() for entry in self.bindings]
         return yaml.safe_dump({"revision": self.revision, "bindings": documents}, sort_keys=False, width=1000)
 
 
 def entries_of(text: str) -> dict[str, Entry]:
-    """The entries of a file, by name; none where it is no such file."""
+    """Return the entries of a file by name; none when the file is invalid."""
     try:
         entries = [Entry.parse(document) for document in yaml.safe_load(text)["bindings"]]
     except (yaml.YAMLError, KeyError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""The metadata that all objects of a pool share."""
+"""Metadata that all objects of a pool share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def start(kind: Kind, name: str, pool: Pool) -> Manifest:
-    """A manifest that so far says what it is and to which pool it belongs; Kubernetes deletes it with the pool."""
+    """Return a manifest with kind and metadata. Its owner reference makes Kubernetes delete it with the pool."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

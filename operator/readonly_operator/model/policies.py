@@ -1,4 +1,4 @@
-"""What surrounds a pool's brokers, each where the spec asks for it: disruption budget, autoscaler, network policy, PodMonitor."""
+"""Optional objects around a pool's brokers: disruption budget, autoscaler, network policy, PodMonitor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def disruption_budget(pool: Pool) -> list[Manifest]:
-    """PodDisruptionBudget: how many brokers a drain of nodes may take at a time."""
+    """Return the PodDisruptionBudget: how many brokers a node drain may evict at a time."""
     budget = pool.disruption_budget
     if not budget.enabled:
         return []
@@ -25,7 +25,7 @@ def disruption_budget(pool: Pool) -> list[Manifest]:
         limit = {"minAvailable": budget.min_available}
     else:
         limit = {"maxUnavailable": 1 if budget.max_unavailable is None else budget.max_unavailable}
-    # a broker that is not ready serves nobody: it must not keep a node from being drained
+    # a broker that is not ready serves no client: it must not block a node drain
     manifest["spec"] = {
         **limit,
         "selector": {"matchLabels": pool.key.selector()},
@@ -35,7 +35,7 @@ def disruption_budget(pool: Pool) -> list[Manifest]:
 
 
 def autoscaler(pool: Pool) -> list[Manifest]:
-    """HorizontalPodAutoscaler. It scales the pool, not the StatefulSet: there is one number of replicas, and nobody fights."""
+    """Return the HorizontalPodAutoscaler. It scales the pool, not the StatefulSet: one field holds the replicas."""
     scaling = pool.autoscaling
     if scaling is None:
         return []
@@ -52,7 +52,7 @@ def autoscaler(pool: Pool) -> list[Manifest]:
 
 
 def network_policy(pool: Pool) -> list[Manifest]:
-    """NetworkPolicy: clients at their ports; brokers among each other; the operator and who else reads metrics."""
+    """Return the NetworkPolicy: clients to their ports, brokers to each other, the operator and monitoring to HTTP."""
     policy = pool.network_policy
     if policy is None:
         return []
@@ -75,7 +75,7 @@ def network_policy(pool: Pool) -> list[Manifest]:
 
 
 def pod_monitor(pool: Pool) -> list[Manifest]:
-    """PodMonitor of the Prometheus operator."""
+    """Return the PodMonitor of the Prometheus operator."""
     wanted = pool.monitoring.pod_monitor
     if wanted is None:
         return []
@@ -87,7 +87,7 @@ def pod_monitor(pool: Pool) -> list[Manifest]:
 
 
 def _allowed(ports: Sequence[str], peers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A rule of ingress; no peers is everybody."""
+    """Return an ingress rule; no peers means everybody."""
     return {
         "ports": [{"port": port, "protocol": "TCP"} for port in ports],
         **({"from": [dict(peer) for peer in peers]} if peers else {}),

@@ -1,4 +1,4 @@
-"""Quantities as the API server writes them, so that what was applied can be compared with what is there."""
+"""Quantities in the API server's canonical form, so that an applied object can be compared with the live one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PARTS = re.compile(r"([0-9]+(?:\.[0-9]+)?)([a-zA-Z]*)")
 
 
 def canonical(quantity: int | str) -> str:
-    """A quantity in Kubernetes' canonical form (resource.Quantity): no fraction, and the largest suffix that goes without one.
+    """Return a quantity in Kubernetes' canonical form (resource.Quantity): no fraction, and the largest suffix that needs none.
 
-    Exponents (1e3) are left as they are; what is no quantity, too: the API server will say so.
+    Exponents (1e3) and invalid quantities are returned unchanged; the API server rejects invalid ones.
     """
     match = _PARTS.fullmatch(str(quantity))
     if match is None:
@@ -46,4 +46,4 @@ def _decimal(value: Fraction) -> str:
     for name, size in _DECIMAL.items():
         if (value / size).denominator == 1:
             return f"{value // size}{name}"
-    return f"{-(-value // _DECIMAL['n'])}n"  # finer than Kubernetes counts: rounded up
+    return f"{-(-value // _DECIMAL['n'])}n"  # Kubernetes rounds up to its finest unit

@@ -1,4 +1,4 @@
-"""The ServiceAccount and the Services of a pool."""
+"""ServiceAccount and Services of a pool."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _PORTS = {"pulsar": PORT_PULSAR, "pulsar-tls": PORT_PULSAR_TLS, "http": PORT_HTTP}
 _EXTERNAL = {"pulsar": "external", "pulsar-tls": "external-tls"}
-"""The brokers' ports behind a Service of clients outside the cluster."""
+"""Target ports of the Services for clients outside the Kubernetes cluster."""
 
 
 def service_account(pool: Pool) -> Manifest:
-    """ServiceAccount of the brokers; they never talk to Kubernetes, so it has no token."""
+    """Return the brokers' ServiceAccount. Brokers do not use the Kubernetes API, so it has no token."""
     manifest = start(SERVICE_ACCOUNT, pool.key.name, pool)
     manifest["automountServiceAccountToken"] = False
     return manifest
 
 
 def headless_service(pool: Pool) -> Manifest:
-    """Service that gives each broker its own DNS name, also before it is ready: lookups name brokers by it."""
+    """Return the Service that gives each broker a DNS name, also before it is ready: lookups name brokers by it."""
     manifest = start(SERVICE, pool.key.headless_service, pool)
     manifest["spec"] = {
         "type": "ClusterIP",
@@ -40,9 +40,9 @@ def headless_service(pool: Pool) -> Manifest:
 
 
 def client_service(pool: Pool) -> Manifest:
-    """Service that clients name in their service URL: any broker that is ready."""
+    """Return the Service that clients name in their service URL: any ready broker."""
     wanted = pool.listeners.service
-    inside = wanted.type == "ClusterIP"  # health and metrics are nobody's business outside the cluster
+    inside = wanted.type == "ClusterIP"  # no health and metrics outside the Kubernetes cluster
     manifest = start(SERVICE, pool.key.name, pool)
     _annotate(manifest, wanted.annotations)
     manifest["spec"] = {
@@ -59,11 +59,11 @@ def client_service(pool: Pool) -> Manifest:
 
 
 def broker_services(pool: Pool, brokers: Iterable[int]) -> list[Manifest]:
-    """A load balancer for each broker, for clients outside the cluster; none where the spec asks for none.
+    """Return a load balancer for each broker, for clients outside the Kubernetes cluster; none when the spec asks for none.
 
     Args:
         pool: the pool.
-        brokers: which ones there are besides those that the spec asks for: while they end, they still move their clients.
+        brokers: existing ordinals besides the desired ones: terminating brokers still redirect their clients.
     """
     external = pool.listeners.external
     if external is None:
@@ -85,13 +85,13 @@ def broker_services(pool: Pool, brokers: Iterable[int]) -> list[Manifest]:
 
 
 def client_ports(pool: Pool) -> list[str]:
-    """Names of the ports that clients may use."""
+    """Return the names of the ports that clients may use."""
     plain = ["pulsar"] if pool.listeners.plaintext == "Clients" else []
     return plain + (["pulsar-tls"] if pool.listeners.tls else [])
 
 
 def external_ports(pool: Pool) -> dict[str, int]:
-    """The brokers' ports for clients outside the cluster, by name; none where all are in it."""
+    """Return the brokers' ports for clients outside the Kubernetes cluster, by name; none without such clients."""
     numbers = {"external": PORT_EXTERNAL, "external-tls": PORT_EXTERNAL_TLS}
     names = [_EXTERNAL[name] for name in client_ports(pool)] if pool.listeners.external is not None else []
     return {name: numbers[name] for name in names}

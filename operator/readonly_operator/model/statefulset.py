@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from readonly_operator.settings import Settings
 
 USER = 65532
-"""The user of the images, not root."""
+"""User of the images, not root."""
 
 
 def stateful_set(pool: Pool, settings: Settings) -> Manifest:
-    """StatefulSet: brokers need stable names, for lookups send clients to them by name; they start and stop in any order."""
+    """Return the StatefulSet. Lookups name brokers, so their names must be stable; they start and stop in any order."""
     manifest = start(STATEFUL_SET, pool.key.name, pool)
     wanted = pool.pod_template.metadata
     manifest["spec"] = {
@@ -114,7 +114,7 @@ def _volumes(pool: Pool) -> list[dict[str, Any]]:
         {"name": f"{VOLUME_PREFIX}bindings", "configMap": {"name": pool.key.bindings_map}},
     ]
     if pool.locality.node_labels:
-        # empty until the operator knows the node: a pod is made before it has one
+        # empty until the operator knows the node: a pod is created before it is scheduled
         place = {"path": LOCALITY_KEY, "fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATION_LOCALITY}']"}}
         made.append({"name": f"{VOLUME_PREFIX}pod", "downwardAPI": {"items": [place]}})
     made += [mount.volume() for mount in mounts(pool)]
@@ -122,7 +122,7 @@ def _volumes(pool: Pool) -> list[dict[str, Any]]:
 
 
 def _own_volume(volume: Mapping[str, Any]) -> dict[str, Any]:
-    """A volume of the user's."""
+    """Return a volume of the user in canonical form."""
     made = dict(volume)
     limit = made.get("emptyDir", {}).get("sizeLimit")
     if limit is not None:
@@ -150,7 +150,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
             ),
             {"name": "http", "containerPort": PORT_HTTP, "protocol": "TCP"},
         ],
-        "terminationMessagePolicy": "FallbackToLogsOnError",  # so that status can quote why a broker gave up
+        "terminationMessagePolicy": "FallbackToLogsOnError",  # the status quotes the last line of a failed broker
         "startupProbe": _probe("/healthz", period=1, failures=60),
         "livenessProbe": _probe("/healthz", period=10, failures=3),
         "readinessProbe": _probe("/readyz", period=2, failures=3),
@@ -188,7 +188,7 @@ def _arguments(pool: Pool, settings: Settings) -> list[str]:
 
 
 def _external_listener(pool: Pool) -> list[str]:
-    """Where clients outside the cluster are sent, and where they come in: the same Service maps one to the other."""
+    """Return the arguments of the external listener: advertised addresses, and the ports that the Services map to them."""
     external = pool.listeners.external
     if external is None:
         return []

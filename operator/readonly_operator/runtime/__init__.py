@@ -1,1 +1,1 @@
-"""The operator's process: watches, workers, leader election."""
+"""Process of the operator: watches, workers, leader election."""

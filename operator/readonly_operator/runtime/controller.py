@@ -1,4 +1,4 @@
-"""The operator's engine: takes events, keeps the store, and has workers reconcile the pools that they concern."""
+"""Controller: receives watch events, keeps the store, and runs workers that reconcile the affected pools."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ MAX_POLL_SECONDS = 30.0
 MIN_RETRY_SECONDS = 0.5
 MAX_RETRY_SECONDS = 60.0
 RELIST_SECONDS = 5.0
-"""So long after the watches have begun anew everything is listed: they do not tell what was deleted in between."""
+"""Delay between a restart of the watches and a full list: watches do not report deletions in between."""
 STOP_SECONDS = 5.0
 STUCK_SECONDS = 300.0
-"""A reconcile that takes longer is stuck, and the process not alive: each of its steps has a much shorter deadline."""
+"""A reconcile that takes longer is stuck, and fails the liveness probe. Each of its steps has a much shorter deadline."""
 
 
 def _now() -> dt.datetime:
@@ -53,11 +53,11 @@ def _now() -> dt.datetime:
 
 
 class NotInstalledError(Exception):
-    """The API server does not know the operator's kinds."""
+    """The API server does not serve the operator's kinds."""
 
 
 class Controller:
-    """Reconciles pools, each by at most one worker at a time.
+    """Reconcile pools, each by at most one worker at a time.
 
     Args:
         kube: the API server.
@@ -81,7 +81,7 @@ class Controller:
             self._store, settings.cluster_domain, period, _now, self._queue.add, credentials
         )
         probes = ProbeController(self._store, self._sources, self._queue.add, credentials, self._stopped)
-        # apart, for trying on a topic waits long, and no restart of a writable broker is to wait for that
+        # on a thread of its own: a probe waits long, and must not delay the restart of a writable broker
         self._writers = (BackgroundThread("settings", [lac, registrations]), BackgroundThread("probes", [probes]))
         self._context = Context(
             kube=kube,
@@ -107,7 +107,7 @@ class Controller:
         metrics.watch_store(self._store)
 
     def start(self) -> None:
-        """List everything, then let the workers begin: none may act before all bindings are known.
+        """List all objects, then start the workers: all bindings must be known before the first reconcile.
 
         Raises:
             NotInstalledError: the custom resource definitions are missing.
@@ -132,7 +132,7 @@ class Controller:
             work.start()
 
     def stop(self) -> None:
-        """Let the workers finish what they do, for a while: another process may wait for the Lease."""
+        """Let the workers finish for a limited time: another process may wait for the Lease."""
         self._stopped.set()
         self._rewatched.set()
         self._queue.close()
@@ -147,15 +147,15 @@ class Controller:
             work.join(max(0.0, deadline - time.monotonic()))
 
     def is_active(self) -> bool:
-        """Whether anything may still be changed: after `stop`, by a step that takes its time."""
+        """Return whether a step may still change something after `stop`."""
         return any(work.is_alive() for work in self._writers) or any(thread.is_alive() for thread in self._workers)
 
     def observe(self, kind: Kind, event: str | None, body: Manifest) -> None:
-        """Take note of a watch event.
+        """Handle a watch event.
 
         Args:
             kind: of the object.
-            event: ADDED, MODIFIED, DELETED; None for an object that was there before, when a watch begins.
+            event: ADDED, MODIFIED, DELETED; None for an existing object when a watch begins.
             body: the object.
         """
         if event is None:
@@ -173,7 +173,7 @@ class Controller:
             self._wake()
 
     def resync(self) -> None:
-        """List everything, and look at every pool again."""
+        """List all objects, and reconcile every pool."""
         touched: set[PoolKey] = set()
         lacking = missing_kinds(self._kube, tuple(OPTIONAL), self._namespaces()[0])
         self._store.set_unserved(lacking)
@@ -187,7 +187,7 @@ class Controller:
             self._queue.add(key)
 
     def alive(self) -> bool:
-        """Whether all threads run, and none is stuck in a reconcile or at a writable cluster."""
+        """Return whether all threads run, and none is stuck."""
         now = time.monotonic()
         return (
             all(work.is_alive() and not work.is_stuck() for work in self._writers)

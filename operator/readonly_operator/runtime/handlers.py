@@ -1,7 +1,7 @@
-"""What kopf calls: decorators, each with a few lines of delegation.
+"""Handlers of kopf: decorators with a few lines of delegation each.
 
-Only `on.event` handlers watch objects: they keep no state in annotations and put no finalizer on anything. Retries,
-deduplication and the resync are the controller's.
+Only `on.event` handlers watch objects: they keep no state in annotations and set no finalizer. The controller does retries,
+deduplication and the resync.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 5
 RETRIES = 24
-"""Two minutes in all: the definitions may be applied at the same time as the operator, and an API server may be starting."""
+"""Two minutes in all: the definitions may be applied together with the operator, and the API server may be starting."""
 
 _KINDS = {(kind.group, kind.version, kind.plural): kind for kind in WATCHED}
 
 
 @dataclass
 class Operation:
-    """What kopf carries to the handlers as `memo`.
+    """State that kopf passes to the handlers as `memo`.
 
     Attributes:
         settings: of this process.
-        controller: once it was made.
+        controller: None until started.
         refusal: why the operator cannot start; empty as long as it can.
     """
 
@@ -54,13 +54,13 @@ class Operation:
     refusal: str = ""
 
     def is_active(self) -> bool:
-        """Whether anything may still be changed."""
+        """Return whether a step may still change something."""
         return self.controller is not None and self.controller.is_active()
 
 
 @kopf.on.startup(retries=RETRIES)
 def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) -> None:
-    """Set kopf up, list everything and start the workers."""
+    """Configure kopf, list all objects and start the workers."""
     settings.watching.server_timeout, settings.watching.client_timeout, settings.watching.connect_timeout = 120, 150, 5
     settings.watching.reconnect_backoff = 1.0
     for kind in WATCHED:
@@ -70,7 +70,7 @@ def configure(settings: kopf.OperatorSettings, memo: Any, retry: int, **_: Any) 
         memo.settings.request_timeout_seconds,
         True,
     )
-    settings.scanning.disabled = True  # the kinds are known; no rights on namespaces and definitions are needed
+    settings.scanning.disabled = True  # the kinds are known, so no rights on namespaces and definitions are needed
     settings.posting.enabled = False
     settings.posting.reporting_component = OPERATOR
     settings.peering.standalone = True
@@ -118,5 +118,5 @@ async def probe(memo: Any, **_: Any) -> str:
 @kopf.on.event(POD_MONITOR.group, POD_MONITOR.version, POD_MONITOR.plural)
 @kopf.on.event(POD.group, POD.version, POD.plural)
 async def observe(event: Any, resource: kopf.Resource, memo: Any, **_: Any) -> None:
-    """Take note of an object; the workers do the rest, on their own threads."""
+    """Pass a watch event to the controller."""
     memo.controller.observe(_KINDS[resource.group, resource.version, resource.plural], event["type"], event["object"])

@@ -1,4 +1,4 @@
-"""Running kopf, which ends when a kind that it watches is no longer served: it is begun anew then."""
+"""Running kopf, and starting it again when it ends because a watched kind is no longer served."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WATCHERS = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
-"""Loggers of kopf that tell of a watch that has failed."""
+"""Loggers of kopf that report a failed watch."""
 
 
 def run(operation: Operation, liveness: str | None) -> None:
-    """Run until a signal says to stop.
+    """Run until a signal.
 
-    Where a custom resource definition is deleted, its objects are gone too; when it is installed again, so is the operator's
-    work. How long it is waited for is the same as at the start.
+    A deleted custom resource definition deletes its objects too. When it is installed again, the operator works again. The
+    waiting time is the same as at the start.
 
     Raises:
         OSError: the address of the liveness probe cannot be listened on.
-        Exception: kopf's, for whatever else ends it; `operation.refusal` has the reason where it could not start.
+        Exception: any other error of kopf; `operation.refusal` has the reason of a failed start.
     """
     for name in _WATCHERS:
         log = logging.getLogger(name)
@@ -48,12 +48,12 @@ def run(operation: Operation, liveness: str | None) -> None:
 
 
 def is_gone(error: BaseException | None) -> bool:
-    """Whether an error says that the API server does not serve a kind."""
+    """Return whether an error means that the API server does not serve a kind."""
     return getattr(error, "status", None) == HTTPStatus.NOT_FOUND
 
 
 class TracebackFilter(logging.Filter):
-    """Keeps the traceback out of the log where a kind is not served any more: the message says all there is to say."""
+    """Remove the traceback from the log record of a kind that is no longer served: the message is enough."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """See logging.Filter."""
@@ -71,6 +71,6 @@ async def _operate(operation: Operation, liveness: str | None) -> None:
         liveness_endpoint=liveness,
         standalone=True,
         memo=operation,
-        # else kopf makes one of the user's name, and the image's user has none
+        # kopf's default needs the user's name, and the image's user has none
         identity=OPERATOR,  # type: ignore[arg-type]
     )

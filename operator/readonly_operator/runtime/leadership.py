@@ -1,4 +1,4 @@
-"""Holding a Lease while the operator runs: only one of several processes acts, and another takes over when it ends."""
+"""Leader election by a Lease: one of several processes acts, and another takes over when it ends."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXIT_LOST = 3
-"""Exit status of a process that has lost the Lease."""
+"""Exit status of a process that lost the Lease."""
 
 
 class Leadership:
-    """This process's hold of a Lease.
+    """Acquire, renew and release a Lease.
 
     Args:
-        kube: the API server, with a deadline for requests that is shorter than the Lease's duration.
+        kube: the API server, with a request deadline shorter than the Lease's duration.
         namespace: of the Lease.
         name: of the Lease.
-        terms: how it is held.
-        lost: called, on a thread of its own, when another process may have taken over: this one must end at once.
+        terms: identity and durations.
+        lost: called on a thread of its own when another process may have taken over: this process must end at once.
     """
 
     def __init__(self, kube: Kube, namespace: str, name: str, terms: Terms, lost: Callable[[], None]) -> None:
@@ -56,10 +56,10 @@ class Leadership:
         self._waits_for = ""
 
     def acquire(self, stop: threading.Event) -> bool:
-        """Wait until this process has the Lease, and then keep it.
+        """Wait for the Lease, then keep it.
 
         Returns:
-            False when it was told to stop first.
+            False when `stop` was set first.
         """
         while not stop.is_set():
             if self._try():
@@ -77,7 +77,7 @@ class Leadership:
         return False
 
     def release(self) -> None:
-        """Give the Lease back, so that another process need not wait until it runs out."""
+        """Release the Lease, so that another process need not wait until it expires."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(timeout=self._terms.seconds)
@@ -92,7 +92,7 @@ class Leadership:
             logger.info("Lease %s/%s is given back", self._namespace, self._name)
 
     def _try(self) -> bool:
-        """Look at the Lease, and take or renew it where that is right."""
+        """Read the Lease, and acquire or renew it if allowed."""
         began = time.monotonic()
         try:
             self._known = self._kube.get(LEASE, self._namespace, self._name)
@@ -101,7 +101,7 @@ class Leadership:
                 return False
             self._put(self._election.spec(dt.datetime.now(dt.UTC)))
         except KubeError as error:
-            if error.status != HTTP_CONFLICT:  # another one was faster; who it is shows next time
+            if error.status != HTTP_CONFLICT:  # another process was faster; the next read shows its identity
                 logger.warning("Lease %s/%s: %s", self._namespace, self._name, error)
             return False
         self._election.acquired(began)
@@ -123,7 +123,7 @@ class Leadership:
                 return
 
     def _watch(self) -> None:
-        """Apart from renewing, which may hang in a request."""
+        """Watch the deadline on a thread of its own: the renewing thread may hang in a request."""
         while not self._stopped.wait(max(0.0, self._election.left_seconds(time.monotonic()))):
             if self._is_lost():
                 return
@@ -147,14 +147,14 @@ def leading(settings: Settings, liveness: str | None, is_active: Callable[[], bo
 
     Args:
         settings: of this process.
-        liveness: where to answer the liveness probe while it waits.
+        liveness: where to answer the liveness probe while waiting.
         is_active: whether a step is still running at the end; then the Lease is not released, but expires.
 
     Yields:
-        Whether this process may act; not, when it was told to stop before it had the Lease.
+        Whether this process may act; False when a signal came first.
 
     Raises:
-        NoConfigurationError: there is no way to tell which API server to ask.
+        NoConfigurationError: no Kubernetes configuration names an API server.
         OSError: the address of the liveness probe cannot be listened on.
     """
     if not settings.lease:
@@ -184,6 +184,6 @@ def leading(settings: Settings, liveness: str | None, is_active: Callable[[], bo
 
 
 def _end_at_once() -> None:
-    """Whatever is under way must not go on beside the process that takes over."""
+    """End the process at once: nothing may run on beside the process that takes over."""
     logging.shutdown()
     os._exit(EXIT_LOST)

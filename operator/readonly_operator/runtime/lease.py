@@ -1,7 +1,7 @@
-"""Whether this process may act: the rules of holding a Lease, as Kubernetes' own components keep them. Pure.
+"""Rules of holding a Lease, as Kubernetes' own components keep them. Pure.
 
-A Lease names its holder and says for how long each renewal counts. Clocks of different machines are never compared: a process
-that waits measures, by its own clock, how long the Lease has not changed. The holder gives up earlier than others may take over.
+A Lease names its holder and the duration of a renewal. Clocks of different machines are never compared: a waiting process
+measures by its own clock how long the Lease has not changed. The holder gives up before others may take over.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEADLINE_SHARE = 2 / 3
-"""Of the duration: a holder that has not renewed for so long has lost the Lease."""
+"""Share of the duration after which a holder without a renewal has lost the Lease."""
 RETRY_SHARE = 2 / 15
-"""Of the duration: how often a holder renews, and others look."""
+"""Share of the duration between two renewals, and between two reads of a waiting process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a Lease is held.
+    """Identity and durations.
 
     Attributes:
-        identity: of this process; no other process ever has the same.
-        seconds: how long a renewal counts.
+        identity: of this process; unique.
+        seconds: duration of a renewal.
     """
 
     identity: str
@@ -33,20 +33,20 @@ class Terms:
 
     @property
     def deadline_seconds(self) -> float:
-        """How long a holder goes on without renewing."""
+        """Return how long a holder acts without a renewal."""
         return self.seconds * DEADLINE_SHARE
 
     @property
     def retry_seconds(self) -> float:
-        """Between two looks."""
+        """Return the time between two renewals or reads."""
         return self.seconds * RETRY_SHARE
 
 
 class Election:
-    """What one process knows of a Lease. Times are in seconds of its monotonic clock.
+    """One process's view of a Lease. Times are in seconds of its monotonic clock.
 
     Args:
-        terms: how it is held.
+        terms: identity and durations.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -57,37 +57,37 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Who has the Lease; empty for nobody."""
+        """Return the holder's identity; empty for none."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
     def holds(self) -> bool:
-        """Whether this process had it when it last looked; where it is gone, nobody else has it yet."""
+        """Return whether this process held the Lease at its last read. A deleted Lease has no other holder yet."""
         return self._renewed_at is not None and self.holder in {"", self._terms.identity}
 
     def observe(self, spec: Mapping[str, Any], now: float) -> None:
-        """Take note of the Lease as it is; empty where there is none."""
+        """Record the Lease's spec; empty for a missing Lease."""
         if spec != self._spec:
             self._spec, self._changed_at = dict(spec), now
 
     def may_take(self, now: float) -> bool:
-        """Whether nobody has it, or who had it does not renew any more."""
+        """Return whether the Lease is free, or its holder does not renew it any more."""
         if not self.holder or self.holder == self._terms.identity:
             return True
         return now - self._changed_at >= float(self._spec.get("leaseDurationSeconds") or self._terms.seconds)
 
     def acquired(self, now: float) -> None:
-        """Take note that this process has taken or renewed it; `now` is when it began to."""
+        """Record that this process acquired or renewed the Lease in a request begun at `now`."""
         self._renewed_at = now
 
     def left_seconds(self, now: float) -> float:
-        """How long this process may go on without renewing; 0 or less when it has lost the Lease."""
+        """Return how long this process may act without a renewal; 0 or less after a loss."""
         if self._renewed_at is None or not self.holds:
             return 0.0
         return self._renewed_at + self._terms.deadline_seconds - now
 
     def spec(self, when: dt.datetime) -> dict[str, Any]:
-        """The Lease's spec with which this process takes or renews it."""
+        """Return the Lease's spec for acquiring or renewing."""
         stamp = when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         same = self.holder == self._terms.identity
         return {
@@ -99,5 +99,5 @@ class Election:
         }
 
     def released(self, when: dt.datetime) -> dict[str, Any]:
-        """The spec with which this process gives it back: the next may take it at once."""
+        """Return the spec that releases the Lease: the next process may acquire it at once."""
         return {**self.spec(when), "holderIdentity": "", "leaseDurationSeconds": 1}

@@ -1,4 +1,4 @@
-"""Health of a process that waits for the Lease: kopf, which answers the probes of one that acts, does not run yet."""
+"""Health of a process that waits for the Lease; kopf, which answers the probes of the leader, does not run yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def standing_by(liveness: str | None) -> Iterator[None]:
-    """Answer the liveness probe meanwhile.
+    """Answer the liveness probe within the context.
 
     Args:
         liveness: where, as `http://HOST:PORT/PATH`; None for nowhere.
@@ -28,7 +28,7 @@ def standing_by(liveness: str | None) -> Iterator[None]:
     parts = urlsplit(liveness)
 
     class Handler(BaseHTTPRequestHandler):
-        """Says that the process waits."""
+        """Answer that the process waits."""
 
         def do_GET(self) -> None:
             """See BaseHTTPRequestHandler."""

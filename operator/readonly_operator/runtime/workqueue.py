@@ -1,4 +1,4 @@
-"""A queue of pools to look at: each at most once at a time, now or later."""
+"""Queue of pools to reconcile: each at most once at a time, now or later."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class WorkQueue:
     """Pools that wait for a worker.
 
-    A pool that is added while a worker has it comes again when that worker is done, so nothing that happened meanwhile is missed
-    and no two workers have the same pool.
+    A pool that is added while a worker has it is queued again when that worker is done. So no change is missed, and no two
+    workers have the same pool.
 
     Args:
         clock: seconds, monotonic.
@@ -32,7 +32,7 @@ class WorkQueue:
         self._closed = False
 
     def add(self, key: PoolKey, delay: float = 0.0) -> None:
-        """Let a pool come up in `delay` seconds, or sooner when it is waiting already."""
+        """Queue a pool in `delay` seconds, or sooner if it is queued for sooner."""
         with self._changed:
             due = self._clock() + delay
             if key in self._due and self._due[key] <= due:
@@ -42,10 +42,10 @@ class WorkQueue:
             self._changed.notify()
 
     def get(self, timeout: float | None = None) -> PoolKey | None:
-        """The next pool that is due; the caller must give it back with `done`.
+        """Wait for the next due pool; the caller must return it with `done`.
 
         Returns:
-            None when the queue is closed, or when none came within `timeout` seconds.
+            None when the queue is closed, or when `timeout` seconds have passed.
         """
         end = None if timeout is None else self._clock() + timeout
         with self._changed:
@@ -65,7 +65,7 @@ class WorkQueue:
             return None
 
     def done(self, key: PoolKey) -> None:
-        """Give a pool back; it may come again."""
+        """Return a pool; it may be queued again."""
         with self._changed:
             self._busy.discard(key)
             if key in self._due:
@@ -79,13 +79,13 @@ class WorkQueue:
             self._changed.notify_all()
 
     def __len__(self) -> int:
-        """Pools that are due and wait for a worker."""
+        """Return the number of due pools that wait for a worker."""
         with self._changed:
             now = self._clock()
             return sum(due <= now for due in self._due.values())
 
     def _skip_stale(self, now: float) -> float | None:
-        """Drop heap entries that a sooner one replaced or whose pool is busy; seconds until the first one is due."""
+        """Drop outdated heap entries and those of busy pools; return seconds until the first entry is due."""
         while self._heap:
             due, key = self._heap[0]
             if self._due.get(key) == due and key not in self._busy:

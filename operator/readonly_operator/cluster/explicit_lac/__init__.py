@@ -1,1 +1,1 @@
-"""Managing the writable brokers' explicit LAC: agree (wishes), see (seen), plan, act, one step at a time."""
+"""Managing explicit LAC of the writable brokers: agree (requests), observe, plan, act; one step at a time."""

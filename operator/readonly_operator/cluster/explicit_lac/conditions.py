@@ -1,4 +1,4 @@
-"""What the condition ExplicitLac says while the operator manages it."""
+"""Condition ExplicitLac while the operator manages it. Each function is one situation."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def forbidden(location: SettingLocation, missing: Iterable[Right]) -> Condition:
 
 
 def refused(location: SettingLocation, reason: str) -> Condition:
-    """The API server does not take a change, and not for want of rights."""
+    """The API server rejects a change for another reason than missing rights."""
     return _false("Refused", f"the API server refuses to change {location}: {reason}")
 
 
 def target_missing(location: SettingLocation, *, config: bool) -> Condition:
-    """An object of the target is not there."""
+    """An object of the target does not exist."""
     kind, name, field = (
         ("ConfigMap", location.config_map, "configMap.name")
         if config
@@ -55,7 +55,7 @@ def target_missing(location: SettingLocation, *, config: bool) -> Condition:
 
 
 def not_allowed(request: SettingRequest) -> Condition:
-    """The pool is in a namespace that the brokers' owner has not named."""
+    """The StatefulSet's annotation does not name the pool's namespace."""
     location = request.location
     return _false(
         "NotAllowed",
@@ -66,7 +66,7 @@ def not_allowed(request: SettingRequest) -> Condition:
 
 
 def conflict(reason: str) -> Condition:
-    """Another pool manages the same brokers in another way."""
+    """Another pool manages the same brokers with another target."""
     return _false("Conflict", reason)
 
 
@@ -81,7 +81,7 @@ def not_read(location: SettingLocation) -> Condition:
 
 
 def not_a_number(location: SettingLocation, value: str) -> Condition:
-    """The key holds something else than the interval."""
+    """The key's value is not an interval."""
     shown = " ".join(value.split())[:60]
     return _false(
         "NotOneSetting",
@@ -91,7 +91,7 @@ def not_a_number(location: SettingLocation, value: str) -> Condition:
 
 
 def reverted(location: SettingLocation, wanted: int, config: ObservedConfig) -> Condition:
-    """Somebody put another value back."""
+    """Another manager restored a different value."""
     now = "the key is gone" if config.value is None else f"it is {config.value!r} again"
     return _false(
         "Reverted",
@@ -102,7 +102,7 @@ def reverted(location: SettingLocation, wanted: int, config: ObservedConfig) -> 
 
 
 def unreachable(problem: str) -> Condition:
-    """The brokers cannot be asked, so nothing is changed."""
+    """The brokers do not answer, so the operator changes nothing."""
     return Condition(
         TYPE,
         ConditionStatus.UNKNOWN,
@@ -121,24 +121,24 @@ def other_brokers(location: SettingLocation, admin_url: str) -> Condition:
 
 
 def finalizer_pending() -> Condition:
-    """The finalizer is not there yet."""
+    """The pool does not have its finalizer yet."""
     return _false("Rolling", "the pool gets a finalizer first, for onDeletion is Restore")
 
 
 def rolling(running: str, reason: str) -> Condition:
-    """Brokers take the value up."""
+    """Brokers are restarting with the new value."""
     return _false("Rolling", f"{running}; {reason}")
 
 
 def not_evicted(condition: Condition) -> Condition:
-    """A disruption budget holds the next restart up."""
+    """A disruption budget delays the next restart."""
     return replace(
         condition, message=f"{condition.message}, as soon as its PodDisruptionBudget allows it: it does not now"
     )
 
 
 def stopped(location: SettingLocation, running: str, reason: str) -> Condition:
-    """A broker does not come back."""
+    """A restarted broker does not become ready."""
     return _false(
         "RollStopped",
         f"{running}; {reason}. No other broker of StatefulSet {location.stateful_set} is restarted until that one serves",
@@ -146,7 +146,7 @@ def stopped(location: SettingLocation, running: str, reason: str) -> Condition:
 
 
 def not_taken(location: SettingLocation, interval_ms: int, brokers: Sequence[ObservedBroker]) -> Condition:
-    """Brokers were started with the value and run with another."""
+    """Brokers started after the change and run with another value."""
     names = listed(f"{broker.pod} runs with {broker.interval_ms}" for broker in brokers)
     return _false(
         "NotTaken",
@@ -162,7 +162,7 @@ def restoring(location: SettingLocation, reason: str) -> Condition:
 
 
 def left_alone(location: SettingLocation, config: ObservedConfig) -> str:
-    """Why nothing was put back."""
+    """Return why the value from before was not restored."""
     return (
         f"{location} was changed by {config.others or 'somebody'} after {MANAGER_EXPLICIT_LAC} had set it: "
         "it is left as it is"
@@ -170,7 +170,7 @@ def left_alone(location: SettingLocation, config: ObservedConfig) -> str:
 
 
 def half_restored(location: SettingLocation, brokers: Sequence[ObservedBroker], reason: str) -> str:
-    """Why brokers still run with the other value."""
+    """Return why some brokers still run with the other value."""
     names = listed(broker.pod for broker in brokers)
     return f"{location} is as it was before, but the deletion waits no longer for {names} to be restarted: {reason}"
 

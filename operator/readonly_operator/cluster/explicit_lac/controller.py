@@ -1,4 +1,4 @@
-"""Managing explicit LAC for real: look at each place, make the next step, remember what to say about it."""
+"""Managing explicit LAC: observe each location, execute the next step of the plan, keep a report for each pool."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ logger = logging.getLogger(__name__)
 
 FORBIDDEN = 403
 REFUSALS = (400, 405, 413, 415, 422)
-"""Answers that the same request gets again: of an admission policy, or for a ConfigMap that is immutable."""
+"""Statuses that a retry does not change: an admission policy refused, or the ConfigMap is immutable."""
 RETRY_SECONDS = 10.0
-"""How soon a step is tried again that the API server refused."""
+"""How soon a refused step is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a pool is to say.
+    """Report for a pool.
 
     Attributes:
-        condition: ExplicitLac; None where verifying says all there is to say.
-        applied: status.explicitLac: what was set where; None for nothing.
-        released: whether a deletion of the pool need not wait.
+        condition: ExplicitLac; None leaves the condition to the check of the source.
+        applied: status.explicitLac: the location and value set; None for nothing.
+        released: whether the pool's deletion need not wait.
     """
 
     condition: Condition | None = None
@@ -69,16 +69,16 @@ class Report:
 
 
 class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Report]):
-    """Works on every place that pools name for management.
+    """Manage every location that pools name.
 
     Args:
         kube: the API server.
-        store: knows the pools.
-        period: seconds between two looks at a place where all is well.
+        store: the known pools.
+        period: seconds between two observations of a settled location.
         now: the time, with a time zone.
-        changed: called with each pool whose report is new.
-        refresh: called with a writable cluster whose brokers have just changed.
-        credentials_for: what to show to the admin API of a source.
+        changed: called with each pool whose report changed.
+        refresh: called with a writable cluster whose brokers have just restarted.
+        credentials_for: returns the credentials for a source's admin API.
     """
 
     def __init__(
@@ -103,13 +103,15 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         self._last_consent = self._consent()
 
     def sync(self) -> float:
-        """Look at every place that is due or that pools want something else of.
+        """Process every location that is due or that pools request differently.
 
         Returns:
-            Seconds until something is due again.
+            Seconds until the next location is due.
         """
         again = super().sync()
-        return again if self._consent() == self._last_consent else 0.0  # who comes first may be another pool now
+        return (
+            again if self._consent() == self._last_consent else 0.0
+        )  # a change of permissions may change the first pool
 
     def _subjects(self) -> dict[SettingLocation, Agreement | None]:
         requests = self._requests()
@@ -127,14 +129,17 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         return self._reports_of(subject, made, applied), self._period if made.again is None else made.again
 
     def _load_workloads(self, requests: list[SettingRequest]) -> None:
-        """Read who may manage which StatefulSet before pools agree: one that may not is not to say where its brokers are."""
+        """Read the allowed namespaces of each StatefulSet first: a pool that may not manage it must not decide its location."""
         named = {request.location.workload for request in requests}
         self._workloads = {name: workload for name, workload in self._workloads.items() if name in named}
         for request in requests:
             location = request.location
             if request.pool.namespace == location.namespace or location.workload in self._workloads:
                 continue
-            with guarded(location), contextlib.suppress(KubeError):  # the next step meets it too, and says so
+            with (
+                guarded(location),
+                contextlib.suppress(KubeError),
+            ):  # the next step fails in the same way, and reports it
                 body = self._kube.get(STATEFUL_SET, location.namespace, location.stateful_set)
                 if body is not None:
                     self._workloads[location.workload] = ObservedWorkload.of(body, location.config_map)
@@ -146,7 +151,7 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         requests = []
         for body in self._store.pools():
             if spec_value(body, "explicitLac", "management") != MANAGE:
-                continue  # so of nearly all pools, which need not be read
+                continue  # true for nearly all pools: saves parsing the spec
             if is_paused(body) and "deletionTimestamp" not in body["metadata"]:
                 continue
             with guarded(body["metadata"]["name"]), contextlib.suppress(ApiSpecError):
@@ -176,7 +181,7 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         return reports
 
     def _step(self, agreement: Agreement) -> tuple[Plan, Manifest | None]:
-        """Look, plan, do; what was done, and what is noted then."""
+        """Observe, plan and act once; return the plan, and the value now set."""
         location = agreement.location
         try:
             observed = self._see(agreement)
@@ -251,14 +256,14 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         return replace(observed, brokers=tuple(brokers))
 
     def _do(self, location: SettingLocation, observed: Observed, action: Action) -> bool:
-        """Whether it was done; an eviction can be refused for now."""
+        """Execute an action; return False when an eviction is refused for now."""
         config = observed.config
         match action:
             case SetValue(interval_ms, record) if config is not None:
                 metadata = {
                     "name": location.config_map,
                     "namespace": location.namespace,
-                    "uid": config.uid,  # else one that was deleted meanwhile would be made
+                    "uid": config.uid,  # without it a deleted ConfigMap would be created
                     "annotations": {ANNOTATION_EXPLICIT_LAC: record.text()},
                 }
                 data = {location.key: str(interval_ms)}
@@ -285,7 +290,7 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
 
 
 def rights(location: SettingLocation) -> list[Right]:
-    """What managing a place takes; manifests/explicit-lac grants it."""
+    """Return the rights that managing a location needs; manifests/explicit-lac grants them."""
     namespace = location.namespace
     return [
         Right("get", "", "configmaps", namespace, location.config_map),

@@ -1,4 +1,4 @@
-"""What is seen of the objects that a setting lives in, read from their JSON."""
+"""Observed state of a managed setting, parsed from the JSON of its objects."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ALL_NAMESPACES = "*"
 
 @dataclass(frozen=True, slots=True)
 class SettingRecord:
-    """What the operator writes beside the value that it sets, in the same request.
+    """Annotation that the operator writes with the value, in the same request.
 
     Attributes:
-        interval_ms: what it set.
-        before: the value that was there before; None for none.
-        pool: uid of the pool that it was set for, the oldest of those that wanted it.
-        restoring: whether `before` was put back, and brokers still have to take it up.
+        interval_ms: the value set.
+        before: the value before; None for none.
+        pool: uid of the oldest pool that requested it.
+        restoring: whether `before` was restored, and brokers still have to restart.
     """
 
     interval_ms: int
@@ -36,12 +36,12 @@ class SettingRecord:
     restoring: bool = False
 
     def text(self) -> str:
-        """As it is written."""
+        """Return the annotation's text."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def read(cls, text: str | None) -> SettingRecord | None:
-        """A note; None when there is none that can be read."""
+        """Parse the annotation; return None for a missing or invalid one."""
         try:
             found = json.loads(text or "")
             return cls(int(found["interval_ms"]), found["before"], str(found["pool"]), bool(found["restoring"]))
@@ -55,11 +55,11 @@ class ObservedConfig:
 
     Attributes:
         uid: of the object.
-        version: of the object.
+        version: resource version of the object.
         value: at the key; None for none.
-        record: the operator's own.
-        changed: when the operator last changed it; when anybody did, where the operator never has.
-        others: who else may have changed the value: "MANAGER (2026-01-01T12:00:00Z)"; empty for nobody.
+        record: the operator's annotation.
+        changed: the operator's last change; without one, anybody's last change.
+        others: other managers of the value: "MANAGER (2026-01-01T12:00:00Z)"; empty for none.
     """
 
     uid: str
@@ -71,7 +71,7 @@ class ObservedConfig:
 
     @classmethod
     def of(cls, body: Manifest, key: str) -> ObservedConfig:
-        """What is seen of a ConfigMap."""
+        """Parse a ConfigMap."""
         metadata = body["metadata"]
         managers = metadata.get("managedFields") or ()
         ours = [_time(one) for one in managers if one.get("manager") == MANAGER_EXPLICIT_LAC]
@@ -88,13 +88,13 @@ class ObservedConfig:
 
     @property
     def interval_ms(self) -> int | None:
-        """The value as a number; 0 where there is none, None where it is something else than a number."""
+        """Return the value as a number: 0 for none, None for another text."""
         text = (self.value or "0").strip() or "0"
         return int(text) if text.isdecimal() and len(text) < 10 else None
 
     @property
     def in_force(self) -> SettingRecord | None:
-        """The note as long as what it says was set is still there; None where somebody has set something else since."""
+        """Return the record while its value is still set; None after another manager's change."""
         return self.record if self.record is not None and self.record.interval_ms == self.interval_ms else None
 
 
@@ -103,11 +103,11 @@ class ObservedWorkload:
     """The StatefulSet.
 
     Attributes:
-        replicas: brokers wanted.
+        replicas: desired brokers.
         first: ordinal of the first one.
-        settled: whether no update of it is under way.
+        settled: whether no rolling update is in progress.
         reads: whether its pods read the ConfigMap as environment.
-        consent: namespaces whose pools may manage it; EVERYBODY for all.
+        consent: namespaces whose pools may manage it; ALL_NAMESPACES for all.
     """
 
     replicas: int
@@ -118,7 +118,7 @@ class ObservedWorkload:
 
     @classmethod
     def of(cls, body: Manifest, config_map: str) -> ObservedWorkload:
-        """What is seen of a StatefulSet."""
+        """Parse a StatefulSet."""
         metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
         granted = (metadata.get("annotations") or {}).get(ANNOTATION_EXPLICIT_LAC_FROM) or ""
         current, update = status.get("currentRevision"), status.get("updateRevision")
@@ -133,25 +133,25 @@ class ObservedWorkload:
         )
 
     def allows(self, namespace: str) -> bool:
-        """Whether pools of another namespace may manage it."""
+        """Return whether pools of another namespace may manage it."""
         return namespace in self.consent or ALL_NAMESPACES in self.consent
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedBroker:
-    """A writable broker: its pod, and what it says itself.
+    """A writable broker: its pod, and its own answers.
 
     Attributes:
         pod: name.
         uid: of the pod.
         ordinal: in the StatefulSet.
-        created: when the pod was made.
-        since: when the pod last became ready, or ceased to be; when it is to have ended, where it is ending.
-        ready: by Kubernetes' word; not when it is ending.
-        address: HOST:PORT under which it is in the list of active brokers; empty when it is not.
-        interval_ms: its explicit LAC interval, by its own word; None when it does not say.
-        healthy: whether it passed Pulsar's health check; None when it was not asked.
-        trouble: what does not work, in a few words; empty for nothing.
+        created: creation time of the pod.
+        since: last change of the pod's readiness, or the deadline of its deletion.
+        ready: readiness of the pod; False while it is being deleted.
+        address: HOST:PORT in the list of active brokers; empty when it is not in it.
+        interval_ms: its explicit LAC interval by its runtime configuration; None without an answer.
+        healthy: result of Pulsar's health check; None when it was not called.
+        trouble: the problem in a few words; empty for none.
     """
 
     pod: str
@@ -167,7 +167,7 @@ class ObservedBroker:
 
     @classmethod
     def of(cls, pod: Manifest, ordinal: int) -> ObservedBroker:
-        """What is seen of a pod."""
+        """Parse a pod."""
         metadata = pod["metadata"]
         created = dt.datetime.fromisoformat(metadata["creationTimestamp"])
         ready = is_ready(pod)
@@ -185,11 +185,11 @@ class ObservedBroker:
 
     @property
     def serving(self) -> bool:
-        """Whether it is ready, in the list of active brokers, and answers."""
+        """Return whether the broker is ready, in the list of active brokers, and answers."""
         return self.ready and bool(self.address) and self.interval_ms is not None and self.healthy is not False
 
     def found(self, addresses: Iterable[str], pod: Manifest) -> ObservedBroker:
-        """With its address, when one of these is this pod's: by its host name's first part, or by its IP."""
+        """Return a copy with the pod's address among these: by the first part of its host name, or by its IP."""
         ips = {(pod.get("status") or {}).get("podIP")}
         for address in addresses:
             host = address.rpartition(":")[0].strip("[]")
@@ -201,12 +201,12 @@ class ObservedBroker:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that a plan is made from.
+    """Input of a plan.
 
     Attributes:
-        config: the ConfigMap; None when there is none.
-        workload: the StatefulSet; None when there is none.
-        brokers: its pods that exist, by ordinal.
+        config: the ConfigMap; None when it does not exist.
+        workload: the StatefulSet; None when it does not exist.
+        brokers: its existing pods, by ordinal.
         problem: why the list of active brokers cannot be read; empty when it can.
         missing: rights that the operator lacks.
     """
@@ -232,7 +232,7 @@ def _time(manager: Mapping[str, Any]) -> dt.datetime | None:
 
 
 def _others(managers: Iterable[Mapping[str, Any]], key: str) -> str:
-    """The managers of the value; where nobody is, whoever wrote the object last."""
+    """Return the other managers of the value; without one, the last writer of the object."""
     foreign = [one for one in managers if one.get("manager") != MANAGER_EXPLICIT_LAC]
     owners = [one for one in foreign if f"f:{key}" in ((one.get("fieldsV1") or {}).get("f:data") or {})]
     latest = sorted(foreign, key=lambda one: str(one.get("time") or ""))[-1:]

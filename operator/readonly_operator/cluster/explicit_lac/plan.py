@@ -1,7 +1,7 @@
-"""The next step towards the setting that pools agree on: from what is wanted and what is seen, and nothing else.
+"""The next step towards the agreed setting, from the requests and the observed state only. Pure.
 
-Nothing is remembered between steps, so it does not matter where an earlier operator stopped. A broker is restarted only if it
-says itself that it runs with another value, and if its pod is older than the value; so none is restarted twice for one value.
+No state is kept between steps, so a new operator process continues anywhere. A broker is restarted only if its own answer shows
+another value and its pod is older than the value. So no broker is restarted twice for one value.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from readonly_operator.kube.status import Condition
 
 STUCK = dt.timedelta(minutes=5)
-"""A broker that does not serve so long after it was restarted is called stuck; no other is restarted either way."""
+"""A broker that is not ready so long after its restart is stuck. No other broker is restarted meanwhile."""
 RESTORE_AT_LEAST = dt.timedelta(minutes=2)
 RESTORE_PER_BROKER = dt.timedelta(minutes=3)
-"""How long a deletion waits for the writable brokers to take up what was put back."""
+"""How long a deletion waits, for each broker, until brokers run with the restored value."""
 STEP_SECONDS = 2.0
 RETRY_SECONDS = 10.0
-"""How soon it is looked again whether what a person must do was done."""
+"""How soon a step that waits for a person is checked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """Set the value and write the note, by server-side apply."""
+    """Set the value and write the record, by server-side apply."""
 
     interval_ms: int
     record: SettingRecord
@@ -46,7 +46,7 @@ class SetValue:
 
 @dataclass(frozen=True, slots=True)
 class RestoreValue:
-    """Put back the value that was there before (None: remove the key); the note then says so."""
+    """Restore the value from before (None: remove the key), and mark the record as restoring."""
 
     value: str | None
     record: SettingRecord
@@ -54,17 +54,17 @@ class RestoreValue:
 
 @dataclass(frozen=True, slots=True)
 class RemoveRecord:
-    """Remove the note: nothing is left to do."""
+    """Remove the record: nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckHealth:
-    """Ask each broker for Pulsar's own health check."""
+    """Call Pulsar's health check of each broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Let a broker's pod end in good order; the StatefulSet makes it anew."""
+    """Evict a broker's pod; the StatefulSet creates it again."""
 
     pod: str
     uid: str
@@ -75,15 +75,15 @@ Action = SetValue | RestoreValue | RemoveRecord | CheckHealth | Evict
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, and what to say.
+    """The next action, and the reports.
 
     Attributes:
-        action: what to do; None for nothing.
-        condition: what the pools say; None where verifying says all there is to say.
-        refused: what those pools say that may not manage these brokers.
-        again: seconds until it is to be looked at again; None for the usual time between two looks.
-        released: whether pools that are being deleted need not wait any longer.
-        unresolved: what did not work out before they were released; empty for nothing.
+        action: the action; None for none.
+        condition: condition of the pools; None leaves it to the check of the source.
+        refused: conditions of pools that may not manage these brokers.
+        again: seconds until the next step; None for the usual period.
+        released: whether the deletion of pools need not wait any longer.
+        unresolved: what was not restored before the release; empty for nothing.
     """
 
     action: Action | None = None
@@ -95,11 +95,11 @@ class Plan:
 
 
 def plan(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan:
-    """The next step.
+    """Return the next step.
 
     Args:
-        agreement: what is wanted.
-        observed: what is there.
+        agreement: the agreed setting.
+        observed: the current state.
         now: with a time zone.
     """
     workload = observed.workload
@@ -108,7 +108,7 @@ def plan(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan:
     if agreement.leaving and not allowed:
         return replace(_restore(agreement, observed, now), refused=refused)
     made = _keep(agreement.location, allowed, observed, now)
-    return replace(made, refused=refused, released=True)  # what others still want is not put back
+    return replace(made, refused=refused, released=True)  # other pools still want the setting, so nothing is restored
 
 
 def _keep(
@@ -124,7 +124,7 @@ def _keep(
 
 
 def rejected(agreement: Agreement, reason: str, now: dt.datetime) -> Plan:
-    """What is left to do where the API server takes a step for wrong, whatever rights there are: a deletion ends some time."""
+    """Return the plan after the API server rejected a step for another reason than rights; a deletion must not wait forever."""
     condition = conditions.refused(agreement.location, reason)
     if agreement.active:
         return Plan(condition=condition, again=RETRY_SECONDS, released=True)
@@ -158,11 +158,11 @@ def _manage(
         if broker.interval_ms is not None and not _fits(broker.interval_ms, wanted)
     ]
     if not _fits(live, wanted):
-        # not by the note, which outlives it that nobody wanted the setting for a while: then it is another try
+        # the record outlives a time without requests, so it does not tell a reverted value; the request does
         if any(request.applied_ms == wanted for request in requests):
             return Plan(condition=conditions.reverted(location, wanted, config))
         if config.value is None and not slow and _complete(observed, workload):
-            return Plan()  # set somewhere else, and it works
+            return Plan()  # set elsewhere, and effective
         return _first_change(requests, config, wanted, observed)
     if slow and not mine:
         return _first_change(requests, config, live, observed)
@@ -174,7 +174,7 @@ def _manage(
     if waiting:
         stuck, reason = waiting
         if stuck and not slow:
-            return Plan()  # all that could be restarted was; verifying says what does not answer
+            return Plan()  # all restarts are done; the check of the source reports silent brokers
         condition = conditions.stopped(location, running, reason) if stuck else conditions.rolling(running, reason)
         return Plan(condition=condition, again=STEP_SECONDS)
     if not slow:
@@ -195,7 +195,7 @@ def _manage(
 def _first_change(
     requests: tuple[SettingRequest, ...], config: ObservedConfig, interval_ms: int, observed: Observed
 ) -> Plan:
-    """Set the value, unless it looks as if the target were not the brokers of the pool's source."""
+    """Set the value, unless the target does not look like the brokers of the pool's source."""
     location = requests[0].location
     if observed.problem:
         return Plan(condition=conditions.unreachable(observed.problem))
@@ -204,7 +204,7 @@ def _first_change(
     if any(request.restore and not request.has_finalizer for request in requests):
         return Plan(condition=conditions.finalizer_pending(), again=STEP_SECONDS)
     record = config.record
-    # an earlier pool's value is not what was there before, as long as it is still that
+    # a value that is still an earlier pool's is not the original one
     earlier = record is not None and (record.restoring or config.interval_ms == record.interval_ms)
     before = record.before if record is not None and earlier else config.value
     set_value = SetValue(interval_ms, SettingRecord(interval_ms, before, requests[0].uid))
@@ -253,7 +253,7 @@ def _restore(agreement: Agreement, observed: Observed, now: dt.datetime) -> Plan
 
 
 def _waiting(workload: ObservedWorkload, observed: Observed, now: dt.datetime) -> tuple[bool, str] | None:
-    """Why no broker may be restarted now, and whether that has lasted for long; None when one may."""
+    """Return why no broker may be restarted now, and whether a broker is stuck; None when a restart may happen."""
     if observed.problem:
         return False, observed.problem
     ill = [broker for broker in observed.brokers if not broker.serving]

@@ -1,7 +1,7 @@
-"""Trying explicit LAC for real: something is written, and bookies must tell of it by themselves.
+"""Probes of explicit LAC: write a message, and wait until bookies return an explicit LAC for it.
 
-What is written is a message to a topic that the user names, through the writable brokers' admin port; or, where none is named,
-the one that each writable broker checks its own health with. A broker of the pool asks the bookies (its GET /explicit-lac).
+The message goes to the topic that the user names, through the writable brokers' admin API. Without a topic, the health check
+of each writable broker writes one. A broker of the pool queries the bookies (GET /explicit-lac).
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 PUBLISH_SECONDS = 10.0
 QUERY_SECONDS = 6.0
 GRACE_SECONDS = 5.0
-"""Beyond twice the interval, which is what a writer may take."""
+"""Waiting time beyond twice the interval, which is what a writer may take."""
 MAX_WAIT_SECONDS = 60.0
-"""So long is waited for an explicit LAC at most; a longer interval cannot be tried."""
+"""Longest waiting time for an explicit LAC; a longer interval cannot be probed."""
 STEP_SECONDS = 0.2
 MAX_PROBED_BROKERS = 20
-"""Writable brokers that are asked for a health check: each takes a while."""
+"""Writable brokers whose health check is called: each call takes a while."""
 CONFLICT = 409
 TEXT = "pulsar-readonly: is explicit LAC on?"
 V2 = "?topicVersion=V2"
-"""For the topic whose name has no cluster in it; brokers know it since 2.9, and take the older one by themselves."""
+"""Query for the health topic without a cluster in its name. Brokers know it since 2.9, and use the older one by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What bookies know of the end of a topic, by a broker's word.
+    """Position of a topic's last entry at the bookies, as a broker reports it.
 
     Attributes:
         topic: the topic or partition.
         ledger: the newest ledger; -1 for none.
-        last_entry: the last entry that is there.
-        lac: the last confirmed one.
-        explicit: whether the writer told one by itself.
+        last_entry: the last written entry.
+        lac: the last confirmed entry.
+        explicit: whether the LAC is an explicit one.
     """
 
     topic: str
@@ -58,10 +58,10 @@ class Tail:
 
     @classmethod
     def read(cls, answer: Any) -> Tail:
-        """A broker's answer.
+        """Parse a broker's answer.
 
         Raises:
-            FetchError: it is not one.
+            FetchError: the answer is invalid.
         """
         try:
             ledger = answer["ledger"]
@@ -76,17 +76,17 @@ class Tail:
             raise FetchError("the answer is not a broker's") from None
 
     def tells(self, before: Tail) -> bool:
-        """Whether the place of an entry that was added after `before` is known from an explicit LAC."""
+        """Return whether an explicit LAC confirms an entry that was added after `before`."""
         added = (self.ledger, self.last_entry) > (before.ledger, before.last_entry)
         return added and self.explicit and self.lac == self.last_entry
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What came of it.
+    """Result of a probe.
 
     Attributes:
-        observed: whether bookies had it; None when it could not be tried.
+        observed: whether bookies had an explicit LAC; None when the probe could not run.
         text: a sentence about it.
     """
 
@@ -96,12 +96,12 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What is to be tried.
+    """A probe to run.
 
     Attributes:
-        topic: on which topic; empty for those of the brokers' health checks.
+        topic: the topic; empty for the topics of the brokers' health checks.
         source: the writable cluster.
-        intervals_ms: what its brokers say they run with: after a change of that, it is tried again.
+        intervals_ms: the brokers' runtime setting; a change of it starts a new probe.
     """
 
     topic: str
@@ -110,7 +110,7 @@ class Probe:
 
     @property
     def where(self) -> str:
-        """On what it is tried, in words."""
+        """Return the probed topics in words."""
         if self.topic:
             return self.topic
         count, asked = len(self.intervals_ms), len(self.brokers)
@@ -119,21 +119,21 @@ class Probe:
 
     @property
     def brokers(self) -> list[str]:
-        """HOST:PORT of the brokers whose health check is tried."""
+        """Return HOST:PORT of the brokers whose health check is called."""
         return [broker for broker, _ in self.intervals_ms[:MAX_PROBED_BROKERS]]
 
     @property
     def wait(self) -> float:
-        """How long to wait for an explicit LAC, in seconds."""
+        """Return how long to wait for an explicit LAC, in seconds."""
         return 2 * max(interval for _, interval in self.intervals_ms) / 1000 + GRACE_SECONDS
 
     def run(self, address: str, credentials: Credentials, ended: threading.Event) -> ProbeResult:
-        """Try it.
+        """Run the probe.
 
         Args:
             address: of a broker of the pool.
-            credentials: what to show to the admin API.
-            ended: set when the operator ends, which waits for no topic.
+            credentials: for the admin API.
+            ended: set when the operator ends; the probe ends then.
         """
         if self.wait > MAX_WAIT_SECONDS:
             return ProbeResult(None, f"explicit LACs are too far apart to try it on {self.where}")
@@ -167,12 +167,12 @@ class Probe:
 
 
 def health_topic(broker: str) -> str:
-    """The topic that a broker (HOST:PORT) checks itself with (NamespaceService.getHeartbeatNamespaceV2)."""
+    """Return the topic of a broker's (HOST:PORT) health check (NamespaceService.getHeartbeatNamespaceV2)."""
     return f"persistent://pulsar/{broker}/healthcheck"
 
 
 def _silent(address: str, topics: Iterable[str], before: Mapping[str, Tail]) -> dict[str, Tail]:
-    """How those of the topics are now of which bookies have not been told."""
+    """Return the current tails of the topics without a new explicit LAC."""
     now = {topic: _ask(address, topic) for topic in topics}
     return {topic: tail for topic, tail in now.items() if not tail.tells(before[topic])}
 
@@ -194,7 +194,7 @@ def _ask(address: str, topic: str) -> Tail:
 
 
 def _create(source: Source, topic: str, credentials: Credentials) -> None:
-    """Make the topic, where it is not there: one without subscriptions is deleted when it is idle."""
+    """Create the topic unless it exists: brokers delete an idle topic without subscriptions."""
     try:
         send_to(source, "PUT", f"/admin/v2/{_path(topic)}", None, PUBLISH_SECONDS, credentials)
     except FetchError as error:
@@ -203,7 +203,7 @@ def _create(source: Source, topic: str, credentials: Credentials) -> None:
 
 
 def _publish(source: Source, topic: str, credentials: Credentials) -> None:
-    """Publish one message over HTTP (TopicsBase.publishMessages); the broker sends the request on to the topic's owner."""
+    """Publish one message over HTTP (TopicsBase.publishMessages); the broker forwards the request to the topic's owner."""
     try:
         message = {"messages": [{"payload": TEXT}]}
         send_to(source, "POST", f"/topics/{_path(topic)}", message, PUBLISH_SECONDS, credentials)

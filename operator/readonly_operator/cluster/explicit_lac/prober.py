@@ -1,4 +1,4 @@
-"""Trying explicit LAC for real, now and then: on the topic that a pool names, else by the writable brokers' health checks."""
+"""Scheduling of explicit LAC probes: on the topic that a pool names, else by the writable brokers' health checks."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ logger = logging.getLogger(__name__)
 EVERY_SECONDS = 3600.0
 RETRY_SECONDS = 60.0
 SOON_SECONDS = 10.0
-"""Where it could not be tried on a topic: perhaps brokers have not taken the binding up yet."""
+"""Retry of a probe that could not run on its topic: brokers may not have the binding yet."""
 
 Requester = PoolKey | Source
-"""Who wants to know: a pool that names a topic, or all those together that name none and have the writable cluster in common."""
+"""Requester of a probe: a pool that names a topic, or all pools of one writable cluster that name none."""
 
 
 class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]):
-    """Tries explicit LAC for each pool that has a broker which can ask bookies.
+    """Probe explicit LAC for each pool that has a ready broker.
 
     Args:
-        store: knows the pools and their brokers.
-        sources: what writable brokers say they run with.
-        changed: called with each pool whose result is new.
-        credentials_for: what to show to the admin API of a source.
-        stopped: set when the operator ends, which waits for no topic.
+        store: the known pools and their brokers.
+        sources: runtime settings of the writable brokers.
+        changed: called with each pool whose result changed.
+        credentials_for: returns the credentials for a source's admin API.
+        stopped: set when the operator ends; a probe ends then.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         return found
 
     def _probe(self, topic: str, source: Source, address: str) -> Probe | None:
-        """What to try; None while nobody can be asked, or where verifying says all there is to say."""
+        """Return the probe; None without a ready broker, or while the source's settings are unknown or off."""
         report = self._sources.report(source)
         intervals = () if report is None else report.intervals_ms
         if not address or not intervals or not all(interval > 0 for _, interval in intervals):
@@ -114,7 +114,7 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         }
 
     def _address_of(self, source: Source) -> str:
-        """Of a broker of one of the pools that have this writable cluster in common; empty for none."""
+        """Return the address of a broker of one of the pools that share this writable cluster; empty for none."""
         return next(filter(None, map(self._address, self._pools_by_source.get(source, ()))), "")
 
     def _address(self, key: PoolKey) -> str:

@@ -1,4 +1,4 @@
-"""What pools want of writable brokers, and what those that share brokers agree on."""
+"""Requests of pools for the explicit LAC setting, and agreements of pools that share brokers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SettingLocation:
-    """The objects that one setting lives in.
+    """Objects of one setting.
 
     Attributes:
         namespace: of both.
-        stateful_set: what runs the brokers.
-        config_map: where the setting stands.
+        stateful_set: runs the brokers.
+        config_map: contains the setting.
         key: of the value in it.
     """
 
@@ -39,25 +39,25 @@ class SettingLocation:
 
     @property
     def workload(self) -> tuple[str, str]:
-        """Namespace and name of the StatefulSet."""
+        """Return namespace and name of the StatefulSet."""
         return self.namespace, self.stateful_set
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRequest:
-    """What one pool wants.
+    """Request of one pool.
 
     Attributes:
         pool: its namespace and name.
         uid: of the pool.
-        created: when the pool was made, as the API server writes it; older pools go first.
+        created: creation time of the pool, as the API server writes it; older pools take precedence.
         source: the writable cluster.
-        location: what may be changed.
-        interval_ms: the longest interval that it accepts.
-        restore: whether deletion puts back what was there before.
-        has_finalizer: whether the pool has the finalizer, without which a deletion would not wait.
-        deleted_at: when its deletion was asked for; None when it was not.
-        applied_ms: the interval that was last set for this pool at this place, since it wants that; None for none.
+        location: the objects to change.
+        interval_ms: the longest accepted interval.
+        restore: whether deletion restores the value from before.
+        has_finalizer: whether the pool has the finalizer, without which its deletion would not wait.
+        deleted_at: time of the pool's deletion request; None for none.
+        applied_ms: the interval last set here for this pool's current request; None for none.
     """
 
     pool: PoolKey
@@ -73,12 +73,12 @@ class SettingRequest:
 
     @classmethod
     def of(cls, pool: Pool, body: Manifest, made: Manifest | None = None) -> SettingRequest | None:
-        """What a pool wants; None for nothing, or for a deleted one that nothing waits for.
+        """Return the request of a pool; None for none, or for a pool being deleted that nothing waits for.
 
         Args:
             pool: the pool.
-            body: its object, whose status has what was set for it.
-            made: what was set for it, which its status may not have yet; None for nothing.
+            body: its object, with the last applied setting in the status.
+            made: the last applied setting, if newer than the status; None for none.
         """
         lac, metadata = pool.explicit_lac, body["metadata"]
         if not lac.manages or lac.target is None:
@@ -110,18 +110,18 @@ class SettingRequest:
         )
 
     def allowed_by(self, workload: ObservedWorkload) -> bool:
-        """Whether the pool may manage these brokers: of its own namespace, or by their owner's annotation."""
+        """Return whether the pool may manage these brokers: same namespace, or named by the StatefulSet's annotation."""
         return self.pool.namespace == self.location.namespace or workload.allows(self.pool.namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What the pools that name one place want together.
+    """Common request of the pools at one location.
 
     Attributes:
         location: the objects.
-        active: pools that want the setting, the oldest first, those last that may not have it.
-        leaving: pools that are being deleted and want back what was there before.
+        active: requests of pools that want the setting, the oldest first, those without permission last.
+        leaving: requests of pools that are being deleted and restore the value from before.
     """
 
     location: SettingLocation
@@ -130,29 +130,28 @@ class Agreement:
 
     @property
     def source(self) -> Source:
-        """The writable cluster, as the first pool names it."""
+        """Return the writable cluster, as the first pool names it."""
         return self.first.source
 
     @property
     def first(self) -> SettingRequest:
-        """The pool that the others follow."""
+        """Return the request that the others follow."""
         return (*self.active, *self.leaving)[0]
 
 
 def agree(
     requests: Iterable[SettingRequest], workloads: Mapping[tuple[str, str], ObservedWorkload]
 ) -> tuple[list[Agreement], dict[PoolKey, str]]:
-    """What the pools agree on, for each StatefulSet.
+    """Return the agreement of the pools for each StatefulSet.
 
-    Pools that name one StatefulSet with different keys cannot all have their way: the oldest one's place counts, and none's that
-    may not manage it while another may.
+    Pools may name one StatefulSet with different keys. The oldest pool's location is used then, preferring pools with permission.
 
     Args:
         requests: of all pools.
-        workloads: the StatefulSets that are known so far, by namespace and name.
+        workloads: known StatefulSets, by namespace and name.
 
     Returns:
-        The agreements, and for each pool that has to give way the reason.
+        The agreements, and the reason by pool for each overruled pool.
     """
 
     def allowed(request: SettingRequest) -> bool:
