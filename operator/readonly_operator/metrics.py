@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 
 RECONCILES = Histogram(
     "pulsar_readonly_operator_reconcile_seconds",
-    "How long looking at one pool took",
+    "Duration of reconciling one pool",
     buckets=(0.005, 0.02, 0.1, 0.5, 2, 10),
 )
-FAILURES = Counter(
-    "pulsar_readonly_operator_reconcile_failures_total", "Looks at a pool that failed and are tried again"
-)
-WAITING = Gauge("pulsar_readonly_operator_queue_length", "Pools that wait to be looked at")
+FAILURES = Counter("pulsar_readonly_operator_reconcile_failures_total", "Failed reconciles, each of which is retried")
+WAITING = Gauge("pulsar_readonly_operator_queue_length", "Pools that wait for a reconcile")
 
-LEADER = Gauge("pulsar_readonly_operator_leader", "1 while this process holds the Lease, or needs none")
+LEADER = Gauge("pulsar_readonly_operator_leader", "1 while this process is the leader")
 
 APPLIED = Counter(
     "pulsar_readonly_operator_applied_total",
@@ -85,8 +83,8 @@ class InventoryCollector(Collector):
                 found.add_metric([kind, condition, status], count)
         yield found
         for name, text, field in (
-            ("brokers_wanted", "Brokers that pools are to have", "replicas"),
-            ("brokers_ready", "Brokers of pools that take clients", "readyReplicas"),
+            ("brokers_wanted", "Desired brokers of all pools", "replicas"),
+            ("brokers_ready", "Ready brokers of all pools", "readyReplicas"),
         ):
             value = sum(int((body.get("status") or {}).get(field) or 0) for body in pools)
             yield GaugeMetricFamily(f"pulsar_readonly_operator_{name}", text, value=value)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from readonly_operator.kube.names import PoolKey
 
 _WORDS = {
-    Result.CREATED: ("Created", "made"),
-    Result.PATCHED: ("Updated", "set as the spec says"),
+    Result.CREATED: ("Created", "created"),
+    Result.PATCHED: ("Updated", "updated"),
     Result.DELETED: ("Removed", "deleted"),
 }
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from readonly_operator.kube.kinds import Kind, Manifest
     from readonly_operator.kube.status import Condition
 
-BY_ANNOTATION = f'annotation {PAUSED_KEY} is "true": nothing is changed until it is taken away'
+BY_ANNOTATION = f'annotation {PAUSED_KEY} is "true": the operator changes nothing until it is removed'
 
 
 def write_conditions(

@@ -103,7 +103,7 @@ def _pending(context: Context, body: Manifest) -> Condition | None:
         return None
     if pool.lookup.cluster_name and not (entry := context.registrations.report(pool.key)).released:
         return entry.condition or Condition(
-            registration.TYPE, ConditionStatus.FALSE, "Removing", "the cluster's entry is removed"
+            registration.TYPE, ConditionStatus.FALSE, "Removing", "the cluster's entry is being removed"
         )
     if SettingRequest.of(pool, body) is None:
         return None
@@ -111,7 +111,7 @@ def _pending(context: Context, body: Manifest) -> Condition | None:
     if report.released:
         return None
     return report.condition or Condition(
-        explicit_lac.TYPE, ConditionStatus.FALSE, "Restoring", "the writable brokers' setting from before is put back"
+        explicit_lac.TYPE, ConditionStatus.FALSE, "Restoring", "the writable brokers' former setting is being restored"
     )
 
 

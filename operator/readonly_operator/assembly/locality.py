@@ -105,7 +105,7 @@ class LocalityAnnotator:
         except KubeError as error:
             if not self._complained:
                 self._complained = True
-                logger.warning("where brokers are stays unknown to them: %s", error)
+                logger.warning("node labels cannot be read, so brokers do not know their locality: error=%s", error)
             node = None
         labels: dict[str, str] = ((node or {}).get("metadata") or {}).get("labels") or {}
         with self._lock:

@@ -67,12 +67,11 @@ def progressing(settled: bool, served: Condition, looked_up: Condition, limitati
 
 def annotation_refused(refusals: Iterable[str]) -> str:
     """Return the consequences of refused pod annotations, in words."""
-    return (
-        "brokers take changed bindings up late, and may not know where they are, for their pods cannot be annotated: "
-        + listed(dict.fromkeys(refusals), 2)
+    return "pods cannot be annotated, so brokers get changed bindings late and may not know their locality: " + listed(
+        dict.fromkeys(refusals), 2
     )
 
 
 def kind_not_served(kind: str) -> str:
     """Return the consequence of a kind that the Kubernetes cluster does not serve, in words."""
-    return f"there is no {kind}, for the cluster does not know that kind"
+    return f"no {kind} is created, because the Kubernetes cluster does not serve that kind"

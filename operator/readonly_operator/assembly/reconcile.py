@@ -128,7 +128,9 @@ def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -
     done += context.applier.prune(known, desired, pool.uid)
     for manifest, result in done:
         if result is not Result.NOOP:
-            logger.info("%s: %s %s %s", key, manifest["kind"], manifest["metadata"]["name"], result.value)
+            logger.info(
+                "object %s: pool=%s kind=%s name=%s", result.value, key, manifest["kind"], manifest["metadata"]["name"]
+            )
             metrics.count_applied(manifest["kind"], result.value)
     context.events.record(POOL, body, apply_events(key, done, before))
     return [readiness.kind_not_served(kind) for kind in sorted({one["kind"] for one in wanted if one not in desired})]
@@ -158,7 +160,9 @@ def _refresh_config_maps(context: Context, pool: Pool, state: LookupState, pods:
         name = pod["metadata"]["name"]
         try:
             if name in behind and context.brokers.refresh_config_map(pod, state.wanted.revision):
-                logger.info("%s: kubelet of %s nudged for revision %s", pool.key, name, state.wanted.revision)
+                logger.info(
+                    "bindings refresh triggered: pool=%s pod=%s revision=%s", pool.key, name, state.wanted.revision
+                )
         except KubeError as error:
             if not error.refused:
                 raise
@@ -260,7 +264,7 @@ def _report_failure(
     ]
     key = PoolKey(body["metadata"]["namespace"], body["metadata"]["name"])
     if write_conditions(context, POOL, body, conditions, _values(context, key, body, len(bindings))):
-        logger.warning("%s: %s: %s", key, reason, message)
+        logger.warning("pool not reconciled: pool=%s reason=%s: %s", key, reason, message)
     binding_status.report_pool_failed(context, bindings.readable, reason, message)
     binding_status.report_invalid(context, bindings.broken)
     # no event announces that a foreign object or a quota is gone

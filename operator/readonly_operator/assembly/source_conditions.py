@@ -81,7 +81,8 @@ def explicit_lac(
             "ExplicitLac",
             ConditionStatus.FALSE,
             "Off",
-            f"{LAC_SETTING} is 0 (off) on {listed(off)}: {todo}; until then topic owners are asked for the newest entry",
+            f"{LAC_SETTING} is 0 (off) on {listed(off)}: {todo}; "
+            "until then read-only brokers query the owner broker for the newest entry",
         )
     slow = [
         f"{interval} on {broker}"
@@ -121,6 +122,6 @@ def explicit_lac(
             "ExplicitLac",
             ConditionStatus.FALSE,
             "NotSeen",
-            f"{words}, by their own word, but {probed.text}: look into the logs of writable brokers and bookies",
+            f"{words} according to their configuration, but {probed.text}: check the logs of writable brokers and bookies",
         )
     return Condition("ExplicitLac", ConditionStatus.TRUE, "On", f"{words}; {probed.text}")

@@ -70,7 +70,7 @@ def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding,
         return ""
     return (
         f"{both}: claimed by ReadOnlyTopicBinding {rival.full_name}, which is older, for ReadOnlyBrokerPool {rival.pool} of "
-        "the same writable cluster; take it out of one of the two"
+        "the same writable cluster; remove it from one of the two"
     )
 
 

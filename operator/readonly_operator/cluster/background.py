@@ -119,4 +119,4 @@ def guarded(item: object) -> Iterator[None]:
     try:
         yield
     except Exception:
-        logger.exception("%s: work at the writable cluster failed; it is tried again", item)
+        logger.exception("background work failed, retrying: item=%s", item)

@@ -194,7 +194,9 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
 
     def _keep(self, entry: Entry, source: Source, *, has_finalizer: bool) -> Report:
         if not has_finalizer:
-            return Report(Condition(TYPE, ConditionStatus.FALSE, "NotRegistered", "the pool gets a finalizer first"))
+            return Report(
+                Condition(TYPE, ConditionStatus.FALSE, "NotRegistered", "the operator sets the pool's finalizer first")
+            )
         try:
             credentials = self._credentials_for(source)
             found = _found(source, entry.name, credentials)
@@ -206,13 +208,13 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
                         TYPE,
                         ConditionStatus.FALSE,
                         "NameTaken",
-                        f"the writable cluster's metadata has another cluster {entry.name}, at {other}: it is left alone; make "
-                        "the pool anew with another spec.lookup.clusterName",
+                        f"the writable cluster's metadata has another cluster {entry.name}, at {other}: it is not changed; "
+                        "recreate the pool with another spec.lookup.clusterName",
                     )
                 )
             if todo is not Step.NOTHING:
                 _write("PUT" if todo is Step.CREATE else "POST", source, entry, credentials)
-                logger.info("cluster %s: %sd in the writable cluster's metadata", entry.name, todo.value)
+                logger.info("cluster entry %sd: cluster=%s", todo.value, entry.name)
         except FetchError as error:
             return Report(
                 Condition(
@@ -232,11 +234,15 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
             credentials = self._credentials_for(source)
             if step(entry, _found(source, entry.name, credentials), leaving=True) is Step.DELETE:
                 _write("DELETE", source, entry, credentials)
-                logger.info("cluster %s: removed from the writable cluster's metadata", entry.name)
+                logger.info("cluster entry removed: cluster=%s", entry.name)
         except FetchError as error:
             message = f"cluster {entry.name} cannot be removed at {source.admin_url}: {error}"
             if self._now() - dt.datetime.fromisoformat(deleted) > REMOVE_SECONDS:
-                logger.warning("%s; it stays: pulsar-admin clusters delete %s", message, entry.name)
+                logger.warning(
+                    "cluster entry stays, remove it with pulsar-admin clusters delete: cluster=%s: %s",
+                    entry.name,
+                    message,
+                )
                 return Report(released=True)
             return Report(Condition(TYPE, ConditionStatus.FALSE, "Removing", message))
         return Report(released=True)

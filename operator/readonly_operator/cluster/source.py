@@ -168,7 +168,7 @@ class SourceMonitor:
             self._lock.notify()
         if new:
             for problem in found.problems:
-                logger.warning("writable cluster: %s", problem)
+                logger.warning("writable cluster unreachable: %s", problem)
             self._changed(source)
 
 

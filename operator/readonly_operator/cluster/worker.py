@@ -94,5 +94,5 @@ class BackgroundThread:
         try:
             return max(work.sync(), SETTLE_SECONDS)
         except Exception:
-            logger.exception("work at a writable cluster failed; it is tried again")
+            logger.exception("background work failed, retrying")
             return RETRY_SECONDS

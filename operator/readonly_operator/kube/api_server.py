@@ -232,7 +232,7 @@ class ApiServer:
                 body={"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"},
             )
         except NotFoundError:
-            logger.debug("%s is gone already", metadata["name"])
+            logger.debug("object deleted already: name=%s", metadata["name"])
 
     def apply_as(self, manager: str, manifest: Manifest) -> Manifest:
         """See Kube."""

@@ -118,7 +118,7 @@ class Applier:
         if trimmed(after.get("spec"), desired.get("spec")) != after.get("spec"):
             self._tolerated.add(metadata["uid"])
             logger.warning(
-                "%s %s/%s: somebody adds to it whenever it is written; that is left",
+                "another manager adds list items on every write, leaving them: kind=%s object=%s/%s",
                 kind.kind,
                 metadata["namespace"],
                 metadata["name"],

@@ -101,7 +101,7 @@ def of_conditions(before: Mapping[str, Any], after: Iterable[Condition]) -> list
         elif was is not None and was[0] == condition.status.value:
             told = None  # only the reason changed
         elif condition.type == "Paused" and was is not None and was[0] == "True":
-            found.append(Notice(NORMAL, "Resumed", "the operator works on it again"))
+            found.append(Notice(NORMAL, "Resumed", "the operator reconciles it again"))
         if told and not any(one.message == condition.message for one in found):
             found.append(Notice(told, condition.reason, condition.message))
     return found
@@ -154,7 +154,12 @@ class Recorder:
                 try:
                     self._write(kind, body, notice, name)
                 except KubeError as error:
-                    logger.info("event %s of %s is not written: %s", notice.reason, body["metadata"]["name"], error)
+                    logger.info(
+                        "event not written: reason=%s object=%s error=%s",
+                        notice.reason,
+                        body["metadata"]["name"],
+                        error,
+                    )
 
     def _may(self, name: str) -> bool:
         now = self._clock()

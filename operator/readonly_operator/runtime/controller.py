@@ -219,11 +219,11 @@ class Controller:
         except KubeError as error:
             self._again(key, MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
             metrics.count_failure()
-            logger.warning("%s: the API server says: %s", key, error)
+            logger.warning("reconcile failed, retrying: pool=%s error=%s", key, error)
         except Exception:
             self._again(key, MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
             metrics.count_failure()
-            logger.exception("%s: reconciling failed", key)
+            logger.exception("reconcile failed, retrying: pool=%s", key)
         else:
             if outcome.look_again:
                 self._again(key, MIN_POLL_SECONDS, MAX_POLL_SECONDS)
@@ -246,7 +246,7 @@ class Controller:
             try:
                 self.resync()
             except Exception:
-                logger.exception("listing everything failed; it is tried again later")
+                logger.exception("resync failed, retrying later")
 
     def _source_changed(self, source: Source) -> None:
         for body in self._store.pools():

@@ -42,7 +42,7 @@ def run(operation: Operation, liveness: str | None) -> None:
             except Exception as error:
                 if not is_gone(error):
                     raise
-                logger.warning("a kind that is watched is not served any more; beginning anew")
+                logger.warning("watched kind no longer served, restarting the watches")
             else:
                 return
 

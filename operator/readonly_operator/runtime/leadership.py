@@ -63,7 +63,9 @@ class Leadership:
         """
         while not stop.is_set():
             if self._try():
-                logger.info("%s holds Lease %s/%s", self._terms.identity, self._namespace, self._name)
+                logger.info(
+                    "lease acquired: lease=%s/%s identity=%s", self._namespace, self._name, self._terms.identity
+                )
                 for target in (self._renew, self._watch):
                     thread = threading.Thread(target=target, name=f"lease{target.__name__}", daemon=True)
                     thread.start()
@@ -72,7 +74,9 @@ class Leadership:
                 return True
             if self._election.holder != self._waits_for:
                 self._waits_for = self._election.holder
-                logger.info("Lease %s/%s is held by %s; waiting", self._namespace, self._name, self._waits_for)
+                logger.info(
+                    "waiting for the lease: lease=%s/%s holder=%s", self._namespace, self._name, self._waits_for
+                )
             stop.wait(self._terms.retry_seconds)
         return False
 
@@ -87,9 +91,9 @@ class Leadership:
         try:
             self._put(self._election.released(dt.datetime.now(dt.UTC)))
         except KubeError as error:
-            logger.warning("Lease %s/%s is not given back, and runs out: %s", self._namespace, self._name, error)
+            logger.warning("lease not released, expires: lease=%s/%s error=%s", self._namespace, self._name, error)
         else:
-            logger.info("Lease %s/%s is given back", self._namespace, self._name)
+            logger.info("lease released: lease=%s/%s", self._namespace, self._name)
 
     def _try(self) -> bool:
         """Read the Lease, and acquire or renew it if allowed."""
@@ -102,7 +106,7 @@ class Leadership:
             self._put(self._election.spec(dt.datetime.now(dt.UTC)))
         except KubeError as error:
             if error.status != HTTP_CONFLICT:  # another process was faster; the next read shows its identity
-                logger.warning("Lease %s/%s: %s", self._namespace, self._name, error)
+                logger.warning("lease request failed: lease=%s/%s error=%s", self._namespace, self._name, error)
             return False
         self._election.acquired(began)
         return True
@@ -132,7 +136,7 @@ class Leadership:
         if self._election.left_seconds(time.monotonic()) > 0:
             return False
         logger.error(
-            "Lease %s/%s is lost: another process may act now (holder: %s)",
+            "lease lost, ending: another process may act: lease=%s/%s holder=%s",
             self._namespace,
             self._name,
             self._election.holder or "nobody",
@@ -178,7 +182,7 @@ def leading(settings: Settings, liveness: str | None, is_active: Callable[[], bo
         yield leads
     finally:
         if is_active():
-            logger.warning("Lease %s is not given back, and runs out: something is still under way", settings.lease)
+            logger.warning("lease not released, expires: a step is still running: lease=%s", settings.lease)
         else:
             leadership.release()
 

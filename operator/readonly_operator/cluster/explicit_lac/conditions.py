@@ -122,7 +122,7 @@ def other_brokers(location: SettingLocation, admin_url: str) -> Condition:
 
 def finalizer_pending() -> Condition:
     """The pool does not have its finalizer yet."""
-    return _false("Rolling", "the pool gets a finalizer first, for onDeletion is Restore")
+    return _false("Rolling", "the operator sets the pool's finalizer first, because onDeletion is Restore")
 
 
 def rolling(running: str, reason: str) -> Condition:
@@ -158,7 +158,7 @@ def not_taken(location: SettingLocation, interval_ms: int, brokers: Sequence[Obs
 
 def restoring(location: SettingLocation, reason: str) -> Condition:
     """The pool is being deleted."""
-    return _false("Restoring", f"{location} gets back what was there before the pool is deleted; {reason}")
+    return _false("Restoring", f"{location} is restored to its former value before the pool is deleted; {reason}")
 
 
 def left_alone(location: SettingLocation, config: ObservedConfig) -> str:

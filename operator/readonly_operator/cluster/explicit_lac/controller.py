@@ -171,7 +171,9 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         for request in agreement.leaving:
             reports[request.pool] = Report(made.condition, applied, made.released)
             if made.released and made.unresolved:
-                logger.warning("%s: %s", request.pool, made.unresolved)
+                logger.warning(
+                    "pool deleted before explicit LAC was restored: pool=%s: %s", request.pool, made.unresolved
+                )
         rolled = any(
             (old := self.report(request.pool).condition) is not None and old.reason == "Rolling"
             for request in agreement.active
@@ -204,7 +206,7 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
                 return self._forbidden(agreement), None
             if error.status in REFUSALS:
                 return rejected(agreement, str(error), self._now()), None
-            logger.warning("%s: explicit LAC: the API server says: %s", location, error)
+            logger.warning("explicit LAC step failed, retrying: setting=%s error=%s", location, error)
             condition = self.report(agreement.first.pool).condition
             return Plan(condition=condition, again=RETRY_SECONDS), None
         record = (
@@ -271,16 +273,20 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
                     MANAGER_EXPLICIT_LAC,
                     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
                 )
-                logger.info("%s: set to %s, was %s", location, interval_ms, config.value)
+                logger.info(
+                    "explicit LAC interval set: setting=%s value=%s before=%s", location, interval_ms, config.value
+                )
             case RestoreValue(value, record) if config is not None:
                 annotations = {ANNOTATION_EXPLICIT_LAC: record.text()}
                 self._merge(location, config, {"annotations": annotations}, {"data": {location.key: value}})
-                logger.info("%s: put back to %s", location, value)
+                logger.info("explicit LAC interval restored: setting=%s value=%s", location, value)
             case RemoveRecord() if config is not None:
                 self._merge(location, config, {"annotations": {ANNOTATION_EXPLICIT_LAC: None}}, {})
             case Evict(pod, uid):
                 allowed = self._kube.evict(location.namespace, pod, uid)
-                logger.info("%s: %s %s", location, pod, "is restarted" if allowed else "may not be evicted now")
+                logger.info(
+                    "eviction %s: setting=%s pod=%s", "accepted" if allowed else "refused for now", location, pod
+                )
                 return allowed
         return True
 

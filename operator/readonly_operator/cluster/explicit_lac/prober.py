@@ -98,10 +98,10 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
             result = ProbeResult(None, f"it could not be tried on {subject.where}: {error}")
         if isinstance(item, PoolKey):
             if result != self.report(item):
-                logger.info("%s: explicit LAC: %s", item, result.text)
+                logger.info("explicit LAC probed: pool=%s: %s", item, result.text)
             return {item: result}, _AGAIN[result.observed]
         if result != self._shared_results.get(item):
-            logger.info("%s: explicit LAC: %s", item.admin_url, result.text)
+            logger.info("explicit LAC probed: cluster=%s: %s", item.admin_url, result.text)
         self._shared_results[item] = result
         return {}, EVERY_SECONDS if result.observed else RETRY_SECONDS
 

@@ -28,7 +28,7 @@ def test_what_was_made_is_one_event(made):
     done = [(one, Result.CREATED) for one in objects.values()]
     (notice,) = apply_events(key, done, None)
     assert (notice.type, notice.reason) == (NORMAL, "Created")
-    assert set(notice.message.removeprefix("made: ").split(", ")) == set(objects)
+    assert set(notice.message.removeprefix("created: ").split(", ")) == set(objects)
 
 
 def test_nothing_done_is_no_event(made):
@@ -39,7 +39,7 @@ def test_nothing_done_is_no_event(made):
 def test_repair_is_told_and_bindings_are_not(made):
     key, objects = made
     done = [(objects["Service demo"], Result.PATCHED), (objects["ConfigMap demo-bindings"], Result.PATCHED)]
-    assert apply_events(key, done, None) == [Notice(NORMAL, "Updated", "set as the spec says: Service demo")]
+    assert apply_events(key, done, None) == [Notice(NORMAL, "Updated", "updated: Service demo")]
 
 
 def test_scaling_is_told_with_numbers(made):

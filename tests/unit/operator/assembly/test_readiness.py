@@ -91,7 +91,7 @@ def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_p
     looked_up = LookupState(LookupConfig.of([]), 2, []).condition()
     assert readiness.progressing(True, good, looked_up, []).message == "everything is as the spec says"
     assert readiness.progressing(True, good, looked_up, [readiness.kind_not_served("PodMonitor")]).message == (
-        "everything is as the spec says, but there is no PodMonitor, for the cluster does not know that kind"
+        "everything is as the spec says, but no PodMonitor is created, because the Kubernetes cluster does not serve that kind"
     )
 
 

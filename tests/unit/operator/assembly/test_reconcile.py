@@ -241,7 +241,7 @@ def test_a_pod_that_may_not_be_annotated_is_told_and_stops_nothing(
     assert reconcile(context, DEMO).refresh_seconds > 0
     said = {one["type"]: one["message"] for one in server.status(POOL, "demo")["conditions"]}
     assert said["Progressing"].endswith(
-        "but brokers take changed bindings up late, and may not know where they are, for their pods cannot be annotated: "
+        "but pods cannot be annotated, so brokers get changed bindings late and may not know their locality: "
         'pods "demo-0" is forbidden'
     )
     assert "demo-0 still holds revision r0" in said["LookupConfigured"]

@@ -248,7 +248,7 @@ def test_explicit_lac_that_was_tried():
     )
     unseen = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=False, text="5 s later no bookie had it"))
     assert summary(unseen) == ("False", "NotSeen")
-    assert "by their own word, but 5 s later no bookie had it" in unseen.message
+    assert "according to their configuration, but 5 s later no bookie had it" in unseen.message
     unknown = explicit_lac(report, ExplicitLac(), None, ProbeResult(observed=None, text="it could not be tried"))
     assert (summary(unknown), unknown.message.endswith("; it could not be tried")) == (("True", "On"), True)
     off = SourceReport((), (("b0:8080", 0),))

@@ -81,7 +81,7 @@ def test_what_goes_wrong_with_one_keeps_no_other_from_being_worked_on(caplog):
     assert (background.report(A), background.report(B)) == ("FINE", "THREE"), (
         "what was said last is the best that is known"
     )
-    assert "team/a: work at the writable cluster failed" in caplog.text
+    assert "background work failed, retrying: item=team/a" in caplog.text
     background.sync()
     assert background.worked.count("bad") == 1, "it is not tried again at once"
     assert background.busy_since is None
