@@ -47,6 +47,13 @@ OF_POOLS: Final = (
     ),
     Meaning("Ready", "True", "ScaledToZero", "`spec.replicas` is 0, and no broker runs."),
     Meaning("Ready", "False", "BrokersNotReady", "Too few brokers are ready. The message has the reason of each pod."),
+    Meaning(
+        "Ready",
+        "False",
+        "PoolNameTaken",
+        "A pool of the same namespace and name in another Kubernetes cluster has live brokers on this metadata store. Delete "
+        "one of the two pools and create it under another name.",
+    ),
     Meaning("Ready", "False", "RollingOut", "Enough brokers are ready; some are being replaced or removed."),
     Meaning(
         "Ready", "False", "NameConflict", "An object with a name of this pool belongs to somebody else. Rename one."

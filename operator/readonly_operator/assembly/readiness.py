@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.kube.pods import is_ready, waiting_reason
-from readonly_operator.kube.status import Condition, ConditionStatus, listed
+from readonly_operator.kube.pods import is_ready, last_words, waiting_reason
+from readonly_operator.kube.status import STALLED_REASONS, Condition, ConditionStatus, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
     from readonly_operator.assembly.lookup_state import LookupState
     from readonly_operator.kube.kinds import Manifest
+
+NAME_TAKEN = "another pool of this name"
+"""Part of a broker's last line when the metadata store has brokers of a pool with the same name and another uid."""
 
 
 def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: LookupState) -> Condition:
@@ -38,6 +41,16 @@ def ready(pool: Pool, stateful_set: Manifest, pods: Sequence[Manifest], state: L
         return Condition("Ready", ConditionStatus.TRUE, "BrokersReady", f"{head}{kept}")
     if serving >= pool.replicas:
         return Condition("Ready", ConditionStatus.FALSE, "RollingOut", f"{head}; brokers are being replaced or removed")
+    refusals = [f"{pod['metadata']['name']}: {last_words(pod)}" for pod in pods if not is_ready(pod)]
+    taken = [refusal for refusal in refusals if NAME_TAKEN in refusal]
+    if taken:
+        return Condition(
+            "Ready",
+            ConditionStatus.FALSE,
+            "PoolNameTaken",
+            f"{head}: a pool of the same namespace and name in another Kubernetes cluster has live brokers on this metadata "
+            f"store; delete one of the two pools and create it under another name; {listed(taken, 1)}",
+        )
     words = {report.name: report.unready for report in state.reports}
     reasons = []
     for pod in pods:
@@ -61,6 +74,8 @@ def progressing(settled: bool, served: Condition, looked_up: Condition, limitati
     but = "".join(f", but {one}" for one in limitations)
     if settled:
         return Condition("Progressing", ConditionStatus.FALSE, "Settled", f"everything is as the spec says{but}")
+    if served.reason in STALLED_REASONS:
+        return Condition("Progressing", ConditionStatus.FALSE, served.reason, f"{served.message}{but}")
     waiting = served if served.status is not ConditionStatus.TRUE else looked_up
     return Condition("Progressing", ConditionStatus.TRUE, waiting.reason, f"{waiting.message}{but}")
 

@@ -73,7 +73,16 @@ _TOLD = {
 """Changes of conditions that make an event, whatever their reason, and its type."""
 _TROUBLE = frozenset(
     {
-        *("InvalidSpec", "NameConflict", "Conflict", "PoolNotFound", "PoolFailed", "BrokerRefuses", "Refused"),
+        *(
+            "InvalidSpec",
+            "NameConflict",
+            "Conflict",
+            "PoolNotFound",
+            "PoolFailed",
+            "PoolNameTaken",
+            "BrokerRefuses",
+            "Refused",
+        ),
         *("Rolling", "RollStopped", "Reverted", "NotTaken"),  # managed explicit LAC
     }
 )

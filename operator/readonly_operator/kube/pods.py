@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from readonly_operator.kube.names import VOLUME_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from readonly_operator.kube.kinds import Manifest
 
 CREATING = "ContainerCreating"
@@ -22,9 +24,7 @@ def waiting_reason(pod: Manifest) -> str:
         for state in ("waiting", "terminated"):
             detail = (container.get("state") or {}).get(state)
             if detail:
-                ended = (container.get("lastState") or {}).get("terminated") or detail
-                lines = str(ended.get("message") or detail.get("message") or "").strip().splitlines()
-                text = " ".join(lines[-1].split())[:MAX_QUOTE_LENGTH] if lines else ""
+                text = _last_line(_ended(container).get("message") or detail.get("message"))
                 if detail.get("reason") == CREATING:
                     text = _needs(pod)
                 return str(detail.get("reason") or state) + (f" ({text})" if text else "")
@@ -32,6 +32,34 @@ def waiting_reason(pod: Manifest) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"{condition.get('reason', 'Unschedulable')} ({condition.get('message', '')})"
     return "" if status.get("phase") == "Running" else str(status.get("phase") or "Pending")
+
+
+def last_words(pod: Manifest) -> str:
+    """Return the last line of the last ended container, unless the pod was ready since; empty for none."""
+    status = pod.get("status") or {}
+    ready: Mapping[str, Any] = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
+    for container in status.get("containerStatuses") or ():
+        started = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+        if started and str(ready.get("lastTransitionTime") or "") >= started:
+            continue
+        text = _last_line(_ended(container).get("message"))
+        if text:
+            return text
+    return ""
+
+
+def _ended(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state of the container's last termination; empty for none."""
+    for state in ("lastState", "state"):
+        found = (container.get(state) or {}).get("terminated")
+        if found:
+            return found  # type: ignore[no-any-return]
+    return {}
+
+
+def _last_line(message: object) -> str:
+    lines = str(message or "").strip().splitlines()
+    return " ".join(lines[-1].split())[:MAX_QUOTE_LENGTH] if lines else ""
 
 
 def _needs(pod: Manifest) -> str:

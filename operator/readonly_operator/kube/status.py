@@ -43,7 +43,7 @@ class Condition:
     message: str
 
 
-STALLED_REASONS = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "Refused"})
+STALLED_REASONS = frozenset({"InvalidSpec", "NameConflict", "Conflict", "PoolFailed", "PoolNameTaken", "Refused"})
 """Reasons of Ready that waiting does not end."""
 
 NOT_PAUSED = Condition("Paused", ConditionStatus.FALSE, "NotPaused", "the operator keeps everything as the spec says")

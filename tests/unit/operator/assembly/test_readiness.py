@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from readonly_operator.assembly import readiness
 from readonly_operator.assembly.brokers import BrokerReport
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.kube import status
 from readonly_operator.kube.kinds import POD_MONITOR, STATEFUL_SET
 from readonly_operator.kube.pods import waiting_reason
 from readonly_operator.kube.store import Store
 from readonly_operator.model.lookup import LookupConfig
+
+ROOT = Path(__file__).parents[4]
 
 
 def pod(name, ready="True"):
@@ -103,3 +108,54 @@ def test_the_store_knows_which_kinds_the_cluster_does_not_serve():
     assert store.serves(STATEFUL_SET)
     store.set_unserved([])
     assert store.serves(POD_MONITOR)
+
+
+def refused(name: str, state: dict) -> dict:
+    """A pod whose broker ended because a namesake has the pool's name."""
+    words = (
+        "pulsar-readonly serve: --pool: pool team.demo (uid a): another pool of this name (uid b) has a live broker on this "
+        "metadata store, pulsar://demo-0.demo-headless.team.svc.cluster.local:6650; give one of them another name"
+    )
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": f'{{"level": "INFO"}}\n{words}\n'}}
+    broken = pod(name, ready="False")
+    broken["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    broken["status"]["containerStatuses"] = [{"name": "broker", "state": state, "lastState": ended}]
+    return broken
+
+
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
+AGAIN = {"running": {"startedAt": "2026-01-01T00:05:00Z"}}
+
+
+@pytest.mark.parametrize("state", [BACK_OFF, AGAIN], ids=["backs-off", "tries-again"])
+def test_a_pool_whose_name_another_cluster_has_says_so_and_is_stalled(make_pool, state):
+    condition = ready(make_pool(), [refused("demo-0", state), refused("demo-1", state)], **SAME)
+    assert (condition.status.value, condition.reason) == ("False", "PoolNameTaken")
+    assert condition.message.startswith(
+        "0 of 2 brokers ready: a pool of the same namespace and name in another Kubernetes cluster has live brokers on this "
+        "metadata store; delete one of the two pools and create it under another name; demo-0: "
+    )
+    assert "pool team.demo (uid a): another pool of this name (uid b)" in condition.message
+    stalled = {one.type: one for one in status.complete([condition])}["Stalled"]
+    assert (stalled.status.value, stalled.reason) == ("True", "PoolNameTaken")
+    waiting = readiness.progressing(False, condition, LookupState(LookupConfig.of([]), 2, []).condition(), [])
+    assert (waiting.status.value, waiting.reason) == ("False", "PoolNameTaken")
+
+
+def test_a_broker_that_ends_for_another_reason_is_no_namesake(make_pool):
+    broken = refused("demo-1", BACK_OFF)
+    broken["status"]["containerStatuses"][0]["lastState"]["terminated"]["message"] = "out of memory"
+    assert ready(make_pool(), [pod("demo-0"), broken], **SAME).reason == "BrokersNotReady"
+
+
+def test_a_name_that_was_free_when_the_broker_came_again_is_history(make_pool):
+    broken = refused("demo-1", AGAIN)
+    broken["status"]["conditions"][0]["lastTransitionTime"] = (
+        "2026-01-01T09:00:00Z"  # it was ready, and is not any more
+    )
+    assert ready(make_pool(), [pod("demo-0"), broken], **SAME).reason == "BrokersNotReady"
+
+
+def test_the_engine_says_so_in_these_words():
+    sources = (ROOT / "engine" / "readonly_engine").rglob("*.py")
+    assert any(f"{readiness.NAME_TAKEN} (uid" in path.read_text(encoding="utf-8") for path in sources)
