@@ -36,6 +36,7 @@ BELOW = {
         "yaml_file",
         "tls",
         "waiting",
+        "expression",
     },
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
     "workers": {"broker", "config", "background"},
@@ -114,19 +115,20 @@ def test_sessions_are_pure(path):
     } == set()  # fmt: skip
 
 
-def test_the_operator_knows_the_engines_configuration_and_nothing_else_of_it():
+def test_the_operator_knows_the_engines_configuration_and_expressions_and_nothing_else_of_it():
     files = sources(OPERATOR)
     assert files
     for path in files:
         for name in imports_of(path):
             if name.partition(".")[0] == "readonly_engine":
-                assert f"{name}.".startswith("readonly_engine.config."), f"{path.relative_to(ROOT)} imports {name}"
+                shared = ("readonly_engine.config.", "readonly_engine.expression.")
+                assert f"{name}.".startswith(shared), f"{path.relative_to(ROOT)} imports {name}"
 
 
 OPERATORS_ROOMS = {
     "kube": {"metrics"},
-    "api": {"kube", "expression"},
-    "bindings": {"api", "kube", "expression"},
+    "api": {"kube"},
+    "bindings": {"api", "kube"},
     "model": {"api", "kube", "settings"},
     "cluster": {"api", "kube"},
     "assembly": {"cluster", "model", "bindings", "api", "kube", "metrics", "settings"},
@@ -136,7 +138,6 @@ OPERATORS_ROOT = {
     "__init__": set(),
     "settings": set(),
     "metrics": set(),
-    "expression": set(),
     "command": {"runtime", "settings"},
 }
 """The operator's modules outside of a room."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from readonly_engine.broker.expression import Expression, ExpressionError
+from readonly_engine.expression import Expression, ExpressionError
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.yaml_file import YamlFileError, read_yaml

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from readonly_engine.expression import MAX_LENGTH, SYNTAX, Expression, ExpressionError
+
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.api.schema import Choice, ListOf, Nested, Rule, Text, declare, load
-from readonly_operator.expression import LONGEST, SYNTAX, Expression, ExpressionError
 from readonly_operator.kube.names import PAUSED_KEY, PoolKey
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ POOL_NAME = Text(
     (Rule("self == oldSelf", "cannot change; make a new binding for another pool and delete this one"),),
 )
 TOPIC = Text(
-    LONGEST,
+    MAX_LENGTH,
     TOPIC_NAME,
     "must be persistent://TENANT/NAMESPACE/TOPIC, where TOPIC may be a regular expression, for example "
     "persistent://public/default/orders or persistent://public/default/orders-.*",

@@ -7,9 +7,10 @@ decided from their text, so they overlap only in an existing topic.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from readonly_operator.expression import Expression
+from readonly_engine.expression import Expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +21,8 @@ _PLAIN = re.compile(r"[-\w.=:%~@+/]+")
 _PARTITION = re.compile(r"-partition-(0|[1-9][0-9]*)$")
 _OF_PULSAR = re.compile(r"persistent://[^/]+/[^/]+/(__.*|.*__transaction_pending_ack)")
 _SCHEME = "persistent://"
+CACHE_SIZE = 1024
+"""Parsed expressions that are cached."""
 
 
 class Claimed(NamedTuple):
@@ -104,6 +107,11 @@ def _namespaces(one: Claimed, other: Claimed) -> str:
 def _matches(expressions: Iterable[str], topic: str) -> bool:
     """Return whether an expression of the topic's own namespace matches the topic."""
     return any(
-        namespace_of(text) == namespace_of(topic) and any(map(Expression.parse(text).matches, (topic, base_of(topic))))
+        namespace_of(text) == namespace_of(topic) and any(map(_parsed(text).matches, (topic, base_of(topic))))
         for text in expressions
     )
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _parsed(text: str) -> Expression:
+    return Expression.parse(text)

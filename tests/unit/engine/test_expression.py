@@ -6,7 +6,7 @@ import time
 
 import pytest
 from readonly_engine.broker.bindings import load_bindings
-from readonly_engine.broker.expression import LARGEST, LONGEST, Expression, ExpressionError
+from readonly_engine.expression import MAX_LENGTH, MAX_PROGRAM_SIZE, Expression, ExpressionError
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 DEADLINE_S = 5.0
@@ -48,8 +48,8 @@ def test_a_binding_whose_expressions_are_the_worst_is_looked_up_at_once(tmp_path
         ("x{0,1001}", "invalid repetition size"),
         ("(x{900}|.{900}){10}", "invalid repetition size"),
         (r"[\pL\pN]{1000}", "pattern too large"),
-        (r"[\pL\pN]{9}", f"steps; at most {LARGEST} are allowed"),
-        ("a" * (LONGEST + 1), f"it has {LONGEST + 1} characters; at most {LONGEST} are allowed"),
+        (r"[\pL\pN]{9}", f"steps; at most {MAX_PROGRAM_SIZE} are allowed"),
+        ("a" * (MAX_LENGTH + 1), f"it has {MAX_LENGTH + 1} characters; at most {MAX_LENGTH} are allowed"),
         ("\ud800", "it is no text in Unicode"),
     ],
 )
@@ -62,7 +62,7 @@ def test_what_is_refused_says_why_and_nothing_is_printed(text, says, capfd):
 
 def test_what_is_large_but_not_too_large_is_taken():
     assert Expression.parse(".{1000}").matches("ö" * 1000)
-    assert Expression.parse("a" * LONGEST).matches("a" * LONGEST)
+    assert Expression.parse("a" * MAX_LENGTH).matches("a" * MAX_LENGTH)
 
 
 def test_text_is_unicode_and_all_of_it_must_match():
