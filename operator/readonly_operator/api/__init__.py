@@ -1,1 +1,1 @@
-"""What users write, as typed values."""
+"""The API: specs of pools and bindings as typed values, and their custom resource definitions."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TOPIC_NAME = r"persistent://[A-Za-z0-9_=:%.-]+/[A-Za-z0-9_=:%.-]+/[^/\s]+"
 """Tenant and namespace as Pulsar allows them (NamedEntity), then a topic's name or a regular expression of names."""
 IS_EXPRESSION = Rule("'x'.matches(self) in [true, false]", f"must be a regular expression in {SYNTAX}")
-"""The API server's own expressions are RE2's, but for limits of size."""
+"""The API server's own expressions are RE2 too, with other limits of size."""
 POOL_NAME = Text(
     253,
     "[a-z]([-a-z0-9]{0,48}[a-z0-9])?",
@@ -41,12 +41,12 @@ CURSORS = ("Forwarded",)
 FALLBACKS = ("Reject", "Writer")
 LIFECYCLES = ("Drain", "Detach")
 SPEC_CACHE_SIZE = 32768
-"""How many specs are kept as they were read: more bindings than one operator is meant for."""
+"""Parsed specs that are cached: more than one operator's bindings."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolRef:
-    """Which pool.
+    """Reference to a pool.
 
     Attributes:
         name: of the pool, in the binding's own namespace.
@@ -63,16 +63,16 @@ class PoolRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingSpec:
-    """Which topics, and which pool serves them.
+    """Spec of a binding: topics, and the pool that serves them.
 
     Attributes:
         pool_ref: the pool.
         topics: full names or regular expressions of full names.
-        namespaces: TENANT/NAMESPACE, all topics of which are meant.
+        namespaces: TENANT/NAMESPACE, with all their topics.
         subscriptions: names or regular expressions of names; empty for all.
-        cursors: where cursors are kept.
-        fallback: what lookups are answered while no broker can serve.
-        lifecycle_policy: what becomes of connected consumers when the binding is deleted.
+        cursors: where cursors are stored.
+        fallback: answer to lookups while no broker can serve.
+        lifecycle_policy: handling of connected consumers when the binding is deleted.
     """
 
     RULES = (
@@ -96,32 +96,33 @@ class BindingSpec:
         default=(),
         metadata=declare(
             ListOf(TOPIC, most=256, least=1, unique=True),
-            "Topics by full name, persistent://TENANT/NAMESPACE/TOPIC (the name of a partitioned topic stands for all its "
-            "partitions), or by regular expression: tenant and namespace literally, then an expression that must match the "
-            "whole rest of the name, for example persistent://public/default/orders-.*. It is in RE2 syntax: no "
-            "lookaround, no backreferences.",
+            "Topics by full name, persistent://TENANT/NAMESPACE/TOPIC, or by regular expression. A partitioned topic "
+            "includes all "
+            "its partitions. An expression has a literal tenant and namespace, and must match the whole rest of the name, for "
+            "example persistent://public/default/orders-.*. It is in RE2 syntax: no lookaround, no backreferences.",
         ),
     )
     namespaces: tuple[str, ...] = field(
         default=(),
         metadata=declare(
             ListOf(NAMESPACE, most=64, least=1, unique=True),
-            "Namespaces as TENANT/NAMESPACE: all their topics, also those that are made later, but for Pulsar's own (__...).",
+            "Namespaces as TENANT/NAMESPACE: all their topics, also later ones, except Pulsar's own (__...).",
         ),
     )
     subscriptions: tuple[str, ...] = field(
         default=(),
         metadata=declare(
             ListOf(SUBSCRIPTION, most=64, least=1, unique=True),
-            "Subscriptions that read-only brokers serve, by name or by regular expression that must match the whole name, for "
-            "example [audit, ml-.*], in RE2 syntax. Others are relayed to the topic's owner whole. Without it, all are served.",
+            "Subscriptions that read-only brokers serve, by name or by regular expression (RE2) that must match the "
+            "whole name, "
+            "for example [audit, ml-.*]. Others pass through to the owner broker. Without it, all are served.",
         ),
     )
     cursors: str = field(
         default="Forwarded",
         metadata=declare(
             Choice(CURSORS),
-            "Where subscriptions' cursors are kept. Forwarded: at the topic's owner, to which acks are relayed.",
+            "Location of the subscriptions' cursors. Forwarded: at the owner broker, which gets all acks.",
             stored=True,
         ),
     )
@@ -129,8 +130,8 @@ class BindingSpec:
         default="Reject",
         metadata=declare(
             Choice(FALLBACKS),
-            "What a lookup is answered while no broker of the pool can serve. Reject: to try again, so that the writable "
-            "brokers never get the pool's load unasked. Writer: the topic's owner; clients stay there until they reconnect.",
+            "Answer to lookups while no broker of the pool can serve. Reject: a retriable error, so that the pool's load never "
+            "moves to the writable brokers. Writer: the owner broker; clients stay there until they reconnect.",
             stored=True,
         ),
     )
@@ -138,8 +139,8 @@ class BindingSpec:
         default="Drain",
         metadata=declare(
             Choice(LIFECYCLES),
-            "What becomes of connected consumers when this binding is deleted. Drain: they are sent to the topic's owner at "
-            "once. Detach: they are served until they leave by themselves. Lookups go to the owner in both cases.",
+            "Handling of connected consumers when this binding is deleted. Drain: they are redirected to the owner broker at "
+            "once. Detach: they are served until they disconnect. Lookups go to the owner broker in both cases.",
             stored=True,
         ),
     )
@@ -147,20 +148,20 @@ class BindingSpec:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A binding as its spec asks for it.
+    """A binding with its parsed spec.
 
     Attributes:
         namespace: of the object, and of its pool.
         name: of the object.
         generation: of the spec.
-        pool: the pool that is to serve the topics.
+        pool: the pool that serves the topics.
         topics: full names or regular expressions of full names, sorted, each once.
         namespaces: TENANT/NAMESPACE, sorted, each once.
         subscriptions: names or regular expressions, sorted, each once; empty for all.
         fallback: one of FALLBACKS.
         lifecycle: one of LIFECYCLES.
-        created: when the object was made, as the API server writes it.
-        paused: whether its annotation says that nothing is to change.
+        created: creation time of the object, as the API server writes it.
+        paused: whether the annotation pauses it.
     """
 
     namespace: str
@@ -177,19 +178,19 @@ class Binding:
 
     @property
     def full_name(self) -> str:
-        """The binding's name for the brokers."""
+        """Return the binding's name for the brokers."""
         return f"{self.namespace}/{self.name}"
 
     def older_than(self, other: Binding) -> bool:
-        """Whether this one was there first; by name where both were made in the same second."""
+        """Return whether this binding was created first; names decide within the same second."""
         return (self.created, self.full_name) < (other.created, other.full_name)
 
     @classmethod
     def load(cls, body: Mapping[str, Any]) -> Binding:
-        """The binding of a Kubernetes object.
+        """Parse the object of a binding.
 
         Raises:
-            ApiSpecError: a field cannot be used; the text names it.
+            ApiSpecError: a field is invalid; the text names it.
         """
         metadata = body["metadata"]
         spec = _spec(json.dumps(body.get("spec") or {}))
@@ -209,13 +210,13 @@ class Binding:
 
 
 def is_paused(body: Mapping[str, Any]) -> bool:
-    """Whether an object's annotation says that nothing is to change."""
+    """Return whether the object's annotation pauses it."""
     return (body["metadata"].get("annotations") or {}).get(PAUSED_KEY) == "true"
 
 
 @lru_cache(maxsize=SPEC_CACHE_SIZE)
 def _spec(text: str) -> BindingSpec:
-    """A spec (JSON). Reading one takes most of a millisecond, and few have changed since they were last looked at."""
+    """Parse a spec (JSON). Parsing takes most of a millisecond, and few specs have changed since the last call."""
     spec = load(BindingSpec, json.loads(text), "spec")
     if not spec.topics and not spec.namespaces:
         raise ApiSpecError("spec.topics or spec.namespaces must name at least one topic or namespace")

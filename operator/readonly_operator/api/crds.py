@@ -1,4 +1,4 @@
-"""The custom resource definitions, made from the typed specs: `python -m readonly_operator.api.crds`, which `make crds` runs."""
+"""Generate the custom resource definitions from the typed specs: `python -m readonly_operator.api.crds`, run by `make crds`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ Sources: sync options of Argo CD (Prune, Delete), `spec.prune` of a Flux Kustomi
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a custom resource definition is made of.
+    """Input of a custom resource definition.
 
     Attributes:
         kind: of its objects.
         short: short name for kubectl.
-        description: what an object of it is.
+        description: description of an object.
         spec: its spec.
         wanted: description of its spec.
         status: schema of its status.
@@ -64,7 +64,7 @@ class Definition:
     selectable: tuple[str, ...] = ()
 
     def manifest(self) -> Manifest:
-        """The CustomResourceDefinition."""
+        """Return the CustomResourceDefinition."""
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -113,7 +113,7 @@ class Definition:
             "kind": {"description": f"{self.kind.kind}.", "type": "string"},
             "metadata": {"type": "object"},
             "spec": described(Declared(self.spec, self.wanted)),
-            "status": described(Declared(self.status, "What the operator saw and did last. Never edit it.")),
+            "status": described(Declared(self.status, "Last observed state. Do not edit it.")),
         }
         return made
 
@@ -124,7 +124,7 @@ DEFINITIONS = (
         "robp",
         definition.DESCRIPTION,
         Nested(PoolSpec),
-        "The fleet that you want.",
+        "Desired pool.",
         definition.STATUS,
         definition.COLUMNS,
         definition.RULES,
@@ -135,7 +135,7 @@ DEFINITIONS = (
         "rotb",
         binding_definition.DESCRIPTION,
         Nested(BindingSpec),
-        "Which topics, and which pool serves them.",
+        "Topics, and the pool that serves them.",
         binding_definition.STATUS,
         binding_definition.COLUMNS,
         selectable=binding_definition.SELECTABLE,
@@ -144,7 +144,7 @@ DEFINITIONS = (
 
 
 def files() -> dict[str, str]:
-    """The definitions as files: text by name."""
+    """Return the definitions as files: text by name."""
     return {
         f"{one.kind.plural}.yaml": HEADER + yaml.dump(one.manifest(), Dumper=_Plain, sort_keys=False, width=WIDTH)
         for one in DEFINITIONS
@@ -152,7 +152,7 @@ def files() -> dict[str, str]:
 
 
 class _Plain(yaml.SafeDumper):
-    """Without anchors: what occurs twice is written twice."""
+    """Dumper without anchors: repeated values are written repeatedly."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """See yaml.SafeDumper."""

@@ -1,4 +1,4 @@
-"""Schemas of parts of Kubernetes' own API that a pool hands on to its objects as they are."""
+"""Schemas of parts of Kubernetes' own API that a pool copies to its objects."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _expressions(operators: tuple[str, ...]) -> Schema:
         Record(
             {
                 "key": _one(_KEY, "A label's key.", required=True),
-                "operator": _one(Choice(operators), "How its value compares.", required=True),
-                "values": _one(ListOf(_VALUE, 64), "With what."),
+                "operator": _one(Choice(operators), "Comparison of its value.", required=True),
+                "values": _one(ListOf(_VALUE, 64), "Values to compare with."),
             }
         ),
         32,
@@ -41,8 +41,8 @@ def _expressions(operators: tuple[str, ...]) -> Schema:
 
 LABEL_SELECTOR = Record(
     {
-        "matchLabels": _one(MapOf(_VALUE, 32), "Labels that must be there."),
-        "matchExpressions": _one(_expressions(_OPERATORS), "What must hold of labels, all of it."),
+        "matchLabels": _one(MapOf(_VALUE, 32), "Required labels."),
+        "matchExpressions": _one(_expressions(_OPERATORS), "Conditions on labels; all must hold."),
     },
     atomic=True,
 )
@@ -50,32 +50,32 @@ LABEL_SELECTOR = Record(
 _NODE_TERM = Record(
     {
         "matchExpressions": _one(
-            _expressions((*_OPERATORS, "Gt", "Lt")), "What must hold of a node's labels, all of it."
+            _expressions((*_OPERATORS, "Gt", "Lt")), "Conditions on a node's labels; all must hold."
         ),
         "matchFields": _one(
-            _expressions((*_OPERATORS, "Gt", "Lt")), "What must hold of a node's fields (metadata.name), all of it."
+            _expressions((*_OPERATORS, "Gt", "Lt")), "Conditions on a node's fields (metadata.name); all must hold."
         ),
     },
     atomic=True,
 )
 _POD_TERM = Record(
     {
-        "labelSelector": _one(LABEL_SELECTOR, "Which pods."),
-        "namespaces": _one(ListOf(_NAME, 32), "Of which namespaces; without it, the pool's own."),
-        "namespaceSelector": _one(LABEL_SELECTOR, "Of namespaces with which labels."),
-        "topologyKey": _one(_KEY, "The node label that says what counts as one place.", required=True),
+        "labelSelector": _one(LABEL_SELECTOR, "Selected pods."),
+        "namespaces": _one(ListOf(_NAME, 32), "Namespaces of the pods; without it, the pool's own."),
+        "namespaceSelector": _one(LABEL_SELECTOR, "Labels of the pods' namespaces."),
+        "topologyKey": _one(_KEY, "Node label that defines a topology domain.", required=True),
     }
 )
-_WEIGHT = _one(Number(1, 100), "How much it counts.", required=True)
+_WEIGHT = _one(Number(1, 100), "Weight of this preference.", required=True)
 
 
 def _preferred_pods() -> Schema:
-    return ListOf(Record({"weight": _WEIGHT, "podAffinityTerm": _one(_POD_TERM, "Which pods.", required=True)}), 16)
+    return ListOf(Record({"weight": _WEIGHT, "podAffinityTerm": _one(_POD_TERM, "Selected pods.", required=True)}), 16)
 
 
 _POD_AFFINITY = {
-    "requiredDuringSchedulingIgnoredDuringExecution": _one(ListOf(_POD_TERM, 16), "What must hold."),
-    "preferredDuringSchedulingIgnoredDuringExecution": _one(_preferred_pods(), "What should hold."),
+    "requiredDuringSchedulingIgnoredDuringExecution": _one(ListOf(_POD_TERM, 16), "Required terms."),
+    "preferredDuringSchedulingIgnoredDuringExecution": _one(_preferred_pods(), "Preferred terms."),
 }
 
 AFFINITY = Record(
@@ -84,35 +84,43 @@ AFFINITY = Record(
             Record(
                 {
                     "requiredDuringSchedulingIgnoredDuringExecution": _one(
-                        Record({"nodeSelectorTerms": _one(ListOf(_NODE_TERM, 16, 1), "One must hold.", required=True)}),
-                        "What must hold.",
+                        Record(
+                            {
+                                "nodeSelectorTerms": _one(
+                                    ListOf(_NODE_TERM, 16, 1), "Terms, one of which must hold.", required=True
+                                )
+                            }
+                        ),
+                        "Required terms.",
                     ),
                     "preferredDuringSchedulingIgnoredDuringExecution": _one(
                         ListOf(
-                            Record({"weight": _WEIGHT, "preference": _one(_NODE_TERM, "Which nodes.", required=True)}),
+                            Record(
+                                {"weight": _WEIGHT, "preference": _one(_NODE_TERM, "Selected nodes.", required=True)}
+                            ),
                             16,
                         ),
-                        "What should hold.",
+                        "Preferred terms.",
                     ),
                 }
             ),
-            "On which nodes brokers run.",
+            "Nodes for brokers.",
         ),
-        "podAffinity": _one(Record(_POD_AFFINITY), "Near which pods brokers run."),
-        "podAntiAffinity": _one(Record(_POD_AFFINITY), "Away from which pods brokers run."),
+        "podAffinity": _one(Record(_POD_AFFINITY), "Pods near which brokers run."),
+        "podAntiAffinity": _one(Record(_POD_AFFINITY), "Pods away from which brokers run."),
     }
 )
 
 TOLERATION = Record(
     {
         "key": _one(_KEY, "The taint's key; without it, all keys."),
-        "operator": _one(Choice(("Exists", "Equal")), "How the taint's value compares; without it, Equal."),
+        "operator": _one(Choice(("Exists", "Equal")), "Comparison of the taint's value; without it, Equal."),
         "value": _one(_VALUE, "The taint's value; without it, the empty one."),
         "effect": _one(
             Choice(("NoSchedule", "PreferNoSchedule", "NoExecute")), "The taint's effect; without it, all effects."
         ),
         "tolerationSeconds": _one(
-            Number(wide=True), "For how long a NoExecute taint is tolerated; without it, for ever."
+            Number(wide=True), "Seconds that a NoExecute taint is tolerated; without it, forever."
         ),
     },
     (
@@ -131,7 +139,7 @@ TOLERATION = Record(
 
 _REFERENCE = {
     "name": _one(_NAME, "The object's name.", required=True),
-    "key": _one(_DATA_KEY, "Which key of it.", required=True),
+    "key": _one(_DATA_KEY, "Key in the object.", required=True),
     "optional": _one(Flag(), "Whether it may be missing; without it, it may not."),
 }
 ENV = Record(
@@ -159,7 +167,7 @@ ENV = Record(
                     ),
                 ),
             ),
-            "Where its value comes from. Secrets are mounted as files (volumes) and refused here.",
+            "Source of its value. Secrets are rejected here: mount them as files (volumes).",
         ),
     },
     (
@@ -176,13 +184,13 @@ _ITEMS = _one(
     ListOf(
         Record(
             {
-                "key": _one(_DATA_KEY, "Which key.", required=True),
+                "key": _one(_DATA_KEY, "Key in the object.", required=True),
                 "path": _one(Text(512), "The file's name in the volume.", required=True),
             }
         ),
         64,
     ),
-    "Which keys, as which files; without it, all.",
+    "Keys and their file names; without it, all keys.",
 )
 VOLUME = Record(
     {
@@ -207,20 +215,20 @@ VOLUME = Record(
         "emptyDir": _one(
             Record(
                 {
-                    "medium": _one(Choice(("", "Memory")), "Where it is; without it, on the node's disk."),
-                    "sizeLimit": _one(QUANTITY, "The most that it may hold; without it, no limit."),
+                    "medium": _one(Choice(("", "Memory")), "Storage medium; without it, the node's disk."),
+                    "sizeLimit": _one(QUANTITY, "Largest size; without it, no limit."),
                 }
             ),
-            "An empty directory that goes with the pod.",
+            "An empty directory, deleted with the pod.",
         ),
         "persistentVolumeClaim": _one(
             Record(
                 {
-                    "claimName": _one(_NAME, "The claim, which all brokers share.", required=True),
+                    "claimName": _one(_NAME, "The claim; all brokers share it.", required=True),
                     "readOnly": _one(Flag(), "Whether it is mounted for reading only; without it, it is not."),
                 }
             ),
-            "A volume claim, for example where offloaded ledgers are.",
+            "A volume claim, for example with offloaded ledgers.",
         ),
     },
     (
@@ -238,11 +246,13 @@ VOLUME = Record(
 )
 VOLUME_MOUNT = Record(
     {
-        "name": _one(Text(63), "Which of the volumes.", required=True),
+        "name": _one(Text(63), "Name of the volume.", required=True),
         "mountPath": _one(
-            Text(512, r"/[^:]*", "must be an absolute path without ':'"), "Where brokers see it.", required=True
+            Text(512, r"/[^:]*", "must be an absolute path without ':'"),
+            "Path in the brokers' containers.",
+            required=True,
         ),
-        "subPath": _one(Text(512), "Which part of the volume; without it, the whole."),
+        "subPath": _one(Text(512), "Path in the volume; without it, the whole volume."),
         "readOnly": _one(Flag(), "Whether it is for reading only; without it, it is not."),
     },
     (
@@ -270,7 +280,7 @@ PEER = Record(
                         ListOf(
                             Text(43, r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "must be a network, for example 10.1.0.0/16"), 32
                         ),
-                        "But for these.",
+                        "Excluded addresses.",
                     ),
                 }
             ),

@@ -1,4 +1,4 @@
-"""Reading specs: the error of those that cannot be used, and a glance at a field without reading the rest."""
+"""Errors of invalid specs, and access to one field without parsing the rest."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class ApiSpecError(ValueError):
-    """A spec that cannot be used; the text names the field and says what would be right.
+    """An invalid spec; the text names the field and the expected form.
 
-    The schemas refuse such objects when they are written; this is for objects that were stored under an older schema.
+    The schemas reject such objects when they are written. This error is for objects stored under an older schema.
     """
 
 
 def spec_value(body: Mapping[str, Any], group: str, field: str) -> Any:
-    """What an object's spec.GROUP.FIELD says, as it is; None for nothing."""
+    """Return an object's spec.GROUP.FIELD unparsed; None when it is absent."""
     found = (body.get("spec") or {}).get(group)
     return found.get(field) if isinstance(found, dict) else None

@@ -28,13 +28,13 @@ FOREIGN = (
     "spec.networkPolicy.monitoring",
     "status.conditions",
 )
-"""Fields whose parts are Kubernetes' own API: their parts are not listed again."""
+"""Fields with parts of Kubernetes' own API; the page does not list those parts."""
 PLAIN = (OBJECT_NAME.right, DATA_KEY.right)
 """Rules that need no words."""
 
 
 def page() -> str:
-    """The whole page, Markdown."""
+    """Return the whole page, Markdown."""
     parts = [HEAD]
     for one in DEFINITIONS:
         version = one.manifest()["spec"]["versions"][0]
@@ -57,7 +57,7 @@ def page() -> str:
 
 
 def _rows(schema: dict[str, Any], path: str) -> Iterator[str]:
-    """A row for each field below an object; objects first, then what is in them."""
+    """Yield a row for each field below an object, an object before its own fields."""
     for name, field in schema.get("properties", {}).items():
         where = f"{path}.{name}"
         yield f"| `{where}` | {_cell(_type(field))} | {_cell(' '.join([field['description'], *_rules(field)]))} |"
@@ -69,7 +69,7 @@ def _rows(schema: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def _type(field: dict[str, Any]) -> str:
-    """A field's type in a word or two, with its bounds."""
+    """Return a field's type in a word or two, with its bounds."""
     if field.get("x-kubernetes-int-or-string"):
         return "number or string"
     if "enum" in field:
@@ -84,7 +84,7 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _rules(field: dict[str, Any]) -> Iterator[str]:
-    """What must hold of a field, in the words of its refusals."""
+    """Yield the rules of a field, in the words of their error messages."""
     nodes = [field, field.get("items") or {}, field.get("additionalProperties") or {}]
     for rule in (rule for node in nodes for rule in node.get("x-kubernetes-validations", ())):
         if rule.get("reason") != "FieldValueRequired" and rule["message"] not in PLAIN:
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the page.
 
     Returns:
-        The exit status: 1 when it cannot be written.
+        The exit status: 1 when the file cannot be written.
     """
     parser = argparse.ArgumentParser(prog="python -m readonly_operator.api.reference", description=__doc__)
     parser.add_argument("file", type=Path, help="it is written there, for example docs/reference/api.md")

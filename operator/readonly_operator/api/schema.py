@@ -1,11 +1,11 @@
-"""Declaring fields of an API: one declaration makes the schema in the custom resource definition and reads the value.
+"""Declarations of API fields: one declaration generates the schema in the custom resource definition and parses the value.
 
 A spec is a frozen dataclass whose fields carry a declaration in their metadata:
 
     replicas: int = field(default=2, metadata=declare(Number(0, 1000), "How many brokers.", stored=True))
 
-The attribute `service_url` is the JSON field `serviceUrl`. Rules that concern several fields are in the class's RULES, in the
-Common Expression Language of the API server.
+The attribute `service_url` is the JSON field `serviceUrl`. Rules about several fields are in the class's RULES, in the Common
+Expression Language of the API server.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _RESERVED = frozenset({"namespace", "import", "package", "in", "loop", "var", "v
 
 
 class Schema(Protocol):
-    """What a value may be."""
+    """Protocol of a schema."""
 
     def openapi(self) -> dict[str, Any]:
-        """The schema of a structural custom resource definition, without a description."""
+        """Return the schema of a structural custom resource definition, without a description."""
         ...
 
     def parse(self, value: Any, path: str) -> Any:
-        """The typed value of a JSON value.
+        """Parse a JSON value.
 
         Raises:
-            ApiSpecError: it is not what it should be; `path` names the field.
+            ApiSpecError: the value is invalid; the text names the field `path`.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that the API server checks.
+    """Rule that the API server checks.
 
     Attributes:
         rule: in CEL; `self` is the value.
-        message: what is said where it does not hold: what would be right.
-        field_path: the field to name, below the value; empty for the value itself.
+        message: error message: the expected form.
+        field_path: field named by the error, below the value; empty for the value itself.
         reason: FieldValueInvalid, FieldValueRequired or FieldValueForbidden; empty for the first.
     """
 
@@ -60,21 +60,21 @@ class Rule:
     reason: str = ""
 
     def openapi(self) -> dict[str, str]:
-        """An element of x-kubernetes-validations."""
+        """Return an element of x-kubernetes-validations."""
         written = {"rule": self.rule, "message": self.message, "fieldPath": self.field_path, "reason": self.reason}
         return {name: value for name, value in written.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A field as it is declared.
+    """Declaration of a field.
 
     Attributes:
-        schema: what its value may be.
-        description: what it is for; `kubectl explain` shows it.
-        required: whether it must be there; a text is what is said where it is not.
-        stored: whether the API server writes the default into objects that do not have the field.
-        name: in JSON, where it is not made from the attribute's.
+        schema: schema of its value.
+        description: purpose; `kubectl explain` shows it.
+        required: whether it must be present; a text is the error message of its absence.
+        stored: whether the API server writes the default into objects without the field.
+        name: in JSON, unless derived from the attribute's.
     """
 
     schema: Schema
@@ -87,7 +87,7 @@ class Declared:
 def declare(
     schema: Schema, description: str, *, required: bool | str = False, stored: bool = False, name: str = ""
 ) -> dict[str, Declared]:
-    """Metadata of a dataclass field; see Declared."""
+    """Return the metadata of a dataclass field; see Declared."""
     return {KEY: Declared(schema, description, required, stored, name)}
 
 
@@ -97,11 +97,11 @@ class Text:
 
     Attributes:
         longest: most characters.
-        pattern: a regular expression, which both RE2 and Python know, for the whole string; empty for any string.
-        right: what is said of a string that does not match: "must be ...".
+        pattern: a regular expression for the whole string, valid in both RE2 and Python; empty for any string.
+        right: error message of a string that does not match: "must be ...".
         rules: further rules.
-        cheap: whether the API server checks it by the schema's pattern instead of a rule. It then says less, but rules about
-            values deep inside lists cost more than it allows.
+        cheap: whether the API server checks the schema's pattern instead of a rule. The error is then less helpful, but rules
+            about values deep inside lists exceed the API server's cost limit.
     """
 
     longest: int
@@ -152,9 +152,9 @@ class Number:
     """A whole number.
 
     Attributes:
-        least: the smallest that is allowed.
-        most: the largest; None for no limit but the type's.
-        wide: whether it is a 64-bit number; else 32 bits.
+        least: the smallest allowed value.
+        most: the largest allowed value; None for the type's limit.
+        wide: whether it has 64 bits; else 32.
     """
 
     least: int = 0
@@ -198,11 +198,11 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class IntOrString:
-    """A number or a string, as Kubernetes takes quantities and percentages; read as text where it is one.
+    """A number or a string, as Kubernetes accepts quantities and percentages; parsed as text if it is a string.
 
     Attributes:
-        pattern: a regular expression for the whole string, which API server and Python know.
-        right: what is said where it does not match: "must be ...".
+        pattern: a regular expression for the whole string, valid in the API server and Python.
+        right: error message of a string that does not match: "must be ...".
         longest: most characters.
     """
 
@@ -234,11 +234,11 @@ class ListOf:
     """A list.
 
     Attributes:
-        item: what its items may be.
+        item: schema of its items.
         most: largest number of items.
         least: smallest number.
-        unique: whether no item may be there twice.
-        keys: for items that are objects: the fields that tell them apart.
+        unique: whether items must differ.
+        keys: for objects: fields that identify an item.
         rules: of the list.
     """
 
@@ -274,7 +274,7 @@ class MapOf:
     """An object with any keys.
 
     Attributes:
-        value: what its values may be.
+        value: schema of its values.
         most: largest number of keys.
         rules: of the object.
     """
@@ -297,7 +297,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An object that stays JSON: what is handed on to Kubernetes as it is.
+    """An object that stays JSON, to be copied to Kubernetes objects.
 
     Attributes:
         properties: its fields.
@@ -330,7 +330,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """An object that is read as a dataclass of declared fields."""
+    """An object that is parsed as a dataclass of declared fields."""
 
     cls: type[Any]
 
@@ -347,21 +347,21 @@ class Nested:
 
 
 def load(cls: type[T], value: Any, path: str) -> T:
-    """The declared fields of an object, as a value of the dataclass; fields that are not there have their defaults.
+    """Parse the declared fields of an object into the dataclass; absent fields have their defaults.
 
     Args:
         cls: a dataclass with declared fields.
         value: JSON.
-        path: the name of the object, for errors.
+        path: name of the object, for errors.
 
     Raises:
-        ApiSpecError: a field is missing or not what it should be; the text names it.
+        ApiSpecError: a field is missing or invalid; the text names it.
     """
     return cls(**declared_values(cls, value, path))
 
 
 def declared_values(cls: type[Any], value: Any, path: str) -> dict[str, Any]:
-    """The same as keyword arguments.
+    """Parse the declared fields into keyword arguments.
 
     Raises:
         ApiSpecError: see load.
@@ -386,7 +386,7 @@ def declared_values(cls: type[Any], value: Any, path: str) -> dict[str, Any]:
 
 
 def json_name(attribute: str) -> str:
-    """The name in JSON of a dataclass's attribute."""
+    """Return the JSON name of a dataclass's attribute."""
     head, *tail = attribute.split("_")
     return head + "".join(_INITIALISMS.get(word, word.capitalize()) for word in tail)
 
@@ -400,7 +400,7 @@ _INITIALISMS = {"cpu": "CPU"}
 
 
 def cel_name(name: str) -> str:
-    """A field's name in a rule."""
+    """Return a field's name in a rule."""
     return f"__{name}__" if name in _RESERVED else name
 
 
@@ -421,7 +421,7 @@ def _object(
 
 
 def described(declared: Declared, default: object = MISSING) -> dict[str, Any]:
-    """A declared field's schema with its description, and its default where the API server is to store it."""
+    """Return a field's schema with its description, and its default if the API server stores it."""
     nested = isinstance(declared.schema, Nested)
     plain = isinstance(default, bool | int | str) and default != ""
     words = "Required. " if declared.required else ""
@@ -436,7 +436,7 @@ def described(declared: Declared, default: object = MISSING) -> dict[str, Any]:
 
 
 def _stored(cls: type[Any]) -> dict[str, Any]:
-    """The object that the API server makes of an empty one."""
+    """Return the object that the API server makes of an empty one."""
     made = {}
     for one in fields(cls):
         declared: Declared | None = one.metadata.get(KEY)

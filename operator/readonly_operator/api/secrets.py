@@ -1,6 +1,6 @@
-"""Where certificates, keys and credentials come from: Secrets (and ConfigMaps, for what is public) of the pool's namespace.
+"""References to Secrets (and ConfigMaps, for public data) with certificates, keys and credentials, in the pool's namespace.
 
-Brokers get them as mounted files, never as environment variables or arguments, and read them again when they change.
+Brokers read them as mounted files, never as environment variables or arguments, and read changed files again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SecretKey:
     name: str = field(
         metadata=declare(OBJECT_NAME, "A Secret of the pool's namespace.", required="give the name of a Secret")
     )
-    key: str = field(default="token", metadata=declare(DATA_KEY, "Which key of the Secret has it."))
+    key: str = field(default="token", metadata=declare(DATA_KEY, "Key of the Secret."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class CredentialsKey:
     name: str = field(
         metadata=declare(OBJECT_NAME, "A Secret of the pool's namespace.", required="give the name of a Secret")
     )
-    key: str = field(default="credentials", metadata=declare(DATA_KEY, "Which key of the Secret has them."))
+    key: str = field(default="credentials", metadata=declare(DATA_KEY, "Key of the Secret."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class TrustedCertificates:
     """Certificates of authorities, in a Secret or a ConfigMap.
 
     Attributes:
-        secret_name: empty where it is a ConfigMap.
-        config_map_name: empty where it is a Secret.
+        secret_name: empty for a ConfigMap.
+        config_map_name: empty for a Secret.
         key: in it.
     """
 
@@ -61,21 +61,21 @@ class TrustedCertificates:
     secret_name: str = field(
         default="",
         metadata=declare(
-            OBJECT_NAME, "A Secret of the pool's namespace that has them. Without it, configMapName is given."
+            OBJECT_NAME, "A Secret of the pool's namespace with the certificates. Without it, configMapName is given."
         ),
     )
     config_map_name: str = field(
         default="",
         metadata=declare(
-            OBJECT_NAME, "A ConfigMap of the pool's namespace that has them. Without it, secretName is given."
+            OBJECT_NAME, "A ConfigMap of the pool's namespace with the certificates. Without it, secretName is given."
         ),
     )
-    key: str = field(default="ca.crt", metadata=declare(DATA_KEY, "Which key has them, as PEM."))
+    key: str = field(default="ca.crt", metadata=declare(DATA_KEY, "Key of the certificates, as PEM."))
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate and its private key, in a Secret as cert-manager and `kubectl create secret tls` make it.
+    """A certificate and its private key, in a Secret as cert-manager and `kubectl create secret tls` create it.
 
     Attributes:
         secret_name: the Secret.
@@ -91,8 +91,8 @@ class Certificate:
         )
     )
     certificate: str = field(
-        default="tls.crt", metadata=declare(DATA_KEY, "Which key has the certificate and its chain, as PEM.")
+        default="tls.crt", metadata=declare(DATA_KEY, "Key of the certificate and its chain, as PEM.")
     )
     private_key: str = field(
-        default="tls.key", metadata=declare(DATA_KEY, "Which key has the private key, as PEM without a password.")
+        default="tls.key", metadata=declare(DATA_KEY, "Key of the private key, as PEM without a password.")
     )

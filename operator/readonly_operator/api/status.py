@@ -1,4 +1,4 @@
-"""What both kinds' schemas share: names of columns, and the conditions in their status."""
+"""Shared parts of both kinds' schemas: columns, and the conditions of the status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from readonly_operator.api.schema import Choice, Declared, ListOf, Number, Recor
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`.
+    """Column of `kubectl get`.
 
     Attributes:
         name: its heading.
-        path: where its value is.
-        description: what it says.
+        path: path of its value.
+        description: meaning of its value.
         type: string, integer or date.
         wide: whether only `-o wide` shows it.
     """
@@ -27,7 +27,7 @@ class Column:
     wide: bool = False
 
     def openapi(self) -> dict[str, Any]:
-        """An element of additionalPrinterColumns."""
+        """Return an element of additionalPrinterColumns."""
         made: dict[str, Any] = {
             "name": self.name,
             "type": self.type,
@@ -39,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A string that the operator writes: only the API server reads it by this schema."""
+    """A string that the operator writes; only the API server checks it."""
 
     limits: tuple[tuple[str, Any], ...] = ()
 
@@ -56,28 +56,28 @@ class Reported:
 def condition_column(
     name: str, condition: str, description: str, field: str = "status", *, wide: bool = False
 ) -> Column:
-    """A column for a field of a condition."""
+    """Return a column for a field of a condition."""
     return Column(name, f'.status.conditions[?(@.type=="{condition}")].{field}', description, wide=wide)
 
 
-AGE = Column("Age", ".metadata.creationTimestamp", "When it was made.", "date")
-OBSERVED_GENERATION = Declared(Number(wide=True), "The metadata.generation that this status is about.")
+AGE = Column("Age", ".metadata.creationTimestamp", "Time since its creation.", "date")
+OBSERVED_GENERATION = Declared(Number(wide=True), "The metadata.generation of this status.")
 
 _CONDITION: dict[str, Declared] = {
-    "type": Declared(Reported((("maxLength", 316),)), "Which condition.", required=True),
+    "type": Declared(Reported((("maxLength", 316),)), "Type of the condition.", required=True),
     "status": Declared(Choice(("True", "False", "Unknown")), "Whether it holds.", required=True),
-    "observedGeneration": Declared(Number(wide=True), "The metadata.generation that the condition is about."),
-    "lastTransitionTime": Declared(Reported((("format", "date-time"),)), "When status last changed.", required=True),
+    "observedGeneration": Declared(Number(wide=True), "The metadata.generation of the condition."),
+    "lastTransitionTime": Declared(Reported((("format", "date-time"),)), "Last change of status.", required=True),
     "reason": Declared(
         Reported((("minLength", 1), ("maxLength", 1024), ("pattern", "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))),
-        "Why, in one word, for programs.",
+        "Reason in one word, for programs.",
         required=True,
     ),
-    "message": Declared(Reported((("maxLength", 32768),)), "Why, and what to do about it, for people.", required=True),
+    "message": Declared(Reported((("maxLength", 32768),)), "Reason and remedy, for people.", required=True),
 }
 
 
 def status_schema(values: dict[str, Declared], conditions: str) -> Schema:
-    """The schema of a status: some values, and the conditions that the text describes."""
+    """Return the schema of a status: some values, and the conditions that the text describes."""
     listed = ListOf(Record(_CONDITION), most=16, keys=("type",))
     return Record({"observedGeneration": OBSERVED_GENERATION, **values, "conditions": Declared(listed, conditions)})

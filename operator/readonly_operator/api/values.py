@@ -1,4 +1,4 @@
-"""Values that several specs have: durations, sizes, names, quantities."""
+"""Values that several specs share: durations, sizes, names, quantities."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUANTITIES = MapOf(QUANTITY, 16)
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A duration in ms or s; the value is in milliseconds."""
+    """A duration in ms or s, parsed to milliseconds."""
 
     example: str
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["ExplicitLac", "Pool", "PoolSpec", "Source"]
 
 SPEC_CACHE_SIZE = 4096
-"""How many specs are kept as they were read: more pools than one operator is meant for."""
+"""Parsed specs that are cached: more than one operator's pools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool(PoolSpec):
-    """A pool as its spec asks for it.
+    """A pool with its parsed spec.
 
     Attributes:
         key: namespace and name.
@@ -38,16 +38,16 @@ class Pool(PoolSpec):
 
     @property
     def replaced(self) -> int:
-        """How many brokers are to run the newest pod template, as far as that does not wait for a person."""
+        """Return how many brokers must run the newest pod template without a person's action."""
         strategy = self.update_strategy
         return 0 if strategy.type == "OnDelete" else max(self.replicas - strategy.partition, 0)
 
     @classmethod
     def load(cls, body: Mapping[str, Any]) -> Pool:
-        """The pool of a Kubernetes object.
+        """Parse the object of a pool.
 
         Raises:
-            ApiSpecError: a field cannot be used; the text names it.
+            ApiSpecError: a field is invalid; the text names it.
         """
         metadata = body["metadata"]
         values = dict(_values(json.dumps(body.get("spec") or {})))
@@ -67,5 +67,5 @@ class Pool(PoolSpec):
 
 @lru_cache(maxsize=SPEC_CACHE_SIZE)
 def _values(spec: str) -> dict[str, Any]:
-    """The fields of a spec (JSON). Reading one takes milliseconds, and few have changed since they were last looked at."""
+    """Parse the fields of a spec (JSON). Parsing takes milliseconds, and few specs have changed since the last call."""
     return declared_values(PoolSpec, json.loads(spec), "spec")

@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: what its custom resource definition says beyond the spec."""
+"""ReadOnlyBrokerPool: its custom resource definition beyond the spec."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from readonly_operator.api.schema import Declared, Number, Record, Rule
 from readonly_operator.api.status import AGE, Column, Reported, condition_column, status_schema
 
 DESCRIPTION = (
-    "A fleet of read-only brokers. They serve topics of a writable Pulsar cluster, read straight from its bookies, "
-    "to as many consumers as the fleet can feed. Which topics: see ReadOnlyTopicBinding."
+    "A pool of read-only brokers. They serve topics of a writable Pulsar cluster and read them from its bookies. A "
+    "ReadOnlyTopicBinding selects the topics."
 )
 
 RULES = (
@@ -23,15 +23,17 @@ RULES = (
 )
 
 COLUMNS = (
-    Column("Replicas", ".spec.replicas", "Brokers that the spec asks for.", "integer"),
-    Column("Available", ".status.readyReplicas", "Brokers that serve.", "integer"),
+    Column("Replicas", ".spec.replicas", "Desired brokers.", "integer"),
+    Column("Available", ".status.readyReplicas", "Ready brokers.", "integer"),
     Column("Bindings", ".status.bindings", "Topic bindings that name this pool.", "integer"),
     condition_column("Ready", "Ready", "Whether all brokers serve."),
     condition_column("Reason", "Ready", "Why the pool is Ready or not.", "reason"),
     Column("Source", ".spec.source.serviceUrl", "The writable brokers.", wide=True),
     condition_column("Reachable", "SourceReachable", "Whether the writable cluster answers.", wide=True),
     condition_column("ExplicitLac", "ExplicitLac", "Whether the writable brokers send explicit LACs.", wide=True),
-    Column("Revision", ".status.lookupRevision", "The lookup redirection config that brokers are to hold.", wide=True),
+    Column(
+        "Revision", ".status.lookupRevision", "Revision of the lookup redirection config for the brokers.", wide=True
+    ),
     AGE,
 )
 
@@ -44,24 +46,24 @@ SCALE = {
 STATUS = status_schema(
     {
         "replicas": Declared(Number(), "Brokers that exist."),
-        "readyReplicas": Declared(Number(), "Brokers that serve."),
+        "readyReplicas": Declared(Number(), "Ready brokers."),
         "selector": Declared(Reported(), "Label selector of the brokers, for autoscalers and `kubectl get pods -l`."),
         "bindings": Declared(Number(), "How many ReadOnlyTopicBindings name this pool."),
         "lookupRevision": Declared(
             Reported(),
-            "Name of the lookup redirection config that each broker is to hold; it changes whenever a binding does.",
+            "Revision of the lookup redirection config for each broker; it changes with every binding.",
         ),
         "explicitLac": Declared(
             Record(
                 {
-                    "target": Declared(Reported(), "Where: NAMESPACE/CONFIGMAP/KEY."),
+                    "target": Declared(Reported(), "Location of the setting: NAMESPACE/CONFIGMAP/KEY."),
                     "intervalMs": Declared(Number(), "The interval, in milliseconds."),
                 }
             ),
-            "What the operator last set for this pool at the writable brokers, where it manages explicit LAC.",
+            "Setting that the operator last applied to the writable brokers for this pool, when it manages explicit LAC.",
         ),
     },
-    "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (what brokers hold is "
-    "what bindings say), SourceReachable (the writable cluster answers), ExplicitLac (its brokers send explicit LACs), "
+    "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (brokers hold the newest "
+    "bindings), SourceReachable (the writable cluster answers), ExplicitLac (its brokers send explicit LACs), "
     "ClusterRegistered (the pool is a cluster in its metadata; only with spec.lookup.clusterName).",
 )

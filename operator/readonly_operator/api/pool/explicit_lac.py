@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: spec.explicitLac, what the user wants of the writable brokers."""
+"""ReadOnlyBrokerPool: spec.explicitLac, the explicit LAC of the writable brokers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from readonly_operator.api.schema import Choice, Nested, Rule, Text, declare
 from readonly_operator.api.values import DATA_KEY, OBJECT_NAME, Duration
 
 LAC_SETTING = "bookkeeperExplicitLacIntervalInMills"
-"""The writable brokers' setting: milliseconds between explicit LACs, 0 for none (ServiceConfiguration)."""
+"""Setting of the writable brokers: milliseconds between explicit LACs, 0 for none (ServiceConfiguration)."""
 
 VERIFY = "Verify"
 MANAGE = "Manage"
@@ -19,16 +19,16 @@ RESTORE = "Restore"
 ON_DELETION = (KEEP, RESTORE)
 
 SUGGESTED_MS = 200
-"""Where the user says nothing: the newest message of an idle topic is then readable within about 0.4 s, for one small
-request per idle ledger (a ledger that gets entries sends none)."""
+"""Default interval. The newest message of an idle topic is then readable within about 0.4 s, for one small request per idle
+ledger. A ledger with new entries sends none."""
 
 _NAMED = "[A-Za-z0-9_=:%.-]*[A-Za-z0-9_=:%-][A-Za-z0-9_=:%.-]*"
-"""A tenant or namespace, not of dots alone: it stands in URLs."""
+"""A tenant or namespace, not of dots alone: it is part of URLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapKey:
-    """Where the setting stands.
+    """Location of the setting.
 
     Attributes:
         name: of the ConfigMap.
@@ -47,9 +47,8 @@ class ConfigMapKey:
         default=LAC_SETTING,
         metadata=declare(
             DATA_KEY,
-            "The key whose value is the interval, in milliseconds: one setting to a key. Where the brokers' image is "
-            "Apache Pulsar's, the setting's name works, and so does the name after PULSAR_PREFIX_. A whole broker.conf "
-            "under one key cannot be managed.",
+            "Key whose value is the interval in milliseconds. It must hold this one setting: a whole broker.conf under one key "
+            "cannot be managed. With Apache Pulsar's image, the setting's name works, also after PULSAR_PREFIX_.",
             stored=True,
         ),
     )
@@ -57,7 +56,7 @@ class ConfigMapKey:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What runs the writable brokers.
+    """Workload that runs the writable brokers.
 
     Attributes:
         name: of the StatefulSet.
@@ -66,8 +65,9 @@ class Workload:
     name: str = field(
         metadata=declare(
             OBJECT_NAME,
-            "The StatefulSet of the writable brokers. It is never changed: its pods are evicted one by one. Where it is in "
-            "another namespace than the pool, its annotation pulsar-readonly.io/explicit-lac-from must name the pool's.",
+            "The StatefulSet of the writable brokers. The operator does not change it, but evicts its pods one by one. "
+            "In another "
+            "namespace than the pool's, its annotation pulsar-readonly.io/explicit-lac-from must name the pool's namespace.",
             required="must name the StatefulSet of the writable brokers, for example pulsar-broker",
         )
     )
@@ -75,26 +75,26 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The objects that Manage changes.
+    """Objects that Manage changes.
 
     Attributes:
-        config_map: where the setting stands.
-        stateful_set: what runs the brokers.
+        config_map: location of the setting.
+        stateful_set: runs the brokers.
         namespace: of both; empty for the pool's.
     """
 
     config_map: ConfigMapKey = field(
         metadata=declare(
             Nested(ConfigMapKey),
-            "Where the setting stands.",
-            required="must say in which ConfigMap the setting stands: {name: pulsar-broker}",
+            "ConfigMap with the setting.",
+            required="must name the ConfigMap with the setting: {name: pulsar-broker}",
         )
     )
     stateful_set: Workload = field(
         metadata=declare(
             Nested(Workload),
-            "What runs the writable brokers.",
-            required="must say what runs the brokers: {name: pulsar-broker}",
+            "StatefulSet of the writable brokers.",
+            required="must name the StatefulSet of the brokers: {name: pulsar-broker}",
         )
     )
     namespace: str = field(
@@ -108,13 +108,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ExplicitLac:
-    """What is wanted.
+    """Desired explicit LAC.
 
     Attributes:
         management: Verify or Manage.
-        interval_ms: longest interval in milliseconds that is accepted; None for any.
-        target: what Manage changes; None for nothing.
-        probe_topic: full name of the topic on which explicit LAC is tried; empty for the topics of brokers' health checks.
+        interval_ms: longest accepted interval in milliseconds; None for any.
+        target: objects that Manage changes; None for none.
+        probe_topic: full name of the topic for probes; empty for the topics of brokers' health checks.
         on_deletion: Keep or Restore.
     """
 
@@ -137,10 +137,11 @@ class ExplicitLac:
         default=VERIFY,
         metadata=declare(
             Choice(MANAGEMENTS),
-            "Verify reads the runtime configuration of each active writable broker and says in the condition ExplicitLac "
-            "what to set where; it changes nothing. Manage sets it in the target's ConfigMap and restarts the target's "
-            "brokers one by one, those that run with another value, once. It needs rights that are granted separately, in "
-            "the target's namespace; the condition says which are missing.",
+            "Verify reads the runtime configuration of each active writable broker. The condition ExplicitLac then names "
+            "the setting "
+            "to change; the operator changes nothing. Manage sets it in the target's ConfigMap and restarts brokers with "
+            "another "
+            "value once, one by one. It needs rights in the target's namespace; the condition names missing ones.",
             stored=True,
         ),
     )
@@ -148,13 +149,13 @@ class ExplicitLac:
         default=None,
         metadata=declare(
             Duration("200ms"),
-            "The longest interval between explicit LACs that you accept, for example 200ms or 1s: the newest message is "
-            "readable after at most twice this. Without it, any interval is fine as long as explicit LAC is on; Manage then "
+            "Longest accepted interval between explicit LACs, for example 200ms or 1s: the newest message is readable after at "
+            "most twice this. Without it, any interval is accepted as long as explicit LAC is on; Manage then "
             f"sets {SUGGESTED_MS}ms. Pools that manage the same writable brokers agree on the shortest.",
             name="interval",
         ),
     )
-    target: Target | None = field(default=None, metadata=declare(Nested(Target), "What Manage changes."))
+    target: Target | None = field(default=None, metadata=declare(Nested(Target), "Objects that Manage changes."))
     probe_topic: str = field(
         default="",
         metadata=declare(
@@ -163,24 +164,26 @@ class ExplicitLac:
                 f"persistent://{_NAMED}/{_NAMED}/[^/ ]*[^/ .][^/ ]*",
                 "must be persistent://TENANT/NAMESPACE/TOPIC, a topic that a binding of this pool names",
             ),
-            "A topic on which explicit LAC is tried for real: the operator publishes a small message to it (after each change "
-            "of the writable brokers, and every hour), and a broker of the pool asks the bookies for the explicit LAC that "
-            "must follow. A binding of this pool must name it; it is made where it is not there, and must have no partitions. "
-            "Best is a topic of its own. Without it, the writable brokers are asked for their health check instead, which writes "
-            "a small message to a topic of the broker's own; where authorization is on, that takes a super-user.",
+            "Topic for probes of explicit LAC. The operator publishes a small message to it, after each change of the writable "
+            "brokers and every hour. A broker of the pool then queries the bookies for the explicit LAC. A binding of "
+            "this pool must "
+            "name the topic. It is created if absent, and must have no partitions; use a dedicated topic. Without it, "
+            "the operator "
+            "calls the writable brokers' health check, which writes a message to a topic of the broker and takes a super-user "
+            "when authorization is on.",
         ),
     )
     on_deletion: str = field(
         default=KEEP,
         metadata=declare(
             Choice(ON_DELETION),
-            "When the last pool that manages these brokers is deleted: Keep leaves the setting. Restore puts back what was "
-            "there before and restarts the brokers one by one; the pool's deletion waits for that, for a limited time.",
+            "Action when the last pool that manages these brokers is deleted. Keep leaves the setting. Restore restores the "
+            "value from before and restarts the brokers one by one; the deletion waits for that for a limited time.",
             stored=True,
         ),
     )
 
     @property
     def manages(self) -> bool:
-        """Whether the operator is to change the writable brokers' setting."""
+        """Return whether the operator changes the writable brokers' setting."""
         return self.management == MANAGE and self.target is not None

@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: what a broker keeps, how much it gives, and how it reads what was offloaded."""
+"""ReadOnlyBrokerPool: cache, limits and tiered storage of a broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from readonly_operator.api.values import SIZE
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What a broker keeps in memory.
+    """Entry cache of a broker.
 
     Attributes:
         size: Kubernetes quantity, whole Ki, Mi or Gi.
@@ -25,7 +25,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRate:
-    """What a second allows.
+    """Limits per second.
 
     Attributes:
         messages: 0 for any number.
@@ -46,14 +46,14 @@ class DispatchRate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one broker takes and gives.
+    """Limits of one broker.
 
     Attributes:
         max_connections: client connections, 0 for any number.
         max_connections_per_ip: client connections from one address, 0 for any number.
         max_consumers_per_topic: consumers of a topic, 0 for any number.
         max_consumers_per_subscription: consumers of a subscription, 0 for any number.
-        max_buffered_memory: what waits for slow clients; empty for the broker's default.
+        max_buffered_memory: memory for unsent data of slow clients; empty for the broker's default.
         dispatch_rate_per_subscription: None for no limit.
         dispatch_rate_per_broker: None for no limit.
     """
@@ -75,56 +75,56 @@ class Limits:
         default="",
         metadata=declare(
             SIZE,
-            "Memory of a broker for what waits until slow clients read it, of all clients together. Without it, 512Mi.",
+            "Memory of a broker for unsent data of slow clients, all clients together. Without it, 512Mi.",
         ),
     )
     dispatch_rate_per_subscription: DispatchRate | None = field(
         default=None,
-        metadata=declare(Nested(DispatchRate), "What each subscription may get in a second. Without it, no limit."),
+        metadata=declare(Nested(DispatchRate), "Dispatch rate limit of each subscription. Without it, no limit."),
     )
     dispatch_rate_per_broker: DispatchRate | None = field(
         default=None,
         metadata=declare(
             Nested(DispatchRate),
-            "What all subscriptions of a broker together may get in a second. Without it, no limit.",
+            "Dispatch rate limit of all subscriptions of a broker together. Without it, no limit.",
         ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class TieredStorage:
-    """How offloaded ledgers are read. Driver, bucket, region and endpoint are noted beside each ledger: empty uses those.
+    """Reads of offloaded ledgers. Each ledger's metadata names driver, bucket, region and endpoint; empty fields use those.
 
     Attributes:
-        read_priority: which copy is read while both are there.
-        endpoint: instead of the noted one.
-        region: instead of the noted one.
-        bucket: instead of the noted one.
-        credentials: None for those that the pod has by itself.
-        filesystem_root: where the driver filesystem's directory is mounted; empty for the noted path.
-        cache_size: what is kept of what was read; empty for the broker's default.
+        read_priority: copy that is read while both exist.
+        endpoint: replaces that of the ledger's metadata.
+        region: replaces that of the ledger's metadata.
+        bucket: replaces that of the ledger's metadata.
+        credentials: None for those of the pod's environment.
+        filesystem_root: mount point of the driver filesystem's directory; empty for the path in the metadata.
+        cache_size: cache of read data; empty for the broker's default.
     """
 
     read_priority: str = field(
         default="TieredStorageFirst",
         metadata=declare(
             Choice(("TieredStorageFirst", "BookKeeperFirst")),
-            "Which copy of a ledger is read while both are there; the other is read where that fails.",
+            "Copy of a ledger to read while both exist; the other one is read if that fails.",
         ),
     )
     endpoint: str = field(
         default="",
         metadata=declare(
             Text(512, r"https?://[^\s/]+/?", "must be http://HOST:PORT or https://HOST"),
-            "The store's address as brokers of the pool reach it. Without it, the one that the writable brokers noted.",
+            "The store's address for brokers of the pool. Without it, that of the ledger's metadata.",
         ),
     )
     region: str = field(
         default="",
-        metadata=declare(Text(64), "The store's region. Without it, the one that the writable brokers noted."),
+        metadata=declare(Text(64), "The store's region. Without it, that of the ledger's metadata."),
     )
     bucket: str = field(
-        default="", metadata=declare(Text(255), "The bucket. Without it, the one that the writable brokers noted.")
+        default="", metadata=declare(Text(255), "The bucket. Without it, that of the ledger's metadata.")
     )
     credentials: CredentialsKey | None = field(
         default=None,
@@ -139,11 +139,11 @@ class TieredStorage:
         default="",
         metadata=declare(
             Text(512, r"/[^\s]*", "must be an absolute path"),
-            "Where the directory of the driver filesystem is mounted (see podTemplate.volumes). Without it, the path that the "
-            "writable brokers noted.",
+            "Mount path of the driver filesystem's directory (see podTemplate.volumes). Without it, the path in the "
+            "ledger's metadata.",
         ),
     )
     cache_size: str = field(
         default="",
-        metadata=declare(SIZE, "Memory of a broker for what it read from the store. Without it, 64Mi."),
+        metadata=declare(SIZE, "Memory of a broker for data from the store. Without it, 64Mi."),
     )

@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: where clients connect, and what they are told about topics that nobody bound."""
+"""ReadOnlyBrokerPool: listeners, Services, and answers to lookups of topics without a binding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 CIDR = Text(43, r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "must be a network, for example 10.0.0.0/8")
 BROKER = "{broker}"
-"""In a host name or an annotation: stands for the broker's name."""
+"""Placeholder of the broker's name in a host name or an annotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,16 @@ class ListenerTls:
     """TLS towards clients.
 
     Attributes:
-        certificate: what clients are shown.
-        client_authorities: of certificates that clients must show; None where they need show none.
-        broker_authorities: of the certificates of the pool's brokers; None where they speak to each other without TLS.
+        certificate: the brokers' certificate.
+        client_authorities: authorities of clients' certificates; None when clients show none.
+        broker_authorities: authorities of the brokers' certificates; None when brokers use no TLS among themselves.
     """
 
     certificate: Certificate = field(
         metadata=declare(
             Nested(Certificate),
-            "What clients are shown. It must name the hosts that clients use: NAME.NAMESPACE.svc.cluster.local, "
-            "*.NAME-headless.NAMESPACE.svc.cluster.local, and those of listeners.external. Renewed certificates are taken up "
+            "Certificate of the brokers. It must name the hosts that clients use: NAME.NAMESPACE.svc.cluster.local, "
+            "*.NAME-headless.NAMESPACE.svc.cluster.local, and those of listeners.external. Brokers use a renewed certificate "
             "without a restart.",
             required="say which Secret has the certificate, for example certificate: {secretName: demo-tls}",
         )
@@ -40,30 +40,30 @@ class ListenerTls:
         default=None,
         metadata=declare(
             Nested(TrustedCertificates),
-            "Authorities of clients' certificates; with them, a client must show one. Without it, clients show none.",
+            "Authorities of clients' certificates. With them, a client must have a certificate; without, it needs none.",
         ),
     )
     broker_authorities: TrustedCertificates | None = field(
         default=None,
         metadata=declare(
             Nested(TrustedCertificates),
-            "Authorities of the certificate above: with them, brokers bring consumers of a Shared subscription to each other "
-            "with TLS. Without it, they do so without TLS.",
+            "Authorities of the certificate above, for TLS among the pool's brokers. Without it, brokers use no TLS "
+            "among themselves.",
         ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ClientService:
-    """The Service that clients name in their service URL.
+    """Service that clients name in their service URL.
 
     Attributes:
-        type: as a Service's.
+        type: type of the Service.
         annotations: of the Service.
-        load_balancer_class: empty for the cluster's default.
-        load_balancer_source_ranges: who may come; empty for everybody.
-        pulsar_node_port: 0 for any that is free.
-        pulsar_tls_node_port: 0 for any that is free.
+        load_balancer_class: empty for the Kubernetes cluster's default.
+        load_balancer_source_ranges: networks of clients; empty for all.
+        pulsar_node_port: 0 for any free one.
+        pulsar_tls_node_port: 0 for any free one.
     """
 
     RULES = (
@@ -87,8 +87,9 @@ class ClientService:
         default="ClusterIP",
         metadata=declare(
             Choice(("ClusterIP", "NodePort", "LoadBalancer")),
-            "As a Service's. Clients outside the cluster also need listeners.external, for lookups send them to single brokers: "
-            "then the clients of a NodePort or LoadBalancer Service are sent to those names.",
+            "Type of the Service. Clients outside the Kubernetes cluster also need listeners.external, because lookups "
+            "return single "
+            "brokers. Lookups through a NodePort or LoadBalancer Service then return those names.",
         ),
     )
     annotations: Mapping[str, str] = field(
@@ -97,7 +98,7 @@ class ClientService:
     )
     load_balancer_class: str = field(
         default="",
-        metadata=declare(Text(253), "Which kind of load balancer. Without it, the cluster's default."),
+        metadata=declare(Text(253), "Load balancer class. Without it, the Kubernetes cluster's default."),
     )
     load_balancer_source_ranges: tuple[str, ...] = field(
         default=(),
@@ -113,13 +114,13 @@ class ClientService:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Names and load balancers of single brokers, for clients outside the cluster.
+    """Names and load balancers of single brokers, for clients outside the Kubernetes cluster.
 
     Attributes:
         host: with BROKER in it.
-        annotations: of each broker's Service; BROKER stands for its name.
-        load_balancer_class: empty for the cluster's default.
-        load_balancer_source_ranges: who may come; empty for everybody.
+        annotations: of each broker's Service; BROKER is replaced by its name.
+        load_balancer_class: empty for the Kubernetes cluster's default.
+        load_balancer_source_ranges: networks of clients; empty for all.
     """
 
     host: str = field(
@@ -129,9 +130,11 @@ class External:
                 r"[A-Za-z0-9.-]*\{broker\}[A-Za-z0-9.-]*",
                 "must be a host name with {broker} in it, for example {broker}.pulsar.example.com",
             ),
-            "The host name under which clients reach a broker, where {broker} stands for its name (NAME-0, NAME-1 and so on). "
-            "Sent there are clients that come by such a name, by a Service of type NodePort or LoadBalancer, or that have the "
-            "listener name external; others in the cluster are sent to names in it.",
+            "Host name of a broker for clients outside the Kubernetes cluster. {broker} is replaced by its name (NAME-0, "
+            "NAME-1 and "
+            "so on). Lookups return it to clients that use such a name, a Service of type NodePort or LoadBalancer, or "
+            "the listener "
+            "name external. Other clients get names in the Kubernetes cluster.",
             required="give the host name of a broker, for example {broker}.pulsar.example.com",
         )
     )
@@ -139,12 +142,12 @@ class External:
         default_factory=dict,
         metadata=declare(
             MapOf(ANY_TEXT, 64),
-            "Annotations of each broker's Service, where {broker} stands for its name, for example "
+            "Annotations of each broker's Service. {broker} is replaced by its name, for example "
             "external-dns.alpha.kubernetes.io/hostname: {broker}.pulsar.example.com",
         ),
     )
     load_balancer_class: str = field(
-        default="", metadata=declare(Text(253), "Which kind of load balancer. Without it, the cluster's default.")
+        default="", metadata=declare(Text(253), "Load balancer class. Without it, the Kubernetes cluster's default.")
     )
     load_balancer_source_ranges: tuple[str, ...] = field(
         default=(), metadata=declare(ListOf(CIDR, 64), "Networks that may use the load balancers. Without it, all.")
@@ -153,13 +156,13 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where clients connect.
+    """Listeners for clients.
 
     Attributes:
-        plaintext: who comes without TLS: Clients or BrokersOnly.
+        plaintext: peers without TLS: Clients or BrokersOnly.
         tls: None for no TLS.
-        service: what clients name.
-        external: None where clients are in the cluster.
+        service: Service that clients name.
+        external: None when all clients are in the Kubernetes cluster.
     """
 
     RULES = (
@@ -175,44 +178,47 @@ class Listeners:
         default="Clients",
         metadata=declare(
             Choice(("Clients", "BrokersOnly")),
-            "Who connects without TLS, at port 6650. BrokersOnly takes the port from the clients' Services; networkPolicy then "
-            "keeps others away from it. The pool's brokers use it among themselves.",
+            "Peers that connect without TLS, at port 6650. BrokersOnly removes the port from the clients' Services; "
+            "networkPolicy "
+            "then blocks other peers. The pool's brokers use it among themselves.",
         ),
     )
     tls: ListenerTls | None = field(
         default=None,
         metadata=declare(
-            Nested(ListenerTls), "TLS towards clients, at port 6651. Without it, clients come without TLS."
+            Nested(ListenerTls), "TLS towards clients, at port 6651. Without it, clients connect without TLS."
         ),
     )
     service: ClientService = field(
         default_factory=ClientService,
-        metadata=declare(Nested(ClientService), "The Service NAME, which clients have in their service URL."),
+        metadata=declare(Nested(ClientService), "The Service NAME for the clients' service URL."),
     )
     external: External | None = field(
         default=None,
         metadata=declare(
             Nested(External),
-            "A load balancer for each broker, for clients outside the cluster. Without it, brokers have names inside it only.",
+            "A load balancer for each broker, for clients outside the Kubernetes cluster. Without it, brokers have names "
+            "inside it only.",
         ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What clients are told about topics that no binding names, and whether the pool is a cluster of its own.
+    """Answers to lookups of topics without a binding, and the pool's registration as a cluster.
 
     Attributes:
         unbound: Redirect, Proxy or Reject.
-        cluster_name: under which the pool is in the writable cluster's metadata; empty for not at all.
+        cluster_name: name in the writable cluster's metadata; empty for no registration.
     """
 
     unbound: str = field(
         default="Redirect",
         metadata=declare(
             Choice(("Redirect", "Proxy", "Reject")),
-            "Redirect sends the client to the writable broker that owns the topic. Proxy serves it through the pool, for "
-            "clients that do not reach the writable brokers. Reject refuses, naming the pool.",
+            "Redirect returns the owner broker. Proxy serves the topic through the pool, for clients that do not reach "
+            "the writable "
+            "brokers. Reject returns an error that names the pool.",
         ),
     )
     cluster_name: str = field(
@@ -223,8 +229,10 @@ class Lookup:
                 "[-A-Za-z0-9_=:.]*[-A-Za-z0-9_=:][-A-Za-z0-9_=:.]*",  # not of dots alone, for it stands in URLs
                 "must be a name as Pulsar allows it for clusters, for example pulsar-readers",
             ),
-            "Name under which the pool is registered as a cluster in the writable cluster's metadata: pulsar-admin clusters list "
-            "shows it with the pool's URL. It is removed with the pool, whose deletion waits for that for at most two minutes. "
-            "The admin API must allow it, which takes a super-user where authorization is on. Without it, it is not registered.",
+            "Name of the pool as a cluster in the writable cluster's metadata: pulsar-admin clusters list shows it with "
+            "the pool's "
+            "URL. The operator removes it with the pool; the deletion waits for that for at most two minutes. It takes a "
+            "super-user "
+            "when authorization is on. Without it, the pool is not registered.",
         ),
     )

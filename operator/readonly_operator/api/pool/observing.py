@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: who collects metrics, and who may connect."""
+"""ReadOnlyBrokerPool: metrics collection and network policy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodMonitor:
-    """A PodMonitor for the Prometheus operator.
+    """PodMonitor for the Prometheus operator.
 
     Attributes:
-        interval: between two scrapes, as Prometheus writes it; empty for Prometheus' own.
+        interval: between two scrapes, in Prometheus' format; empty for Prometheus' default.
         labels: by which a Prometheus selects it.
     """
 
@@ -25,7 +25,7 @@ class PodMonitor:
         default="",
         metadata=declare(
             Text(16, r"[1-9][0-9]*(ms|s|m|h)", "must be a duration, for example 30s"),
-            "Between two scrapes, for example 30s. Without it, Prometheus' own.",
+            "Scrape interval, for example 30s. Without it, Prometheus' default.",
         ),
     )
     labels: Mapping[str, str] = field(
@@ -36,7 +36,7 @@ class PodMonitor:
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """How metrics are collected.
+    """Metrics collection.
 
     Attributes:
         pod_monitor: None for no PodMonitor.
@@ -46,7 +46,7 @@ class Monitoring:
         default=None,
         metadata=declare(
             Nested(PodMonitor),
-            "A PodMonitor (monitoring.coreos.com/v1), where the cluster serves that kind. `podMonitor: {}` is enough. "
+            "A PodMonitor (monitoring.coreos.com/v1), if the Kubernetes cluster serves that kind. `podMonitor: {}` is enough. "
             "Without it, none.",
         ),
     )
@@ -54,20 +54,20 @@ class Monitoring:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPolicy:
-    """Who may connect to the brokers.
+    """Peers that may connect to the brokers.
 
     Attributes:
-        clients: peers of a NetworkPolicy; empty for everybody.
-        monitoring: peers that may read metrics; empty for everybody.
+        clients: peers of a NetworkPolicy; empty for all.
+        monitoring: peers that may read metrics; empty for all.
     """
 
     clients: tuple[Mapping[str, Any], ...] = field(
         default=(),
-        metadata=declare(ListOf(PEER, 32), "Who may connect as a client. Without it, everybody."),
+        metadata=declare(ListOf(PEER, 32), "Peers that may connect as clients. Without it, all."),
     )
     monitoring: tuple[Mapping[str, Any], ...] = field(
         default=(),
         metadata=declare(
-            ListOf(PEER, 32), "Who may read health and metrics, besides the operator. Without it, everybody."
+            ListOf(PEER, 32), "Peers that may read health and metrics, besides the operator. Without it, all."
         ),
     )

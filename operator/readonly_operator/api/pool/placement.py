@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: where brokers run, how many may be away, and how many there are."""
+"""ReadOnlyBrokerPool: placement, disruption budget, updates and autoscaling of brokers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 SPREAD = ListOf(
     Record(
         {
-            "topologyKey": Declared(LABEL_KEY, "The node label that says what counts as one place.", required=True),
-            "maxSkew": Declared(Number(1, 1000), "By how many brokers places may differ. Without it, 1."),
+            "topologyKey": Declared(LABEL_KEY, "Node label that defines a topology domain.", required=True),
+            "maxSkew": Declared(
+                Number(1, 1000), "Largest difference of brokers between topology domains. Without it, 1."
+            ),
             "whenUnsatisfiable": Declared(
-                Choice(("ScheduleAnyway", "DoNotSchedule")), "What happens otherwise. Without it, ScheduleAnyway."
+                Choice(("ScheduleAnyway", "DoNotSchedule")),
+                "Action when no placement satisfies it. Without it, ScheduleAnyway.",
             ),
         }
     ),
@@ -27,17 +30,17 @@ DEFAULT_SPREAD = ({"topologyKey": ZONE_LABEL}, {"topologyKey": "kubernetes.io/ho
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """How a broker knows where it is.
+    """Source of a broker's locality.
 
     Attributes:
-        node_labels: of its node; their values are its place, the outermost first.
+        node_labels: labels of its node, the outermost first; their values are its locality.
     """
 
     node_labels: tuple[str, ...] = field(
         default=(ZONE_LABEL,),
         metadata=declare(
             ListOf(LABEL_KEY, 4, unique=True),
-            "Labels of a broker's node whose values say where it is, the outermost first, as bookies are placed by "
+            "Labels of a broker's node that form its locality, the outermost first, in the format of "
             "`pulsar-admin bookies set-bookie-rack`: for racks like /eu-1/eu-1a give topology.kubernetes.io/region and "
             "topology.kubernetes.io/zone. An empty list turns it off. Default: topology.kubernetes.io/zone.",
         ),
@@ -46,10 +49,10 @@ class Locality:
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """How many brokers evictions may take at a time.
+    """Limit of simultaneous evictions.
 
     Attributes:
-        enabled: whether there is a PodDisruptionBudget.
+        enabled: whether to create a PodDisruptionBudget.
         max_unavailable: None for 1, unless min_available is given.
         min_available: None for no such rule.
     """
@@ -62,31 +65,31 @@ class DisruptionBudget:
         ),
     )
 
-    enabled: bool = field(default=True, metadata=declare(Flag(), "Whether there is a PodDisruptionBudget."))
+    enabled: bool = field(default=True, metadata=declare(Flag(), "Whether to create a PodDisruptionBudget."))
     max_unavailable: int | str | None = field(
         default=None,
         metadata=declare(
             INT_OR_PERCENT,
-            "How many brokers a drain of nodes may take at a time, as a number or a percentage. "
+            "Brokers that a node drain may evict at a time, as a number or a percentage. "
             "Default: 1, unless minAvailable is given.",
         ),
     )
     min_available: int | str | None = field(
         default=None,
         metadata=declare(
-            INT_OR_PERCENT, "How many brokers must stay, as a number or a percentage. Without it, maxUnavailable."
+            INT_OR_PERCENT, "Brokers that must stay, as a number or a percentage. Without it, maxUnavailable."
         ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateStrategy:
-    """How brokers are replaced when their pods change.
+    """Replacement of brokers after a change of their pods.
 
     Attributes:
         type: RollingUpdate or OnDelete.
-        partition: brokers below this ordinal stay as they are.
-        max_unavailable: how many are replaced at a time; None for one.
+        partition: brokers below this ordinal stay unchanged.
+        max_unavailable: brokers replaced at a time; None for one.
     """
 
     RULES = (
@@ -100,34 +103,34 @@ class UpdateStrategy:
         default="RollingUpdate",
         metadata=declare(
             Choice(("RollingUpdate", "OnDelete")),
-            "RollingUpdate replaces brokers one after the other. OnDelete waits until you delete a broker's pod.",
+            "RollingUpdate replaces brokers one by one. OnDelete replaces a broker when you delete its pod.",
         ),
     )
     partition: int = field(
         default=0,
         metadata=declare(
             Number(0, 1000),
-            "Brokers with a lower number than this are not replaced: try a change on the last ones first.",
+            "Brokers with a lower ordinal are not replaced: try a change on the last ones first.",
         ),
     )
     max_unavailable: int | str | None = field(
         default=None,
         metadata=declare(
             INT_OR_PERCENT,
-            "How many brokers are replaced at a time, as a number or a percentage; it needs Kubernetes 1.35. Default: 1.",
+            "Brokers replaced at a time, as a number or a percentage; needs Kubernetes 1.35. Default: 1.",
         ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Autoscaling:
-    """A HorizontalPodAutoscaler that sets the pool's replicas.
+    """HorizontalPodAutoscaler that sets the pool's replicas.
 
     Attributes:
         max_replicas: most brokers.
         min_replicas: fewest brokers.
         target_cpu_utilization: per cent of the CPU that brokers request.
-        scale_down_stabilization_seconds: how long fewer must do before one is taken away.
+        scale_down_stabilization_seconds: how long fewer brokers must suffice before one is removed.
     """
 
     RULES = (
@@ -144,12 +147,12 @@ class Autoscaling:
     min_replicas: int = field(default=1, metadata=declare(Number(1, 1000), "The fewest brokers."))
     target_cpu_utilization: int = field(
         default=70,
-        metadata=declare(Number(1, 1000), "How busy brokers are kept, in per cent of the CPU in resources.requests."),
+        metadata=declare(Number(1, 1000), "Target CPU utilization, in per cent of resources.requests."),
     )
     scale_down_stabilization_seconds: int = field(
         default=300,
         metadata=declare(
             Number(0, 3600),
-            "For how long fewer brokers must have been enough before one is taken away: its clients move to the others.",
+            "Seconds that fewer brokers must suffice before one is removed; its clients are redirected to the others.",
         ),
     )

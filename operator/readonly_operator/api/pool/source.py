@@ -31,7 +31,8 @@ METADATA_STORE_URL = Text(
             " && self.substring(3).split('/', 2).size() == oldSelf.substring(3).split('/', 2).size()"
             " && (self.substring(3).split('/', 2).size() == 1"
             " || self.substring(3).split('/', 2)[1] == oldSelf.substring(3).split('/', 2)[1]))",
-            "must keep at least one host and the chroot, for it says which cluster the pool serves; make a new pool for another "
+            "must keep at least one host and the chroot, for it says which cluster the pool serves; make a new pool for "
+            "another "
             "cluster",
         ),
     ),
@@ -40,17 +41,17 @@ METADATA_STORE_URL = Text(
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """How the pool itself shows who it is; clients show their own credentials, which are passed on.
+    """The pool's own identity. Brokers pass clients' credentials on.
 
     Attributes:
         type: Token.
-        secret_ref: where the token is.
+        secret_ref: Secret with the token.
     """
 
     secret_ref: SecretKey = field(
         metadata=declare(
             Nested(SecretKey),
-            "The Secret that has the token. Brokers read it again when it changes.",
+            "Secret with the token. Brokers read a changed token again.",
             required="say which Secret has the token, for example secretRef: {name: pulsar-readonly-token, key: token}",
         )
     )
@@ -66,24 +67,24 @@ class TlsClient:
 
     Attributes:
         trusted_certificates: authorities; None for those that the image trusts.
-        client_certificate: what is shown; None for nothing.
-        hostname_verification: whether a certificate must name the host that was connected to.
+        client_certificate: the client's certificate; None for none.
+        hostname_verification: whether a certificate must name the host.
     """
 
     trusted_certificates: TrustedCertificates | None = field(
         default=None,
         metadata=declare(
             Nested(TrustedCertificates),
-            "Authorities that sign the servers' certificates. Without it, those that the image trusts.",
+            "Authorities of the servers' certificates. Without it, those that the image trusts.",
         ),
     )
     client_certificate: Certificate | None = field(
         default=None,
-        metadata=declare(Nested(Certificate), "A certificate to show to the servers. Without it, none is shown."),
+        metadata=declare(Nested(Certificate), "Client certificate. Without it, none is used."),
     )
     hostname_verification: bool = field(
         default=True,
-        metadata=declare(Flag(), "Whether a server's certificate must name the host that was connected to."),
+        metadata=declare(Flag(), "Whether a server's certificate must name the host of the connection."),
     )
 
 
@@ -92,7 +93,7 @@ class SourceTls:
     """TLS towards the writable cluster.
 
     Attributes:
-        brokers: towards its brokers and their admin API; None for what the URLs say.
+        brokers: towards its brokers and their admin API; None for the URLs' defaults.
         bookies: towards its bookies; None for no TLS.
     """
 
@@ -109,14 +110,15 @@ class SourceTls:
         default=None,
         metadata=declare(
             Nested(TlsClient),
-            "Towards the writable brokers (serviceUrl of pulsar+ssl://) and their admin API (adminUrl of https://). Without it, "
-            "authorities are those that the image trusts.",
+            "TLS towards the writable brokers (serviceUrl of pulsar+ssl://) and their admin API (adminUrl of https://). "
+            "Without it, "
+            "the image's authorities are trusted.",
         ),
     )
     bookies: TlsClient | None = field(
         default=None,
         metadata=declare(
-            Nested(TlsClient), "Towards the bookies. Without it, connections to bookies are not encrypted."
+            Nested(TlsClient), "TLS towards the bookies. Without it, connections to bookies are not encrypted."
         ),
     )
 
@@ -129,10 +131,10 @@ class Source:
         service_url: pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://...
         admin_url: http(s)://HOST:PORT[,HOST:PORT], without a slash at the end.
         metadata_store_url: zk:HOST:PORT[,HOST:PORT][/CHROOT]
-        authentication: of the pool itself towards the admin API; None for none.
-        tls: towards the cluster; None for what the URLs say.
-        namespace: where the Secrets and ConfigMaps are that it names; empty where it names none, so that pools of all
-            namespaces share what is known of it.
+        authentication: the pool's identity at the admin API; None for none.
+        tls: towards the cluster; None for the URLs' defaults.
+        namespace: namespace of the named Secrets and ConfigMaps; empty without any, so that pools of all namespaces share the
+            reports about the cluster.
     """
 
     RULES = (
@@ -147,8 +149,9 @@ class Source:
     service_url: str = field(
         metadata=declare(
             SERVICE_URL,
-            "What clients of the writable brokers use, pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://. Several hosts are tried "
-            "in turn. Read-only brokers relay subscriptions, acks and producers to it.",
+            "Service URL of the writable brokers, pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://. Several hosts are "
+            "tried in turn. "
+            "Read-only brokers forward subscriptions, acks and producers to the owner brokers.",
             required="give the URL that clients of the writable brokers use, for example pulsar://pulsar-broker.pulsar:6650",
         )
     )
@@ -156,8 +159,7 @@ class Source:
         metadata=declare(
             ADMIN_URL,
             "The admin API of the writable brokers, http://HOST:PORT[,HOST:PORT] or https://. Several hosts are tried in turn. "
-            "Used to check the cluster and to read state of topics; nothing is changed there, except what lookup.clusterName and "
-            "explicitLac.probeTopic ask for.",
+            "It serves checks and reads of topic state. Only lookup.clusterName and explicitLac.probeTopic cause writes.",
             required="give the URL of the writable brokers' admin API, for example http://pulsar-broker.pulsar:8080",
         )
     )
@@ -165,7 +167,7 @@ class Source:
         metadata=declare(
             METADATA_STORE_URL,
             "ZooKeeper of the writable cluster, zk:HOST:PORT[,HOST:PORT][/CHROOT]: the value of metadataStoreUrl in "
-            "broker.conf. It is what makes a cluster that cluster: hosts may be replaced a few at a time, the chroot not.",
+            "broker.conf. It identifies the cluster: hosts may be replaced a few at a time, the chroot may not change.",
             required="give the metadata store of the writable cluster as its brokers have it in metadataStoreUrl, "
             "for example zk:pulsar-zookeeper.pulsar:2181",
         )
@@ -174,8 +176,9 @@ class Source:
         default=None,
         metadata=declare(
             Nested(Authentication),
-            "How the pool itself shows who it is to the admin API, where that asks; its role must be allowed to consume the "
-            "topics served. Clients show their own credentials, which are passed on. Without it, the pool shows nothing.",
+            "The pool's own identity at the admin API; its role must be allowed to consume the bound topics. Brokers "
+            "pass clients' "
+            "own credentials on. Without it, the pool has no identity.",
         ),
     )
     tls: SourceTls | None = field(
@@ -189,11 +192,11 @@ class Source:
         object.__setattr__(self, "admin_url", self.admin_url.rstrip("/"))
 
     def seen_from(self, namespace: str) -> Source:
-        """The source of a pool in a namespace."""
+        """Return the source of a pool in a namespace."""
         return self if self.authentication is None and self.tls is None else replace(self, namespace=namespace)
 
     @property
     def admin_urls(self) -> tuple[str, ...]:
-        """Each admin API that is named."""
+        """Return the URL of each admin API host."""
         scheme, _, hosts = self.admin_url.partition("://")
         return tuple(f"{scheme}://{host}" for host in hosts.split(","))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 RESOURCES = Record(
     {
-        "limits": Declared(QUANTITIES, "The most that a broker may use, by resource name. Without it, no limit."),
-        "requests": Declared(QUANTITIES, "What is kept free for a broker, by resource name. Without it, the limits."),
+        "limits": Declared(QUANTITIES, "Limits of a broker, by resource name. Without it, no limit."),
+        "requests": Declared(QUANTITIES, "Requests of a broker, by resource name. Without it, the limits."),
     }
 )
 PULL_SECRET = Record(
@@ -42,28 +42,28 @@ PULL_SECRET = Record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpec:
-    """The fleet that the user wants.
+    """Desired pool.
 
     Attributes:
         source: the writable cluster.
-        replicas: brokers wanted.
-        image: of the brokers; empty for the operator's own choice.
-        image_pull_policy: empty for Kubernetes' own rule.
+        replicas: desired brokers.
+        image: of the brokers; empty for the operator's default.
+        image_pull_policy: empty for Kubernetes' default.
         image_pull_secrets: with credentials for the image.
         resources: of a broker's container, as in a pod.
-        cache: what a broker keeps in memory.
-        limits: how much a broker takes and gives.
-        tiered_storage: how offloaded ledgers are read.
-        listeners: where clients connect.
-        lookup: what clients are told about topics that nobody bound.
-        explicit_lac: what is wanted of the writable brokers.
-        locality: how a broker knows where it is.
-        topology_spread: over which places brokers are spread.
-        disruption_budget: how many brokers evictions may take.
-        update_strategy: how brokers are replaced.
+        cache: entry cache of a broker.
+        limits: limits of one broker.
+        tiered_storage: reads of offloaded ledgers.
+        listeners: listeners for clients.
+        lookup: answers to lookups of topics without a binding.
+        explicit_lac: explicit LAC of the writable brokers.
+        locality: source of a broker's locality.
+        topology_spread: topology over which brokers are spread.
+        disruption_budget: limit of simultaneous evictions.
+        update_strategy: replacement of brokers.
         autoscaling: None for none.
-        pod_template: what is added to the brokers' pods.
-        monitoring: how metrics are collected.
+        pod_template: additions to the brokers' pods.
+        monitoring: metrics collection.
         network_policy: None for none.
         log_level: of the brokers.
     """
@@ -102,8 +102,9 @@ class PoolSpec:
         default=2,
         metadata=declare(
             Number(0, 1000),
-            "How many read-only brokers. `kubectl scale robp/NAME --replicas=N` sets it, and autoscaling, with which you leave "
-            "it out of your manifests.",
+            "Number of read-only brokers. `kubectl scale robp/NAME --replicas=N` and autoscaling set it. With "
+            "autoscaling, leave it "
+            "out of your manifests.",
             stored=True,
         ),
     )
@@ -111,14 +112,14 @@ class PoolSpec:
         default="",
         metadata=declare(
             IMAGE,
-            "Image of the read-only brokers. Without it, the one that the operator was started with (its --engine-image).",
+            "Image of the read-only brokers. Without it, the operator's --engine-image.",
         ),
     )
     image_pull_policy: str = field(
         default="",
         metadata=declare(
             Choice(("Always", "IfNotPresent", "Never")),
-            "When the kubelet pulls the image. Without it, Kubernetes' own rule (Always for the tag latest, else IfNotPresent).",
+            "When the kubelet pulls the image. Without it, Kubernetes' default (Always for the tag latest, else IfNotPresent).",
         ),
     )
     image_pull_secrets: tuple[Mapping[str, str], ...] = field(
@@ -132,87 +133,92 @@ class PoolSpec:
         default=Cache(),
         metadata=declare(
             Nested(Cache),
-            "Entries that a broker keeps in memory, so that each is read from a bookie once for all its consumers.",
+            "Entry cache of a broker: it reads each entry from a bookie once for all its consumers.",
             stored=True,
         ),
     )
     limits: Limits = field(
         default_factory=Limits,
-        metadata=declare(Nested(Limits), "How many clients each broker takes, and how much it gives them."),
+        metadata=declare(Nested(Limits), "Limits of each broker: clients, buffers, dispatch rates."),
     )
     tiered_storage: TieredStorage | None = field(
         default=None,
         metadata=declare(
             Nested(TieredStorage),
-            "How ledgers are read that the writable cluster has offloaded. Without it, as its brokers noted.",
+            "Reads of offloaded ledgers. Without it, the ledgers' metadata applies.",
         ),
     )
     listeners: Listeners = field(
         default_factory=Listeners,
-        metadata=declare(Nested(Listeners), "Where clients connect: TLS, the Service, and names outside the cluster."),
+        metadata=declare(
+            Nested(Listeners), "Listeners for clients: TLS, the Service, and names outside the Kubernetes cluster."
+        ),
     )
     lookup: Lookup = field(
         default=Lookup(),
-        metadata=declare(Nested(Lookup), "What clients are told about topics that no ReadOnlyTopicBinding names."),
+        metadata=declare(Nested(Lookup), "Answers to lookups of topics that no ReadOnlyTopicBinding names."),
     )
     explicit_lac: ExplicitLac = field(
         default=ExplicitLac(),
         metadata=declare(
             Nested(ExplicitLac),
-            "Explicit LAC: the writable brokers tell the bookies which entry is the last confirmed one, also while nothing is "
-            "produced. It is the setting bookkeeperExplicitLacIntervalInMills of the writable brokers, 0 (off) by default. "
-            "Without it read-only brokers ask the topic's owner for the newest entry.",
+            "Explicit LAC: the writable brokers write the last confirmed entry to the bookies, also while no message is "
+            "produced. The "
+            "setting is bookkeeperExplicitLacIntervalInMills of the writable brokers, 0 (off) by default. Without "
+            "explicit LAC, "
+            "read-only brokers query the owner broker for the newest entry.",
             stored=True,
         ),
     )
     locality: Locality = field(
         default=Locality(),
-        metadata=declare(
-            Nested(Locality), "How a broker knows where it is, so that it reads from bookies there first."
-        ),
+        metadata=declare(Nested(Locality), "Source of a broker's locality; it reads from near bookies first."),
     )
     topology_spread: tuple[Mapping[str, int | str], ...] = field(
         default=DEFAULT_SPREAD,
         metadata=declare(
             SPREAD,
-            "Over which places brokers are spread. An empty list turns it off. Default: over zones and nodes, as far as it goes.",
+            "Topology domains over which brokers are spread. An empty list turns it off. Default: zones and nodes, if "
+            "possible.",
         ),
     )
     disruption_budget: DisruptionBudget = field(
         default=DisruptionBudget(),
-        metadata=declare(Nested(DisruptionBudget), "How many brokers a drain of nodes may take at a time."),
+        metadata=declare(Nested(DisruptionBudget), "Limit of brokers that a node drain may evict at a time."),
     )
     update_strategy: UpdateStrategy = field(
         default=UpdateStrategy(),
-        metadata=declare(Nested(UpdateStrategy), "How brokers are replaced when their pods change."),
+        metadata=declare(Nested(UpdateStrategy), "Replacement of brokers after a change of their pods."),
     )
     autoscaling: Autoscaling | None = field(
         default=None,
         metadata=declare(
             Nested(Autoscaling),
-            "A HorizontalPodAutoscaler that sets spec.replicas. With replicas 0 it rests. Without it, you set replicas.",
+            "A HorizontalPodAutoscaler that sets spec.replicas. With replicas 0 it is inactive. Without it, you set replicas.",
         ),
     )
     pod_template: PodTemplate = field(
         default_factory=PodTemplate,
         metadata=declare(
             Nested(PodTemplate),
-            "What is added to the brokers' pods. Refused are more containers, security contexts, commands, probes, ports, host "
+            "Additions to the brokers' pods. The schema rejects more containers, security contexts, commands, probes, "
+            "ports, host "
             "networking and Secrets in the environment.",
         ),
     )
     monitoring: Monitoring = field(
-        default=Monitoring(), metadata=declare(Nested(Monitoring), "How the brokers' metrics are collected.")
+        default=Monitoring(), metadata=declare(Nested(Monitoring), "Collection of the brokers' metrics.")
     )
     network_policy: NetworkPolicy | None = field(
         default=None,
         metadata=declare(
             Nested(NetworkPolicy),
-            "A NetworkPolicy about who may connect to the brokers. `networkPolicy: {}` lets clients and metrics in from "
-            "everywhere, and nothing else. Without it, none.",
+            "A NetworkPolicy for the brokers. `networkPolicy: {}` admits clients and metrics from everywhere, and "
+            "nothing else. "
+            "Without it, none.",
         ),
     )
     log_level: str = field(
         default="info",
-        metadata=declare(Choice(("debug", "info", "warning", "error")), "How much brokers log."),
+        metadata=declare(Choice(("debug", "info", "warning", "error")), "Log level of the brokers."),
     )

@@ -1,7 +1,7 @@
-"""ReadOnlyBrokerPool: spec.podTemplate, what users may add to the brokers' pods.
+"""ReadOnlyBrokerPool: spec.podTemplate, users' additions to the brokers' pods.
 
-A chosen part of a pod template. What is not in it is refused, for it would break what the operator promises: more containers,
-security contexts (pods are restricted), commands, probes, ports, host networking, and Secrets in the environment.
+The schema is a chosen part of a pod template and rejects all other fields, which would break the operator's guarantees: more
+containers, security contexts (pods are restricted), commands, probes, ports, host networking, and Secrets in the environment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GRACE_SECONDS = 30
-"""What brokers need to move their clients to others, and the default."""
+"""Time that brokers need to redirect their clients, and the default."""
 _OWN = "!self.exists(key, key.startsWith('pulsar-readonly.io/') || key.startsWith('app.kubernetes.io/'))"
 
 
@@ -66,15 +66,15 @@ class TemplateMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """What is added to the brokers' pods.
+    """Additions to the brokers' pods.
 
     Attributes:
         metadata: labels and annotations.
-        node_selector: labels of nodes that brokers run on.
+        node_selector: labels of the brokers' nodes.
         tolerations: of nodes' taints.
         affinity: to nodes and pods.
         priority_class_name: empty for none.
-        runtime_class_name: empty for the cluster's default.
+        runtime_class_name: empty for the Kubernetes cluster's default.
         termination_grace_period_seconds: at least GRACE_SECONDS.
         env: variables of the brokers' containers.
         volumes: besides the operator's.
@@ -96,26 +96,27 @@ class PodTemplate:
     )
     node_selector: Mapping[str, str] = field(
         default_factory=dict,
-        metadata=declare(MapOf(LABEL_VALUE, 32), "Labels of the nodes that brokers run on. Without it, any node."),
+        metadata=declare(MapOf(LABEL_VALUE, 32), "Labels of the brokers' nodes. Without it, any node."),
     )
     tolerations: tuple[Mapping[str, Any], ...] = field(
         default=(), metadata=declare(ListOf(TOLERATION, 32), "Taints of nodes that brokers tolerate.")
     )
     affinity: Mapping[str, Any] = field(
-        default_factory=dict, metadata=declare(AFFINITY, "To which nodes and pods brokers go, as in a pod.")
+        default_factory=dict, metadata=declare(AFFINITY, "Affinity to nodes and pods, as in a pod.")
     )
     priority_class_name: str = field(
-        default="", metadata=declare(OBJECT_NAME, "How important brokers are. Without it, the cluster's default.")
+        default="",
+        metadata=declare(OBJECT_NAME, "Priority class of brokers. Without it, the Kubernetes cluster's default."),
     )
     runtime_class_name: str = field(
         default="",
-        metadata=declare(OBJECT_NAME, "Which container runtime runs them. Without it, the cluster's default."),
+        metadata=declare(OBJECT_NAME, "Runtime class of brokers. Without it, the Kubernetes cluster's default."),
     )
     termination_grace_period_seconds: int = field(
         default=GRACE_SECONDS,
         metadata=declare(
             Number(GRACE_SECONDS, 3600),
-            "How long a broker that ends may take to move its clients to others.",
+            "Seconds that a terminating broker has to redirect its clients.",
         ),
     )
     env: tuple[Mapping[str, Any], ...] = field(
@@ -127,5 +128,5 @@ class PodTemplate:
     )
     volume_mounts: tuple[Mapping[str, Any], ...] = field(
         default=(),
-        metadata=declare(ListOf(VOLUME_MOUNT, 16, keys=("mountPath",)), "Where brokers see these volumes."),
+        metadata=declare(ListOf(VOLUME_MOUNT, 16, keys=("mountPath",)), "Mount paths of these volumes."),
     )
