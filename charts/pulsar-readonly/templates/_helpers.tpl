@@ -1,4 +1,4 @@
-{{/* The name of the operator's objects: fixed, as in manifests/, for one operator serves a cluster. */}}
+{{/* The name of the operator's objects: fixed, as in manifests/: one operator serves a Kubernetes cluster. */}}
 {{- define "operator.name" -}}
 pulsar-readonly-operator
 {{- end }}
