@@ -18,12 +18,7 @@ from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.credentials import CredentialsReader
-from readonly_operator.cluster.explicit_lac.controller import ExplicitLacController
-from readonly_operator.cluster.explicit_lac.prober import ProbeController
-from readonly_operator.cluster.registration import RegistrationController
-from readonly_operator.cluster.source import SourceMonitor
-from readonly_operator.cluster.worker import BackgroundThread
+from readonly_operator.cluster.writable_clusters import WritableClusters
 from readonly_operator.kube.api_server import Kube, KubeError, missing_kinds
 from readonly_operator.kube.apply import Applier
 from readonly_operator.kube.events import Recorder
@@ -71,28 +66,25 @@ class Controller:
         self._queue = WorkQueue()
         self._stopped = threading.Event()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
-        credentials = CredentialsReader(kube)
-        self._sources = SourceMonitor(settings.source_check_seconds, self._source_changed, credentials)
-        period = settings.source_check_seconds
-        lac = ExplicitLacController(
-            kube, self._store, period, _now, self._queue.add, self._sources.refresh, credentials
+        self._clusters = WritableClusters(
+            kube,
+            self._store,
+            settings.source_check_seconds,
+            settings.cluster_domain,
+            _now,
+            self._queue.add,
+            self._source_changed,
         )
-        registrations = RegistrationController(
-            self._store, settings.cluster_domain, period, _now, self._queue.add, credentials
-        )
-        probes = ProbeController(self._store, self._sources, self._queue.add, credentials, self._stopped)
-        # on a thread of its own: a probe waits long, and must not delay the restart of a writable broker
-        self._writers = (BackgroundThread("settings", [lac, registrations]), BackgroundThread("probes", [probes]))
         self._context = Context(
             kube=kube,
             store=self._store,
             applier=Applier(kube, self._store),
             brokers=self._brokers,
             locality_annotator=LocalityAnnotator(kube, self._store),
-            sources=self._sources,
-            lac=lac,
-            registrations=registrations,
-            probes=probes,
+            sources=self._clusters.sources,
+            lac=self._clusters.lac,
+            registrations=self._clusters.registrations,
+            probes=self._clusters.probes,
             lookup_history=LookupHistory(),
             events=Recorder(kube, _now),
             settings=settings,
@@ -127,28 +119,23 @@ class Controller:
         self._threads += [*self._workers, resync]
         for thread in self._threads:
             thread.start()
-        self._sources.start()
-        for work in self._writers:
-            work.start()
+        self._clusters.start()
 
     def stop(self) -> None:
         """Let the workers finish for a limited time: another process may wait for the Lease."""
         self._stopped.set()
         self._rewatched.set()
         self._queue.close()
-        self._sources.stop()
-        for work in self._writers:
-            work.stop()
+        self._clusters.stop()
         self._brokers.close()
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
-        for work in self._writers:
-            work.join(max(0.0, deadline - time.monotonic()))
+        self._clusters.join(deadline)
 
     def is_active(self) -> bool:
         """Return whether a step may still change something after `stop`."""
-        return any(work.is_alive() for work in self._writers) or any(thread.is_alive() for thread in self._workers)
+        return self._clusters.is_active() or any(thread.is_alive() for thread in self._workers)
 
     def observe(self, kind: Kind, event: str | None, body: Manifest) -> None:
         """Handle a watch event.
@@ -170,7 +157,7 @@ class Controller:
             self._delays.pop(key, None)
             self._queue.add(key)
         if kind == POOL:
-            self._wake()
+            self._clusters.wake()
 
     def resync(self) -> None:
         """List all objects, and reconcile every pool."""
@@ -182,7 +169,7 @@ class Controller:
             began = self._store.checkpoint()
             bodies = [body for namespace in namespaces for body in self._kube.list(kind, namespace)]
             touched |= self._store.replace(kind, bodies, self._settings.namespaces, began)
-        self._sources.keep(self._named_sources())
+        self._clusters.sources.keep(self._named_sources())
         for key in touched:
             self._queue.add(key)
 
@@ -190,14 +177,10 @@ class Controller:
         """Return whether all threads run, and none is stuck."""
         now = time.monotonic()
         return (
-            all(work.is_alive() and not work.is_stuck() for work in self._writers)
+            self._clusters.is_healthy()
             and all(thread.is_alive() for thread in self._threads)
             and all(now - since < STUCK_SECONDS for since in self._started.copy().values())
         )
-
-    def _wake(self) -> None:
-        for work in self._writers:
-            work.wake()
 
     def _namespaces(self) -> tuple[str | None, ...]:
         return self._settings.namespaces or (None,)
@@ -251,7 +234,7 @@ class Controller:
     def _source_changed(self, source: Source) -> None:
         for body in self._store.pools():
             if source in self._sources_of(body):
-                self._wake()
+                self._clusters.wake()
                 self._queue.add(PoolKey(body["metadata"]["namespace"], body["metadata"]["name"]))
 
     def _named_sources(self) -> set[Source]:

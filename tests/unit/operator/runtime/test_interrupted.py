@@ -62,12 +62,12 @@ class Process:
             return
         self.controller._context.lac.sync()
         self.controller._context.registrations.sync()
-        for checked, due in list(self.controller._sources._due.items()):
+        for checked, due in list(self.controller._clusters.sources._due.items()):
             if due <= self.world.seconds:
-                self.controller._sources._check(checked)
+                self.controller._clusters.sources._check(checked)
         while (key := self.controller._queue.get(timeout=0)) is not None:
             try:
-                self.controller._look_at(key)
+                self.controller._reconcile(key)
             finally:
                 self.controller._queue.done(key)
 
