@@ -45,9 +45,9 @@ def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: I
     against: dict[str, str] = {}
     contested = False
     for binding in bindings:
-        rivals = store.conflicting_bindings(binding.namespace, binding.name)
-        contested = contested or bool(rivals)
-        texts = () if binding.paused else (_against(store, matched, pool, binding, body) for body in rivals)
+        others = store.conflicting_bindings(binding.namespace, binding.name)
+        contested = contested or bool(others)
+        texts = () if binding.paused else (_against(store, matched, pool, binding, body) for body in others)
         text = next(filter(None, texts), "")
         if text:
             against[binding.full_name] = text
@@ -56,20 +56,20 @@ def find_conflicts(store: Store, matched: MatchedTopics, pool: Pool, bindings: I
 
 def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding, body: dict[str, object]) -> str:
     try:
-        rival = Binding.load(body)
+        older = Binding.load(body)
     except ApiSpecError:
         return ""
-    if not rival.older_than(binding):
+    if not older.older_than(binding):
         return ""
-    other = _pool(store, rival.pool)
+    other = _pool(store, older.pool)
     if other is None or not same_cluster(other.source.metadata_store_url, pool.source.metadata_store_url):
         return ""
-    pods = store.of_pool(POD, rival.pool)
-    both = find_overlap(rival, binding, partial(matched, pods, rival.full_name))
+    pods = store.of_pool(POD, older.pool)
+    both = find_overlap(older, binding, partial(matched, pods, older.full_name))
     if not both:
         return ""
     return (
-        f"{both}: claimed by ReadOnlyTopicBinding {rival.full_name}, which is older, for ReadOnlyBrokerPool {rival.pool} of "
+        f"{both}: claimed by ReadOnlyTopicBinding {older.full_name}, which is older, for ReadOnlyBrokerPool {older.pool} of "
         "the same writable cluster; remove it from one of the two"
     )
 

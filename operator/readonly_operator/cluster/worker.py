@@ -1,6 +1,6 @@
 """Threads for background controllers, so that no reconcile waits for a writable cluster.
 
-Each desk looks at all pools, does what is due, and keeps what it has to say; reconciling reads that.
+Each controller processes its due items and keeps a report for each pool; reconciling reads the reports.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ def test_a_binding_that_was_paused_before_it_was_ever_in_force_is_not_told(
         assert "bindings: []" in next(iter(server.objects["ConfigMap", "demo-bindings"]["data"].values()))
 
 
-def test_rivals_are_looked_for_once_and_topics_looked_at_again_where_there_are_some(
+def test_conflicts_are_searched_once_and_topics_checked_again_where_there_are_some(
     server, context, put, pool_body, binding_body, monkeypatch
 ):
     server.refuses = False
@@ -308,7 +308,9 @@ def test_rivals_are_looked_for_once_and_topics_looked_at_again_where_there_are_s
         body["metadata"]["creationTimestamp"] = f"2026-01-0{1 + (name != 'old')}T00:00:00Z"
         put(BINDING, body)
     reachable = []
-    rivals = context.store.conflicting_bindings
-    monkeypatch.setattr(context.store, "conflicting_bindings", lambda *name: reachable.append(name) or rivals(*name))
+    conflicting = context.store.conflicting_bindings
+    monkeypatch.setattr(
+        context.store, "conflicting_bindings", lambda *name: reachable.append(name) or conflicting(*name)
+    )
     assert reconcile(context, DEMO).refresh_seconds > 0, "a topic that both match may be made any time"
     assert sorted(reachable) == [("team", "more"), ("team", "young")]

@@ -176,7 +176,7 @@ def test_only_what_can_begin_alike_is_compared(expression, name, may):
         assert (("team", other) in index.conflicting(("team", one))) == may
 
 
-def test_a_binding_that_names_nothing_useful_has_no_rivals():
+def test_a_binding_without_a_valid_topic_conflicts_with_none():
     index = BindingTopicIndex()
     index.put(("team", "a"), {"topics": "x", "namespaces": [7]})
     index.put(("team", "b"), {"topics": [P + "a"]})

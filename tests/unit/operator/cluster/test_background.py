@@ -1,4 +1,4 @@
-"""What all desks do alike: who is worked for when, what is said of it, and what becomes of the others where it goes wrong."""
+"""Background controllers: due items, changed reports, and errors of one item."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_who_wants_nothing_any_more_is_forgotten():
     assert background.told == [A, A]
 
 
-def test_a_look_that_goes_wrong_is_over():
+def test_a_sync_that_fails_is_over():
     background = Echo()
     background.broken = True
     with pytest.raises(ValueError, match="nobody knows"):
@@ -183,7 +183,7 @@ class Empty:
 
 
 @pytest.mark.parametrize("name", ["lac", "registrations", "probes"])
-def test_an_operator_whose_desk_hangs_is_not_alive(monkeypatch, name):
+def test_an_operator_with_a_stuck_controller_is_not_alive(monkeypatch, name):
     monkeypatch.setattr(controller, "STOP_SECONDS", WAIT_SECONDS)
     made = Controller(Empty(), Settings(engine_image="engine"))
     made.start()

@@ -31,8 +31,8 @@ def start(monkeypatch):
     monkeypatch.setattr(writer, "SETTLE_SECONDS", 0.01)
     started = []
 
-    def make(*desks: BackgroundController) -> BackgroundThread:
-        work = BackgroundThread("test", desks)
+    def make(*controllers: BackgroundController) -> BackgroundThread:
+        work = BackgroundThread("test", controllers)
         work.start()
         started.append(work)
         return work
@@ -42,7 +42,7 @@ def start(monkeypatch):
         work.stop()
 
 
-def test_every_desk_looks_at_once_and_again_when_it_is_due(start):
+def test_every_controller_syncs_at_once_and_again_when_it_is_due(start):
     quick, slow = BackgroundController(0.0), BackgroundController(3600.0)
     start(quick, slow)
     for _ in range(3):
@@ -51,7 +51,7 @@ def test_every_desk_looks_at_once_and_again_when_it_is_due(start):
     assert slow.looks.empty()
 
 
-def test_a_poke_makes_every_desk_look(start):
+def test_wake_makes_every_controller_sync(start):
     background = BackgroundController(float("inf"))
     work = start(background)
     background.looks.get(timeout=WAIT)
@@ -59,7 +59,7 @@ def test_a_poke_makes_every_desk_look(start):
     background.looks.get(timeout=WAIT)
 
 
-def test_a_desk_that_works_on_one_thing_for_very_long_hangs(start):
+def test_a_controller_that_works_on_one_item_for_very_long_is_stuck(start):
     background, other = BackgroundController(3600.0), BackgroundController(3600.0)
     work = start(background, other)
     assert not work.is_stuck()
@@ -70,7 +70,7 @@ def test_a_desk_that_works_on_one_thing_for_very_long_hangs(start):
     assert work.is_alive(), "and yet its thread runs"
 
 
-def test_a_desk_that_fails_keeps_no_other_from_working(start, caplog):
+def test_a_controller_that_fails_keeps_no_other_from_working(start, caplog):
     bad, good = BackgroundController(0.0, ValueError("broken")), BackgroundController(3600.0)
     work = start(bad, good)
     good.looks.get(timeout=WAIT)

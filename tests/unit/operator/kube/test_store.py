@@ -121,7 +121,7 @@ def conflicting(store, name):
     return [body["metadata"]["name"] for body in store.conflicting_bindings("team", name)]
 
 
-def test_bindings_of_other_pools_that_claim_a_topic_are_rivals(store, binding_body):
+def test_bindings_of_other_pools_that_claim_a_topic_conflict(store, binding_body):
     store.put(BINDING, of(binding_body, "a", "demo", TOPIC))
     assert store.put(BINDING, of(binding_body, "b", "other", TOPIC + ".*")) == {DEMO, OTHER}
     store.put(BINDING, of(binding_body, "c", "demo", TOPIC))
@@ -133,7 +133,7 @@ def test_bindings_of_other_pools_that_claim_a_topic_are_rivals(store, binding_bo
     assert conflicting(store, "d") == []
 
 
-def test_a_rival_that_changes_or_goes_concerns_the_other_pool(store, binding_body):
+def test_a_conflicting_binding_that_changes_or_goes_affects_the_other_pool(store, binding_body):
     store.put(BINDING, of(binding_body, "a", "demo", TOPIC))
     store.put(BINDING, of(binding_body, "b", "other", TOPIC))
     reported = of(binding_body, "b", "other", TOPIC, version=9)
@@ -149,7 +149,7 @@ def test_a_rival_that_changes_or_goes_concerns_the_other_pool(store, binding_bod
     assert store.remove(BINDING, going) == {DEMO, OTHER}
 
 
-def test_a_pool_that_comes_concerns_the_pools_of_rivals(store, pool_body, binding_body):
+def test_a_new_pool_affects_the_pools_of_conflicting_bindings(store, pool_body, binding_body):
     store.put(BINDING, of(binding_body, "a", "demo", TOPIC))
     store.put(BINDING, of(binding_body, "b", "other", TOPIC))
     assert store.put(POOL, pool_body()) == {DEMO, OTHER}

@@ -161,5 +161,5 @@ class World:
 
 
 def applied(one: SettingRequest, interval_ms: int) -> SettingRequest:
-    """The wish of a pool whose status says that this was set for it."""
+    """The request of a pool whose status says that this was set for it."""
     return replace(one, applied_ms=interval_ms)

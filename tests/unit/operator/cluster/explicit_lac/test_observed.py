@@ -155,7 +155,7 @@ def make_wish(pool_body):
     return make
 
 
-def test_a_wish(make_wish):
+def test_a_request(make_wish):
     request = make_wish(interval="50ms", status={"explicitLac": {"target": f"pulsar/c/{KEY}", "intervalMs": 70}})
     assert request.location == SettingLocation("pulsar", "s", "c", KEY)
     assert (request.interval_ms, request.applied_ms, request.restore, request.has_finalizer) == (50, 70, False, False)
