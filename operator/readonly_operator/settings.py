@@ -1,4 +1,4 @@
-"""How the operator runs: from the environment, then from the command line."""
+"""Settings of the operator: environment variables, which command-line flags override."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ COLUMNS = (
     Column("Holding", ".status.holdingBrokers", "Brokers that hold this binding now.", "integer"),
     Column("Brokers", ".status.brokers", "Brokers of the pool.", "integer"),
     condition_column("Ready", "Ready", "Whether every broker of the pool holds this binding."),
-    condition_column("Reason", "Ready", "Why the binding is Ready or not.", "reason"),
+    condition_column("Reason", "Ready", "Reason of Ready.", "reason"),
     AGE,
 )
 

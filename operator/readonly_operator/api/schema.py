@@ -430,7 +430,7 @@ def described(declared: Declared, default: object = MISSING) -> dict[str, Any]:
         words += f" Default: {str(default).lower() if isinstance(default, bool) else default}."
     made: dict[str, Any] = {"description": words, **declared.schema.openapi()}
     if declared.stored:
-        # whole, for the API server checks a default by the rules before it completes it
+        # complete, because the API server checks the rules before it fills in nested defaults
         made["default"] = _stored(declared.schema.cls) if isinstance(declared.schema, Nested) else default
     return made
 

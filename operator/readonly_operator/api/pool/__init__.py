@@ -61,7 +61,7 @@ class Pool(PoolSpec):
         scaling = pool.autoscaling
         if scaling is None or pool.replicas == 0:
             return pool
-        # what the autoscaler is going to make of it
+        # the number that the autoscaler will set
         return replace(pool, replicas=min(max(pool.replicas, scaling.min_replicas), scaling.max_replicas))
 
 

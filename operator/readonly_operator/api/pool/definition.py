@@ -27,7 +27,7 @@ COLUMNS = (
     Column("Available", ".status.readyReplicas", "Ready brokers.", "integer"),
     Column("Bindings", ".status.bindings", "Topic bindings that name this pool.", "integer"),
     condition_column("Ready", "Ready", "Whether all brokers serve."),
-    condition_column("Reason", "Ready", "Why the pool is Ready or not.", "reason"),
+    condition_column("Reason", "Ready", "Reason of Ready.", "reason"),
     Column("Source", ".spec.source.serviceUrl", "The writable brokers.", wide=True),
     condition_column("Reachable", "SourceReachable", "Whether the writable cluster answers.", wide=True),
     condition_column("ExplicitLac", "ExplicitLac", "Whether the writable brokers send explicit LACs.", wide=True),
@@ -48,7 +48,7 @@ STATUS = status_schema(
         "replicas": Declared(Number(), "Brokers that exist."),
         "readyReplicas": Declared(Number(), "Ready brokers."),
         "selector": Declared(Reported(), "Label selector of the brokers, for autoscalers and `kubectl get pods -l`."),
-        "bindings": Declared(Number(), "How many ReadOnlyTopicBindings name this pool."),
+        "bindings": Declared(Number(), "Number of ReadOnlyTopicBindings that name this pool."),
         "lookupRevision": Declared(
             Reported(),
             "Revision of the lookup redirection config for each broker; it changes with every binding.",

@@ -226,7 +226,7 @@ class Lookup:
         metadata=declare(
             Text(
                 128,
-                "[-A-Za-z0-9_=:.]*[-A-Za-z0-9_=:][-A-Za-z0-9_=:.]*",  # not of dots alone, for it stands in URLs
+                "[-A-Za-z0-9_=:.]*[-A-Za-z0-9_=:][-A-Za-z0-9_=:.]*",  # not of dots alone: part of URLs
                 "must be a name as Pulsar allows it for clusters, for example pulsar-readers",
             ),
             "Name of the pool as a cluster in the writable cluster's metadata: pulsar-admin clusters list shows it with "
