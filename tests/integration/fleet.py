@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pulsar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from devstack.pool import BrokerProcess
     from devstack.pulsar.admin import PulsarAdmin
 
@@ -21,15 +18,6 @@ TESTS = "persistent://public/default/test-.*"
 def quiet_client(url: str) -> pulsar.Client:
     """A client that logs errors only."""
     return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-
-
-def wait_for(check: Callable[[], bool], seconds: float = 30, what: str = "the condition") -> float:
-    """Wait until a check holds; returns how long it took."""
-    begin = time.monotonic()
-    while not check():
-        assert time.monotonic() - begin < seconds, f"{what} does not hold after {seconds} s"
-        time.sleep(0.02)
-    return time.monotonic() - begin
 
 
 def backlog(admin: PulsarAdmin, topic: str, subscription: str) -> int:

@@ -24,6 +24,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 from devstack.pool import Pool
 from tests.integration.raw_client import ClosedError, RawClient, RefusedError
 from tests.integration.secured import PASSWORDS, REFRESH_S
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,13 +124,6 @@ def same(urls: dict[str, str], scene: Callable[[str], object]) -> object:
     return at_owner
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {WAIT_S:g} s: {what}"
-        time.sleep(0.05)
-
-
 def used_by(url: str, topic: str, client: RawClient, method: str, data: bytes) -> RawClient:
     """A connection to the broker that a lookup names."""
     place = client.lookup(topic)
@@ -182,7 +176,9 @@ def test_right_credentials_come_in(urls, credentials, topic, method) -> None:
 def test_a_token_that_has_expired_lets_nobody_in_though_others_with_it_are_still_connected(pool, credentials) -> None:
     token = credentials.token("reader", 4).encode()
     with RawClient(pool.brokers[0].url, "token", token):
-        wait_for(lambda: comes_in(pool.brokers[0].url, token) == "Failed to authenticate", "the token has expired")
+        wait_until(
+            lambda: comes_in(pool.brokers[0].url, token) == "Failed to authenticate", 60, "the token has expired"
+        )
 
 
 def comes_in(url: str, token: bytes) -> str:
@@ -280,7 +276,7 @@ def test_a_subscription_that_belongs_to_others(urls, admin, credentials, topic) 
             return True
         return False
 
-    wait_for(in_force, "the topic's owner has heard of it")
+    wait_until(in_force, 60, "the topic's owner has heard of it")
     assert same(urls, scene) == ("SUBSCRIBE", "AuthorizationError", "Client is not authorized to subscribe")
     assert same(urls, lambda url: scene(url, "other")) == "subscribed"
 
@@ -416,7 +412,7 @@ def test_the_stock_client_renews_its_token(pool, stack, credentials, topic) -> N
     client = pulsar.Client(pool.url, authentication=pulsar.AuthenticationToken(supply), logger=QUIET)
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     connections = len(asked)
-    wait_for(lambda: len(asked) >= connections + 2, "the token is renewed twice")
+    wait_until(lambda: len(asked) >= connections + 2, 60, "the token is renewed twice")
     publish(stack, credentials, topic, 3)
     for number in range(3):
         message = consumer.receive(30_000)
@@ -455,7 +451,7 @@ def test_the_stock_client_reads_and_acks(pool, stack, admin, credentials, topic,
         message = consumer.receive(30_000)
         assert message.data() == b"%d" % number
         consumer.acknowledge(message)
-    wait_for(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0, "the owner has the acks")
+    wait_until(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0, 60, "the owner has the acks")
     assert sum(broker.dispatched(topic) for broker in pool.brokers) == 20, "the pool served it"
     client.close()
 
@@ -476,7 +472,9 @@ def test_two_brokers_of_a_pool_share_a_subscription_in_the_clients_name(pool, st
                 client.wait(lambda command: command.type == BaseCommand.AUTH_CHALLENGE, 2 * REFRESH_S)
             client.flow(30)
         publish(stack, credentials, topic, 60)
-        wait_for(lambda: [client.pending("MESSAGE") for client in (one, two)] == [30, 30], "all messages have come")
+        wait_until(
+            lambda: [client.pending("MESSAGE") for client in (one, two)] == [30, 30], 60, "all messages have come"
+        )
 
 
 def test_the_pools_own_role_must_be_able_to_consume_and_no_more(own_pool, stack, credentials, topic, tmp_path) -> None:

@@ -11,8 +11,9 @@ import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-from tests.integration.fleet import TESTS, consumers_at, quiet_client, wait_for
+from tests.integration.fleet import TESTS, consumers_at, quiet_client
 from tests.integration.raw_client import RawClient, RefusedError
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ def test_subscriptions_that_a_binding_does_not_name_pass_through(
     stats = pool.brokers[0].stats()["topics"][topic]["subscriptions"]["other"]
     assert stats["passedThrough"] == "no binding names it"
     bind({"topics": [topic], "subscriptions": ["other"]})
-    wait_for(
+    wait_until(
         lambda: served(pool, topic) == {"audit": "owner", "ml-7": "owner", "other": ""},
         what="each subscription is where it belongs",
     )
@@ -95,9 +96,9 @@ def test_what_becomes_of_consumers_when_their_binding_is_deleted(
     consumer.acknowledge_cumulative(consumer.receive(20_000))
     bind()
     held = f'"revision": "r{1}"'
-    wait_for(lambda: held in pool.brokers[0].get("/bindings"))
+    wait_until(lambda: held in pool.brokers[0].get("/bindings"))
     if policy == "Drain":
-        wait_for(lambda: consumers_at(pool.brokers[0], topic) == 0, what="the consumer goes to the owner")
+        wait_until(lambda: consumers_at(pool.brokers[0], topic) == 0, what="the consumer goes to the owner")
     with RawClient(pool.url) as raw:
         assert raw.lookup(topic) != pool.url, "whoever comes now goes to the owner"
     producer.send(b"1")
@@ -120,9 +121,9 @@ def test_what_a_binding_comes_to_is_told(own_pool, pulsar_client, admin: PulsarA
     def told() -> dict[str, Any]:
         return dict(json.loads(pool.brokers[0].get("/bindings"))["bindings"][0])
 
-    wait_for(lambda: (told()["matched"] or {}).get("topics") == 2, what="both topics are counted")
+    wait_until(lambda: (told()["matched"] or {}).get("topics") == 2, what="both topics are counted")
     assert told()["matched"] == {"topics": 2, "partitions": 3}
-    wait_for(lambda: [lag["entries"] for lag in told()["lag"]] == [6, 2], what="what is not acked is counted")
+    wait_until(lambda: [lag["entries"] for lag in told()["lag"]] == [6, 2], what="what is not acked is counted")
     assert [(lag["topic"], lag["subscription"]) for lag in told()["lag"]] == [(topic, "s"), (single, "s")]
     assert json.loads(pool.brokers[0].get("/bindings/topics?binding=team/one")) == {"topics": [topic, single]}
     metrics = pool.brokers[0].get("/metrics")
@@ -130,7 +131,7 @@ def test_what_a_binding_comes_to_is_told(own_pool, pulsar_client, admin: PulsarA
     for consumer, count in zip(consumers, (6, 2), strict=True):
         for _ in range(count):
             consumer.acknowledge(consumer.receive(20_000))
-    wait_for(lambda: [lag["entries"] for lag in told()["lag"]] == [0, 0])
+    wait_until(lambda: [lag["entries"] for lag in told()["lag"]] == [0, 0])
     client.close()
 
 
@@ -148,7 +149,7 @@ def test_unbound_topics_can_be_relayed_whole(own_pool, pulsar_client, admin: Pul
     consumer.acknowledge_cumulative(messages[-1])
     assert served(pool, unbound) == {"s": "owner"}
     assert pool.brokers[0].stats()["producers"] == 1, "the producer stays here too"
-    wait_for(lambda: admin.stats(unbound)["subscriptions"]["s"]["msgBacklog"] == 0)
+    wait_until(lambda: admin.stats(unbound)["subscriptions"]["s"]["msgBacklog"] == 0)
     client.close()
 
 
@@ -183,7 +184,7 @@ def test_where_clients_go_while_no_broker_can_serve(own_pool, pulsar_client, top
         raw.receive()
         # what is delivered and not acked holds a broker for some seconds, after it has left the pool
         broker.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: broker.stats()["brokers"] == [], what="the only broker has left the pool")
+        wait_until(lambda: broker.stats()["brokers"] == [], what="the only broker has left the pool")
         if fallback == "Reject":
             with pytest.raises(RefusedError, match="no broker of the pool is up; try again"):
                 other.lookup(topic)

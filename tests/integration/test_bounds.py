@@ -38,8 +38,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     ServerError,
 )
 
-from tests.integration.fleet import wait_for
 from tests.integration.raw_client import RawClient
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -225,7 +225,7 @@ def test_producers_of_one_client_that_no_owner_answers_are_bounded(apart: Apart,
             assert client.pending("ERROR") == 0
             assert broker.stats()["producers"] == PRODUCERS_AT_ONCE
             assert resident_bytes(broker) < MUCH_BYTES
-        wait_for(lambda: broker.stats()["tasks"] <= before, what="nothing is left of the client")
+        wait_until(lambda: broker.stats()["tasks"] <= before, what="nothing is left of the client")
         assert broker.stats()["producers"] == 0
         heal(apart)
         assert neighbour.unharmed()
@@ -297,4 +297,4 @@ def test_closings_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, 
             assert resident_bytes(broker) < MUCH_BYTES
             assert neighbour.unharmed()
             heal(apart)
-        wait_for(lambda: broker.stats()["tasks"] <= before, 60, "nothing is left of the client")
+        wait_until(lambda: broker.stats()["tasks"] <= before, 60, "nothing is left of the client")

@@ -18,6 +18,8 @@ from readonly_engine.metadata.url import hosts_in
 from readonly_engine.metadata.zookeeper import EARLIER_POLL_S, ZooKeeperStore
 from readonly_engine.relay.errors import OwnerUnavailableError
 
+from tests.support.waiting import until
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
@@ -58,12 +60,6 @@ async def member(pulsar: Endpoints, pool: str, url: str) -> AsyncIterator[Member
         finally:
             made.claiming.close()
             made.fleet.close()
-
-
-async def until(check: Callable[[], bool], seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not check():
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture

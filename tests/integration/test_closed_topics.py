@@ -7,7 +7,6 @@ import gc
 import weakref
 from typing import TYPE_CHECKING, Final
 
-import pytest
 from kazoo.exceptions import NoNodeError
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata, ledger_path
@@ -18,6 +17,8 @@ from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST
+
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import pulsar
@@ -45,15 +46,6 @@ async def answered(store: ZooKeeperStore, request: RemoveWatches) -> BaseExcepti
     store._client._call(request, answer)
     await asyncio.to_thread(answer.wait, DEADLINE_S)
     return answer.exception
-
-
-async def until(condition, what: str) -> None:
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            while not condition():
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        pytest.fail(f"{what}: not within {DEADLINE_S} s")
 
 
 def left(*kinds: type) -> int:
@@ -93,8 +85,8 @@ def test_topics_that_were_opened_and_closed_are_gone_at_once(pulsar_client: puls
                 for log in logs:
                     log.close()
                 del logs, log
-            await until(lambda: kept(store) == before, "kazoo forgets the watches")
-            await until(lambda: left(TopicLog, NodeWatch) == open_before, "closed topics are freed")
+            await until(lambda: kept(store) == before, 60, what="kazoo forgets the watches")
+            await until(lambda: left(TopicLog, NodeWatch) == open_before, 60, what="closed topics are freed")
             assert not any(ref() for ref in gone)
             paths = [name.managed_ledger_path for name in [*names, *absent[:20]]]
             for path in [*paths, *(ledger_path("/ledgers", ledger_id) for ledger_id in sorted(ledgers))]:
@@ -119,20 +111,20 @@ def test_a_node_that_two_follow_is_followed_until_both_have_stopped(pulsar, puls
                 name: store.watch(path, lambda node, to=to: to.append(None if node is None else node.value))
                 for name, to in told.items()
             }
-            await until(lambda: all(told.values()), "both know the node")
+            await until(lambda: all(told.values()), 60, what="both know the node")
             follow["one"].stop()
             await store.put(path, b"2")
-            await until(lambda: told["two"] == [b"1", b"2"], "the other one hears of the change")
+            await until(lambda: told["two"] == [b"1", b"2"], 60, what="the other one hears of the change")
             assert told["one"] == [b"1"]
             follow["one"] = store.watch(path, lambda node: told["one"].append(node.value))
             follow["two"].stop()  # while a look of the new one is under way
-            await until(lambda: told["one"] == [b"1", b"2"], "the new one looks")
+            await until(lambda: told["one"] == [b"1", b"2"], 60, what="the new one looks")
             await store.put(path, b"3")
-            await until(lambda: told["one"] == [b"1", b"2", b"3"], "the new one hears of the change")
+            await until(lambda: told["one"] == [b"1", b"2", b"3"], 60, what="the new one hears of the change")
             follow["one"].stop()
             children = store.watch_children(path, lambda _: None)
             children.stop()
-            await until(lambda: kept(store) == before, "nobody follows the node")
+            await until(lambda: kept(store) == before, 60, what="nobody follows the node")
             assert isinstance(await answered(store, RemoveWatches(path, CHILDREN)), NoWatcherError)
             assert store.connected
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,10 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from devstack.pulsar.admin import PulsarAdmin
     from devstack.pulsar.cluster import PulsarCluster
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 RECEIVE_MS = 60_000
 EARLIEST = pulsar.MessageId.earliest
-
-
-def eventually(check: Callable[[], bool], seconds: float = 90) -> bool:
-    deadline = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.fixture
@@ -61,7 +52,7 @@ def compact(stack: PulsarCluster, topic: str) -> None:
     admin = stack.admin()
     before = admin.internal_stats(topic)["compactedLedger"]["ledgerId"]
     admin.compact(topic)
-    assert eventually(lambda: admin.internal_stats(topic)["compactedLedger"]["ledgerId"] != before)
+    wait_until(lambda: admin.internal_stats(topic)["compactedLedger"]["ledgerId"] != before, 90)
 
 
 def read(reader: pulsar.Reader) -> list[tuple[str, str, bytes]]:
@@ -127,7 +118,7 @@ def test_entries_whose_ledgers_are_gone_are_read_from_the_compacted_one(
     before = [slow.read_next(RECEIVE_MS).data() for _ in range(5)]
     admin.set_retention("public/default", minutes=0, megabytes=0)
     try:
-        assert eventually(lambda: admin.trim(topic) or len(admin.internal_stats(topic)["ledgers"]) == 1)
+        wait_until(lambda: admin.trim(topic) or len(admin.internal_stats(topic)["ledgers"]) == 1, 90)
     finally:
         admin.set_retention("public/default", minutes=60, megabytes=1024)
     told = [read(compacted_reader(client, topic)) for client in (owner, through)]
@@ -152,7 +143,7 @@ def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
     expected = [data for _, _, data in read(compacted_reader(owner, topic))]
     assert len(expected) > 30
     admin.set_retention(namespace, minutes=0, megabytes=0)
-    assert eventually(lambda: admin.trim(topic) or len(admin.internal_stats(topic)["ledgers"]) == 1)
+    wait_until(lambda: admin.trim(topic) or len(admin.internal_stats(topic)["ledgers"]) == 1, 90)
     pool = Pool(txn_stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", topic])
     try:
         pool.start()
@@ -165,7 +156,7 @@ def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
         got = [take(RECEIVE_MS).data() for _ in range(5)]
         for _ in range(2):
             admin.unload(topic)
-            assert eventually(lambda: _has_consumers(admin, topic))
+            wait_until(lambda: _has_consumers(admin, topic), 90)
         got += [take(RECEIVE_MS).data() for _ in range(len(expected) - 5)]
         assert got == expected
         assert served(pool, topic) >= len(expected)

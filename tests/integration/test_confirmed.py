@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.integration.fleet import wait_for
+from tests.support.waiting import wait_until
 
 
 def asked(pool, topic: str) -> dict:
@@ -22,7 +22,7 @@ def test_bookies_have_the_last_entry_by_itself(pool, pulsar_client, topic: str) 
     producer = pulsar_client.create_producer(topic, batching_enabled=False)
     for number in range(2):
         producer.send(b"probe")
-        wait_for(lambda last=number: asked(pool, topic)["lac"] == last)
+        wait_until(lambda last=number: asked(pool, topic)["lac"] == last)
         found = asked(pool, topic)
         assert (found["open"], found["lastEntry"], found["explicit"]) == (True, number, True)
 
@@ -32,7 +32,7 @@ def test_the_topic_of_a_writable_brokers_health_check_needs_no_binding(pool, adm
     before = asked(pool, topic)
     with urllib.request.urlopen(f"{admin.url}/admin/v2/brokers/health?topicVersion=V2", timeout=60) as answer:
         assert answer.read() == b"ok"
-    wait_for(lambda: asked(pool, topic)["explicit"] and asked(pool, topic) != before)
+    wait_until(lambda: asked(pool, topic)["explicit"] and asked(pool, topic) != before)
 
 
 @pytest.mark.parametrize(

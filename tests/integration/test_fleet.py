@@ -14,8 +14,9 @@ import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandProducer, CommandSubscribe
 
 from devstack.pool import free_port
-from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, quiet_client, wait_for
+from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, quiet_client
 from tests.integration.raw_client import RawClient, RefusedError
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +44,7 @@ def test_bindings_are_taken_up_within_five_seconds_without_a_restart(
 
     file.write_text(f'revision: "2"\nbindings: [{{name: ns/one, topics: ["{topic}"]}}]\n')
     held = [lambda b=broker: json.loads(b.get("/bindings"))["revision"] == "2" for broker in pool.brokers]
-    assert wait_for(lambda: all(check() for check in held)) < 5
+    wait_until(lambda: all(check() for check in held), 5, "every broker has the new bindings")
     consumer.close()
     consumer = client.subscribe(topic, "s")
     producer.send(b"1")
@@ -55,15 +56,17 @@ def test_bindings_are_taken_up_within_five_seconds_without_a_restart(
         lambda b=broker: "revision must be a text" in (json.loads(b.get("/bindings"))["error"] or "")
         for broker in pool.brokers
     ]
-    wait_for(lambda: all(check() for check in broken))
+    wait_until(lambda: all(check() for check in broken))
     producer.send(b"2")
     assert consumer.receive(10_000).data() == b"2"  # the last good bindings stay in force
 
     file.write_text('revision: "4"\nbindings: []\n')
-    wait_for(lambda: all(not broker.stats()["topics"] for broker in pool.brokers), what="unbound topics leave the pool")
+    wait_until(
+        lambda: all(not broker.stats()["topics"] for broker in pool.brokers), what="unbound topics leave the pool"
+    )
     producer.send(b"3")
     consumer.acknowledge_cumulative(_last(consumer, b"3"))
-    wait_for(lambda: backlog(admin, topic, "s") == 0)
+    wait_until(lambda: backlog(admin, topic, "s") == 0)
     assert [broker.process.pid for broker in pool.brokers] == pids
     client.close()
 
@@ -82,17 +85,17 @@ def test_another_broker_takes_over(own_pool, pulsar_client, admin: PulsarAdmin, 
     client = quiet_client(pool.url)
     feed = Feed(pulsar_client, topic)
     sink = Sink(client.subscribe(topic, "s", consumer_type=SHARED, initial_position=EARLIEST))
-    wait_for(lambda: len(sink.got) > 100)
+    wait_until(lambda: len(sink.got) > 100)
     serving = next(broker for broker in pool.brokers if topic in broker.stats()["topics"])
     serving.process.send_signal(how)
     assert serving.process.wait(30) == (0 if how == signal.SIGTERM else -signal.SIGKILL)
     pool.wait_members(1)
-    wait_for(lambda: any(topic in broker.stats()["topics"] for broker in pool.brokers if broker is not serving))
+    wait_until(lambda: any(topic in broker.stats()["topics"] for broker in pool.brokers if broker is not serving))
     mark = len(sink.got)
-    wait_for(lambda: len(sink.got) > mark + 100, what="messages flow from the other broker")
+    wait_until(lambda: len(sink.got) > mark + 100, what="messages flow from the other broker")
     sent = feed.stop()
-    wait_for(lambda: set(sink.got) == set(range(sent)), what="every message has arrived")
-    wait_for(lambda: backlog(admin, topic, "s") == 0)
+    wait_until(lambda: set(sink.got) == set(range(sent)), what="every message has arrived")
+    wait_until(lambda: backlog(admin, topic, "s") == 0)
     got = sink.stop()
     if how == signal.SIGTERM:
         assert sorted(got) == list(range(sent)), "a broker that leaves in order causes no duplicates"
@@ -118,7 +121,7 @@ def test_a_consumer_that_is_relayed_gets_nothing_twice_when_its_broker_leaves(
     relaying.flow(5)
     first = [_message(relaying) for _ in range(5)]
     leaving.process.terminate()
-    wait_for(
+    wait_until(
         lambda: not any(leaving.url in broker.stats()["brokers"] for broker in pool.brokers if broker is not leaving)
     )
     publishing = CommandProducer(topic=topic, producer_id=1, request_id=99)
@@ -138,7 +141,7 @@ def test_a_consumer_that_is_relayed_gets_nothing_twice_when_its_broker_leaves(
     entries = [(message.message_id.ledger_id, message.message_id.entry_id) for message in first + rest]
     assert len(set(entries)) == 10
     assert not any(message.redelivery_count for message in rest)
-    wait_for(lambda: backlog(admin, topic, "s") == 5)
+    wait_until(lambda: backlog(admin, topic, "s") == 5)
     for client in clients:
         client.close()
 
@@ -154,11 +157,11 @@ def test_a_producer_that_is_relayed_loses_nothing_when_its_broker_leaves(own_poo
     consumer = pulsar_client.subscribe(topic, "s", initial_position=EARLIEST)
     client = quiet_client(pool.url)
     feed = Feed(client, topic, access_mode=pulsar.ProducerAccessMode.Exclusive)
-    wait_for(lambda: feed.sent > 50)
+    wait_until(lambda: feed.sent > 50)
     through = next(broker for broker in pool.brokers if broker.stats()["producers"])
     assert through.stop() == 0
     mark = feed.sent
-    wait_for(lambda: feed.sent > mark + 50, what="it goes on through the other broker")
+    wait_until(lambda: feed.sent > mark + 50, what="it goes on through the other broker")
     sent = feed.stop()
     assert [int(consumer.receive(10_000).data()) for _ in range(sent)] == list(range(sent))
     with pytest.raises(pulsar.Timeout):
@@ -172,14 +175,14 @@ def test_a_broker_that_joins_takes_topics_over(own_pool, pulsar_client, admin: P
     client = quiet_client(pool.url)
     sink = Sink(client.subscribe(topic, "s", consumer_type=SHARED, initial_position=EARLIEST))
     feed = Feed(pulsar_client, topic)
-    wait_for(lambda: len(sink.got) > 100)
+    wait_until(lambda: len(sink.got) > 100)
     pool.start(1)
-    wait_for(lambda: sum(len(broker.stats()["topics"]) for broker in pool.brokers) == 6)
-    wait_for(lambda: all(broker.stats()["topics"] for broker in pool.brokers), what="both brokers serve partitions")
+    wait_until(lambda: sum(len(broker.stats()["topics"]) for broker in pool.brokers) == 6)
+    wait_until(lambda: all(broker.stats()["topics"] for broker in pool.brokers), what="both brokers serve partitions")
     mark = feed.sent
-    wait_for(lambda: feed.sent > mark + 100)
+    wait_until(lambda: feed.sent > mark + 100)
     sent = feed.stop()
-    wait_for(lambda: set(sink.got) == set(range(sent)))
+    wait_until(lambda: set(sink.got) == set(range(sent)))
     sink.stop()
     client.close()
 
@@ -211,7 +214,7 @@ def test_reads_go_on_while_the_owner_is_dead_and_acks_land_afterwards(
         message = consumer.receive(30_000)
         got.append(int(message.data()))
         consumer.acknowledge(message)
-    wait_for(lambda: backlog(admin, topic, "s") == 0, 60)
+    wait_until(lambda: backlog(admin, topic, "s") == 0, 60)
     client.close()
 
 

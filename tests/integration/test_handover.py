@@ -12,9 +12,10 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubs
 
 from devstack.pool import BrokerProcess
 from tests.integration.apart import Apart
-from tests.integration.fleet import TESTS, claims_of, consumers_at, wait_for
+from tests.integration.fleet import TESTS, claims_of, consumers_at
 from tests.integration.raw_client import RawClient
 from tests.integration.watcher import Watcher, closing
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ class Pair:
         self.second = BrokerProcess(pulsar, folder / "second.log", ["--pool", folder.name, "--topics", TESTS])
         try:
             self.second.wait_ready()
-            wait_for(lambda: all(len(one.stats()["brokers"]) == 2 for one in (self.first, self.second)))
+            wait_until(lambda: all(len(one.stats()["brokers"]) == 2 for one in (self.first, self.second)))
         except BaseException:
             self.close()
             raise
@@ -74,8 +75,8 @@ def leave_with_acks_under_way(
         relay.silence(back=False)
         for number in range(MESSAGES):
             producer.send(b"%d" % number)
-        wait_for(lambda: len(watcher.came) == MESSAGES)
-    wait_for(lambda: not consumers_at(pair.first, topic))
+        wait_until(lambda: len(watcher.came) == MESSAGES)
+    wait_until(lambda: not consumers_at(pair.first, topic))
     return relay, watcher
 
 
@@ -95,8 +96,8 @@ def test_what_was_acked_right_before_the_last_consumer_left_does_not_come_again_
     coming.join(60)
     with closing(*after):
         pulsar_client.create_producer(topic).send(b"the end")
-        wait_for(lambda: bool(after[0].came))
-        wait_for(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+        wait_until(lambda: bool(after[0].came))
+        wait_until(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
         assert not set(after[0].entries) & set(before.entries)
         assert len(after[0].came) == 1
 
@@ -106,7 +107,7 @@ def test_an_owner_that_does_not_answer_is_waited_for_some_seconds(
 ) -> None:
     relay, _ = leave_with_acks_under_way(pair, pulsar, pulsar_client, topic)
     left = time.monotonic()
-    wait_for(lambda: not claims_of(pair.first, topic), SETTLE_S + 5)
+    wait_until(lambda: not claims_of(pair.first, topic), SETTLE_S + 5)
     assert time.monotonic() - left > SETTLE_S - 2
     relay.heal()
 
@@ -117,7 +118,7 @@ def test_an_owner_whose_connection_has_broken_is_not_waited_for(
     relay, _ = leave_with_acks_under_way(pair, pulsar, pulsar_client, topic)
     assert claims_of(pair.first, topic)
     relay.die()
-    wait_for(lambda: not claims_of(pair.first, topic), SETTLE_S / 2)
+    wait_until(lambda: not claims_of(pair.first, topic), SETTLE_S / 2)
     relay.revive()
 
 
@@ -136,7 +137,7 @@ def test_what_another_consumer_acked_while_the_connection_was_broken_does_not_co
         first = entry_of(client)
         relay = apart.relays[owner_url]
         relay.die()
-        wait_for(lambda: not admin.stats(topic)["subscriptions"]["s"]["consumers"])
+        wait_until(lambda: not admin.stats(topic)["subscriptions"]["s"]["consumers"])
         with RawClient(owner_url) as other:
             other.subscribe(topic, "s", sub_type=kind)
             other.flow(5)
@@ -145,9 +146,9 @@ def test_what_another_consumer_acked_while_the_connection_was_broken_does_not_co
             message_id = MessageIdData(ledger_id=entries[2][0], entry_id=entries[2][1])
             ack = CommandAck(consumer_id=0, ack_type=CommandAck.Individual, message_id=[message_id])
             other.request(BaseCommand(type=BaseCommand.ACK, ack=ack))
-        wait_for(lambda: not admin.stats(topic)["subscriptions"]["s"]["consumers"])
+        wait_until(lambda: not admin.stats(topic)["subscriptions"]["s"]["consumers"])
         relay.revive()
-        wait_for(lambda: bool(admin.stats(topic)["subscriptions"]["s"]["consumers"]))
+        wait_until(lambda: bool(admin.stats(topic)["subscriptions"]["s"]["consumers"]))
         producer.send(b"the end")
         client.flow(5)
         last = (entries[-1][0], entries[-1][1] + 1)

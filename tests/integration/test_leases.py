@@ -16,10 +16,11 @@ from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
 from devstack.pool import BrokerProcess
-from tests.integration.fleet import TESTS, Feed, claims_of, wait_for
+from tests.integration.fleet import TESTS, Feed, claims_of
 from tests.integration.raw_client import RawClient
 from tests.integration.silent_proxy import SilentProxy
 from tests.integration.watcher import Watcher, closing
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +80,7 @@ class Split:
                 self.brokers.append(BrokerProcess(endpoints, folder / f"broker-{index}.log", options))
             for broker in self.brokers:
                 broker.wait_ready()
-            wait_for(lambda: all(len(broker.stats()["brokers"]) == 2 for broker in self.brokers))
+            wait_until(lambda: all(len(broker.stats()["brokers"]) == 2 for broker in self.brokers))
         except BaseException:
             self.close()
             raise
@@ -113,17 +114,17 @@ def test_a_broker_for_which_zookeeper_is_silent_delivers_nothing_once_another_ma
         opener = Opener(cut)
         with closing(first, opener):
             assert claims_of(cut, topic)
-            wait_for(lambda: len(first.came) > 2)
+            wait_until(lambda: len(first.came) > 2)
             split.relay.silence()
             silent = time.monotonic()
-            wait_for(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
+            wait_until(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
             second = Watcher(whole, topic, acks=False, sub_type=kind)
             with closing(second):
-                wait_for(lambda: len(second.came) > 2)
+                wait_until(lambda: len(second.came) > 2)
                 assert first.last < silent + SESSION_TIMEOUT_S * LEASE_SHARE + 1
                 assert first.last < second.subscribed_at
                 split.relay.heal()
-                wait_for(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
+                wait_until(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
                 assert first.last < second.subscribed_at
                 assert not claims_of(cut, topic)
                 assert claims_of(whole, topic)
@@ -140,21 +141,21 @@ def test_what_was_acked_at_another_broker_meanwhile_does_not_come_again(
     with closing(first):
         for number in range(50):
             producer.send(b"%d" % number)
-        wait_for(lambda: len(first.came) == 50)
+        wait_until(lambda: len(first.came) == 50)
         split.relay.silence()
-        wait_for(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
+        wait_until(lambda: alone(whole), 60, "the session of the broker that is cut off has ended")
         mark = len(first.came)
         second = Watcher(whole, topic, acks=True, sub_type=CommandSubscribe.Shared)
         with closing(second):
             for number in range(50):
                 producer.send(b"%d" % number)
-            wait_for(lambda: len(second.came) >= 50)
-            wait_for(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
-        wait_for(lambda: not claims_of(whole, topic))
+            wait_until(lambda: len(second.came) >= 50)
+            wait_until(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+        wait_until(lambda: not claims_of(whole, topic))
         split.relay.heal()
-        wait_for(lambda: claims_of(cut, topic) and not alone(cut), 60, "the claim is made again")
+        wait_until(lambda: claims_of(cut, topic) and not alone(cut), 60, "the claim is made again")
         producer.send(b"the end")
-        wait_for(lambda: len(first.came) > mark)
+        wait_until(lambda: len(first.came) > mark)
         assert len(first.came) == mark + 1
         assert not set(first.entries) & set(second.entries)
 
@@ -168,16 +169,16 @@ def test_a_broker_that_was_stopped_for_a_while_does_not_begin_with_delivering(
     try:
         first = Watcher(stopped, topic, acks=False, sub_type=CommandSubscribe.Shared)
         with closing(first):
-            wait_for(lambda: len(first.came) > 2)
+            wait_until(lambda: len(first.came) > 2)
             stopped.process.send_signal(signal.SIGSTOP)
             try:
-                wait_for(lambda: alone(whole), 60, "the session of the broker that is stopped has ended")
+                wait_until(lambda: alone(whole), 60, "the session of the broker that is stopped has ended")
                 second = Watcher(whole, topic, acks=False, sub_type=CommandSubscribe.Shared)
             finally:
                 stopped.process.send_signal(signal.SIGCONT)
             with closing(second):
-                wait_for(lambda: len(second.came) > 2)
-                wait_for(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
+                wait_until(lambda: len(second.came) > 2)
+                wait_until(lambda: first.closed_at is not None, 60, "the consumer is sent where the claim is")
                 assert first.last < second.subscribed_at
     finally:
         feed.stop()

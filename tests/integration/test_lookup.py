@@ -16,8 +16,10 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandWatchTopicUpdate,
 )
 
-from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client, wait_for
+from tests.integration.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client
 from tests.integration.raw_client import RawClient, RefusedError
+from tests.support.messages import publish_numbers
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from devstack.pool import Pool
@@ -28,17 +30,9 @@ EARLIEST = pulsar.InitialPosition.Earliest
 KEY_SHARED = pulsar.ConsumerType.KeyShared
 
 
-def publish(client: pulsar.Client, topic: str, count: int) -> None:
-    producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
-    for number in range(count):
-        producer.send_async(b"%d" % number, lambda *_: None)
-    producer.flush()
-    producer.close()
-
-
 def test_consumers_of_one_topic_are_spread_over_all_brokers(own_pool, pulsar_client, topic: str) -> None:
     pool = own_pool(2, "--topics", TESTS)
-    publish(pulsar_client, topic, 50)
+    publish_numbers(pulsar_client, topic, range(50))
     client = quiet_client(pool.url)
     consumers = [client.subscribe(topic, f"s{number}", initial_position=EARLIEST) for number in range(8)]
     readers = [client.create_reader(topic, pulsar.MessageId.earliest) for _ in range(8)]
@@ -60,15 +54,15 @@ def test_a_shared_subscription_is_served_by_one_broker_whoever_its_clients_come_
     clients = [quiet_client(pool.url) for _ in range(4)]
     sinks = [Sink(client.subscribe(topic, "s", consumer_type=kind, initial_position=EARLIEST)) for client in clients]
     feed = Feed(pulsar_client, topic)
-    wait_for(lambda: all(len(sink.got) > 20 for sink in sinks), what="every consumer gets messages")
+    wait_until(lambda: all(len(sink.got) > 20 for sink in sinks), what="every consumer gets messages")
     sent = feed.stop()
-    wait_for(lambda: sum(len(sink.got) for sink in sinks) >= sent)
+    wait_until(lambda: sum(len(sink.got) for sink in sinks) >= sent)
     assert Counter(number for sink in sinks for number in sink.stop()) == Counter(range(sent))
     assert claims(pool, topic) == ["s"], "one broker has the claim, and no consumer of the other is its own"
-    wait_for(lambda: backlog(admin, topic, "s") == 0)
+    wait_until(lambda: backlog(admin, topic, "s") == 0)
     for client in clients:
         client.close()
-    wait_for(lambda: claims(pool, topic) == [], what="the claim is given back")
+    wait_until(lambda: claims(pool, topic) == [], what="the claim is given back")
 
 
 def claims(pool: Pool, topic: str) -> list[str]:
@@ -81,7 +75,7 @@ def test_topics_that_are_not_bound_are_the_owners(own_pool, pulsar_client, admin
     topic = f"persistent://public/default/unbound-{uuid.uuid4().hex[:12]}"
     client = quiet_client(pool.url)
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
-    publish(client, topic, 3)
+    publish_numbers(client, topic, range(3))
     assert [consumer.receive(10_000).data() for _ in range(3)] == [b"0", b"1", b"2"]
     stats = admin.stats(topic)
     assert stats["subscriptions"]["s"]["consumers"][0]["availablePermits"] > 0, "the client is at the owner itself"
@@ -95,11 +89,11 @@ def test_partitions_are_spread_and_new_ones_are_found(own_pool, pulsar_client, a
     client = quiet_client(pool.url)
     sink = Sink(client.subscribe(topic, "s", initial_position=EARLIEST))
     feed = Feed(pulsar_client, topic)
-    wait_for(lambda: len(sink.got) > 50)
+    wait_until(lambda: len(sink.got) > 50)
     counts = [sum(consumers_at(broker, f"{topic}-partition-{i}") for i in range(4)) for broker in pool.brokers]
     assert sorted(counts) == [2, 2]
     sent = feed.stop()
-    wait_for(lambda: len(sink.got) >= sent)
+    wait_until(lambda: len(sink.got) >= sent)
     assert sorted(sink.stop()) == list(range(sent))
     client.close()
     admin.update_partitions(topic, 6)
@@ -116,12 +110,12 @@ def test_a_producer_on_the_pools_url_publishes_at_the_owner(
     client = quiet_client(pool.url)
     consumer = pulsar_client.subscribe(topic, "s", initial_position=EARLIEST)
     feed = Feed(client, topic)
-    wait_for(lambda: feed.sent > 50)
+    wait_until(lambda: feed.sent > 50)
     got = [int(consumer.receive(10_000).data()) for _ in range(50)]
     assert got == list(range(50)), "nothing is lost, nothing comes twice"
     admin.unload(topic)
     mark = feed.sent
-    wait_for(lambda: feed.sent > mark + 50, what="it goes on after the owner has moved")
+    wait_until(lambda: feed.sent > mark + 50, what="it goes on after the owner has moved")
     sent = feed.stop()
     while (
         len(set(got)) < sent
@@ -178,7 +172,7 @@ def heard(client: RawClient, seconds: float = 30) -> CommandWatchTopicUpdate:
 def test_a_client_that_is_not_told_where_to_go_is_relayed_between_brokers(own_pool, pulsar_client, topic: str) -> None:
     """Of a client that is not known nobody knows whether it goes where it is told: its messages come through both brokers."""
     pool = own_pool(2, "--topics", TESTS)
-    publish(pulsar_client, topic, 10)
+    publish_numbers(pulsar_client, topic, range(10))
     consumers = []
     for broker in pool.brokers:
         client = RawClient(broker.url)
@@ -244,5 +238,5 @@ def test_slow_clients_hold_little_and_nobody_up(own_pool, pulsar_client, topic: 
     assert pool.brokers[0].stats()["bufferedBytes"] < len(slow) * (3 << 20)
     for raw in slow:
         raw.close()
-    wait_for(lambda: pool.brokers[0].stats()["bufferedBytes"] == 0)
+    wait_until(lambda: pool.brokers[0].stats()["bufferedBytes"] == 0)
     client.close()

@@ -19,6 +19,8 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.topic.cursors import read_cursor
 
+from tests.support.waiting import until
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -39,15 +41,6 @@ async def metadata_of(pulsar_: Endpoints) -> AsyncIterator[tuple[ZooKeeperStore,
     finally:
         pool.close()
         await store.close()
-
-
-async def until(condition, what: str) -> None:
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            while not condition():
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        pytest.fail(f"{what}: not within {DEADLINE_S} s")
 
 
 @pytest.fixture
@@ -80,13 +73,13 @@ def test_a_node_is_followed_from_before_it_is_there_until_after(pulsar, other) -
         async with metadata_of(pulsar) as (store, _, _):
             store.watch(f"{root}/node", lambda node: told.append(node and node.value))
             store.watch_children(root, names.append)
-            await until(lambda: told == [None] and names == [frozenset()], "first looks")
+            await until(lambda: told == [None] and names == [frozenset()], 60, what="first looks")
             await asyncio.to_thread(client.create, f"{root}/node", b"one")
-            await until(lambda: told[-1] == b"one" and names[-1] == {"node"}, "made")
+            await until(lambda: told[-1] == b"one" and names[-1] == {"node"}, 60, what="made")
             await asyncio.to_thread(client.set, f"{root}/node", b"two")
-            await until(lambda: told[-1] == b"two", "changed")
+            await until(lambda: told[-1] == b"two", 60, what="changed")
             await asyncio.to_thread(client.delete, f"{root}/node")
-            await until(lambda: told[-1] is None and names[-1] == frozenset(), "deleted")
+            await until(lambda: told[-1] is None and names[-1] == frozenset(), 60, what="deleted")
             assert await store.children(f"{root}/nowhere") is None
             with pytest.raises(ValueError, match="not ours to write"):
                 await store.register("/managed-ledgers/x", b"")
@@ -102,7 +95,7 @@ def test_watching_the_children_of_a_foreign_node_does_not_make_it(pulsar, other)
         names = []
         async with metadata_of(pulsar) as (store, _, _):
             store.watch_children(path, names.append)
-            await until(lambda: names == [frozenset()], "first look")
+            await until(lambda: names == [frozenset()], 60, what="first look")
         assert client.exists(path) is None
 
     asyncio.run(run())
@@ -117,7 +110,7 @@ def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar, other
             store.watch(f"{root}/node", lambda node: told.append(node and node.value))
             store.watch_children(f"{root}/members", names.append)
             await store.register(f"{root}/members/me", b"here")
-            await until(lambda: told == [None] and names and names[-1] == {"me"}, "first looks")
+            await until(lambda: told == [None] and names and names[-1] == {"me"}, 60, what="first looks")
             first = store._client.client_id[0]
             for _ in range(10):  # our own client may have been quicker, and have taken it back before it was closed
                 await asyncio.to_thread(end_session, pulsar, store._client.client_id)
@@ -141,9 +134,9 @@ def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar, other
             for value in (b"one", b"two"):
                 write = client.set if client.retry(client.exists, f"{root}/node") else client.create
                 client.retry(write, f"{root}/node", value)
-                await until(lambda value=value: told[-1] == value, "told after the loss of the session")
+                await until(lambda value=value: told[-1] == value, 60, what="told after the loss of the session")
             client.retry(client.create, f"{root}/members/you")
-            await until(lambda: names[-1] == {"me", "you"}, "children told after the loss of the session")
+            await until(lambda: names[-1] == {"me", "you"}, 60, what="children told after the loss of the session")
 
     asyncio.run(run())
 

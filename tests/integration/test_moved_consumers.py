@@ -17,8 +17,9 @@ from readonly_engine.wire.pulsar_pb2 import (
 
 from devstack.pool import BrokerProcess, Pool, free_port
 from devstack.pulsar.security import Credentials
-from tests.integration.fleet import TESTS, wait_for
+from tests.integration.fleet import TESTS
 from tests.integration.raw_client import RawClient, RefusedError
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +94,7 @@ def test_brokers_of_a_pool_bring_consumers_to_each_other_with_tls(
         first, second = brokers
         for broker in brokers:
             broker.wait_ready()
-        wait_for(lambda: all(len(broker.stats()["brokers"]) == len(brokers) for broker in brokers))
+        wait_until(lambda: all(len(broker.stats()["brokers"]) == len(brokers) for broker in brokers))
         with RawClient(first.url) as serves, RawClient(second.url) as relayed:
             serves.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
             relayed.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
@@ -135,5 +136,5 @@ def test_unsubscribe_is_refused_while_another_consumer_is_on_its_way(
                 one.request(unsubscribe)
             assert refused.value.args[1:] == refusal
         again.close()
-        wait_for(lambda: first.stats()["topics"][topic]["subscriptions"]["s"]["consumers"][1:] == [])
+        wait_until(lambda: first.stats()["topics"][topic]["subscriptions"]["s"]["consumers"][1:] == [])
         assert stays.request(unsubscribe).type == BaseCommand.SUCCESS

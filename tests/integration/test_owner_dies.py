@@ -15,7 +15,8 @@ from devstack.pool import Pool
 from devstack.pulsar.admin import AdminError, MessageId
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
-from tests.integration.test_owner_moves import Consumer, eventually, frozen, mark_delete, publish
+from tests.integration.test_owner_moves import Consumer, frozen, mark_delete, publish
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,11 +114,11 @@ def test_acks_that_a_killed_owner_had_answered_are_sent_again(scene: Scene, acks
     consumer = subscribe(scene, kind)
     for _ in range(9):
         consumer.take(10, ack=how)
-    assert eventually(lambda: stands(scene, consumer.name) == scene.ids[89])
+    wait_until(lambda: stands(scene, consumer.name) == scene.ids[89], 60)
     scene.stack.kill_broker(scene.owner)
-    assert eventually(lambda: stands(scene, consumer.name) == scene.ids[89], 90), "it is acked at the new owner"
+    wait_until(lambda: stands(scene, consumer.name) == scene.ids[89], 90, what="it is acked at the new owner")
     assert sorted(consumer.take(10, ack=how)) == scene.ids[90:]
-    assert eventually(lambda: stands(scene, consumer.name) == scene.ids[99])
+    wait_until(lambda: stands(scene, consumer.name) == scene.ids[99], 60)
     assert consumer.gets_nothing_more()
     assert not consumer.closed()
 
@@ -128,14 +129,12 @@ def test_a_reset_at_the_new_owner_is_not_taken_for_a_loss(scene: Scene) -> None:
     consumer = subscribe(scene, kind)
     for _ in range(9):
         consumer.take(10, ack=how)
-    assert eventually(lambda: stands(scene, consumer.name) == scene.ids[89])
+    wait_until(lambda: stands(scene, consumer.name) == scene.ids[89], 60)
     with frozen(scene.broker):
         scene.stack.kill_broker(scene.owner)
         position = MessageId(*scene.ids[40])
-        assert eventually(
-            lambda: answers(lambda: scene.survivor.reset_cursor(scene.topic, consumer.name, position)), 90
-        )
-    assert eventually(consumer.closed)
+        wait_until(lambda: answers(lambda: scene.survivor.reset_cursor(scene.topic, consumer.name, position)), 90)
+    wait_until(consumer.closed, 60)
     again = subscribe(scene, kind, consumer.name)
     assert again.take(60, ack=None) == scene.ids[40:]
     assert stands(scene, consumer.name) == scene.ids[39]

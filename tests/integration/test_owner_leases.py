@@ -10,9 +10,10 @@ import pytest
 from readonly_engine.relay.owner_lease import OWNER_LEASE_S
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-from tests.integration.fleet import Feed, wait_for
+from tests.integration.fleet import Feed
 from tests.integration.raw_client import RawClient, RefusedError
 from tests.integration.watcher import Address, Watcher, closing
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,17 +62,17 @@ def test_an_exclusive_consumer_gets_nothing_once_the_owner_may_have_let_in_anoth
     with fed(pulsar_client, topic):
         first = Watcher(apart.broker, topic, acks=True)
         with closing(first):
-            wait_for(lambda: len(first.came) > 5)
+            wait_until(lambda: len(first.came) > 5)
             owner = owner_of(pulsar, topic)
             apart.relays[owner].silence(there=there, back=back)
             silent = time.monotonic()
             second = subscribe_in_the_end(owner, topic)
             with closing(second):
-                wait_for(lambda: second.last > second.subscribed_at + 3)
+                wait_until(lambda: second.last > second.subscribed_at + 3)
                 assert first.last < min(silent + OWNER_LEASE_S + LATE_S, second.subscribed_at)
                 mark = len(first.came)
                 apart.relays[owner].heal()
-                wait_for(lambda: first.closed_at is not None, 60, "the first consumer is told")
+                wait_until(lambda: first.closed_at is not None, 60, "the first consumer is told")
                 assert len(first.came) == mark
 
 
@@ -86,17 +87,17 @@ def test_a_silent_owner_suspends_delivery_and_one_that_is_back_costs_nothing(
     with fed(pulsar_client, topic) as feed:
         watcher = Watcher(apart.broker, topic, acks=False, sub_type=kind)
         with closing(watcher):
-            wait_for(lambda: len(watcher.came) > 5)
+            wait_until(lambda: len(watcher.came) > 5)
             relay = apart.relays[owner_of(pulsar, topic)]
             relay.silence()
             silent = time.monotonic()
             sent = feed.sent
-            wait_for(lambda: feed.sent > sent + 2 * OWNER_LEASE_S / FEED_S, 60)
+            wait_until(lambda: feed.sent > sent + 2 * OWNER_LEASE_S / FEED_S, 60)
             assert silent + OWNER_LEASE_S - LATE_S - 1 < watcher.last < silent + OWNER_LEASE_S + LATE_S
             relay.heal()
-            wait_for(lambda: watcher.last > time.monotonic() - 1 and len(watcher.came) >= sent, 60)
+            wait_until(lambda: watcher.last > time.monotonic() - 1 and len(watcher.came) >= sent, 60)
             sent = feed.stop()
-            wait_for(lambda: len(watcher.came) >= sent)
+            wait_until(lambda: len(watcher.came) >= sent)
             assert len(set(watcher.entries)) == len(watcher.entries) == sent
 
 
@@ -106,10 +107,10 @@ def test_a_reader_goes_on_while_its_owner_is_silent(
     with fed(pulsar_client, topic):
         watcher = Watcher(apart.broker, topic, acks=False, durable=False)
         with closing(watcher):
-            wait_for(lambda: len(watcher.came) > 5)
+            wait_until(lambda: len(watcher.came) > 5)
             apart.relays[owner_of(pulsar, topic)].silence()
             silent = time.monotonic()
-            wait_for(lambda: watcher.last > silent + 2 * OWNER_LEASE_S)
+            wait_until(lambda: watcher.last > silent + 2 * OWNER_LEASE_S)
 
 
 def test_a_dead_owner_whose_topic_nobody_has_loaded_costs_no_reads(
@@ -118,11 +119,11 @@ def test_a_dead_owner_whose_topic_nobody_has_loaded_costs_no_reads(
     with fed(pulsar_client, topic):
         watcher = Watcher(apart.broker, topic, acks=True)
         with closing(watcher):
-            wait_for(lambda: len(watcher.came) > 5)
+            wait_until(lambda: len(watcher.came) > 5)
             relay = apart.relays[owner_of(pulsar, topic)]
             relay.die()
             died = time.monotonic()
-            wait_for(lambda: watcher.last > died + 3 * OWNER_LEASE_S)
+            wait_until(lambda: watcher.last > died + 3 * OWNER_LEASE_S)
             gaps = [later - sooner for (sooner, _), (later, _) in zip(watcher.came, watcher.came[1:], strict=False)]
             assert max(gaps) < OWNER_LEASE_S
             relay.revive()
@@ -136,7 +137,7 @@ def test_a_dead_owner_whose_topic_is_loaded_elsewhere_is_no_reason_to_go_on(
     producer.send(b"first")
     watcher = Watcher(apart.broker, topic, acks=True)
     with closing(watcher):
-        wait_for(lambda: len(watcher.came) == 1)
+        wait_until(lambda: len(watcher.came) == 1)
         relay = apart.relays[owner_of(pulsar, topic)]
         relay.die()
         died = time.monotonic()

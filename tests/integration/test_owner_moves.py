@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -15,6 +14,8 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSeek
 
 from devstack.pulsar.admin import MessageId
 from tests.integration.raw_client import RawClient
+from tests.support.messages import publish_numbers
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,15 +30,6 @@ TAKEN: Final = 10
 LATEST: Final = (1 << 63) - 1
 EARLIEST: Final = -1
 QUIET_S: Final = 1.0
-
-
-def eventually(check: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.fixture
@@ -63,16 +55,8 @@ def broker(own_pool: Callable[..., Pool], topic: str) -> BrokerProcess:
 
 
 def publish(client: pulsar.Client, topic: str, numbers: range, **options: Any) -> list[tuple[int, int]]:
-    """Messages, each its number; where they are."""
-    producer = client.create_producer(topic, block_if_queue_full=True, **({"batching_enabled": False} | options))
-    sent: dict[int, tuple[int, int]] = {}
-    for number in numbers:
-        producer.send_async(
-            b"%d" % number, lambda _, id_, n=number: sent.update({n: (id_.ledger_id(), id_.entry_id())})
-        )
-    producer.flush()
-    producer.close()
-    return [sent[number] for number in numbers]
+    """Publish numbers; return their positions."""
+    return [(each.ledger_id(), each.entry_id()) for each in publish_numbers(client, topic, numbers, **options)]
 
 
 @contextmanager
@@ -180,7 +164,7 @@ def test_a_reader_goes_on_where_it_stands_wherever_it_began(
     ids += publish(pulsar_client, topic, range(BEFORE, BEFORE + AFTER))
     due = ids[FIRST[start] :]
     assert reader.take(TAKEN) == due[:TAKEN]
-    assert eventually(lambda: mark_delete(admin, topic, reader.name) == due[TAKEN - 1])
+    wait_until(lambda: mark_delete(admin, topic, reader.name) == due[TAKEN - 1], 60)
     _moves_on(reader, admin, topic, due)
 
 
@@ -196,7 +180,7 @@ def test_a_reader_that_has_sought_goes_on_where_it_stands(
     reader.seek(**where)
     due = ids[5:] if to == "id" else ids
     assert reader.take(TAKEN) == due[:TAKEN]
-    assert eventually(lambda: mark_delete(admin, topic, reader.name) == due[TAKEN - 1])
+    wait_until(lambda: mark_delete(admin, topic, reader.name) == due[TAKEN - 1], 60)
     _moves_on(reader, admin, topic, due)
 
 
@@ -204,10 +188,10 @@ def _moves_on(reader: Consumer, admin: PulsarAdmin, topic: str, due: Sequence[tu
     """The owner moves, twice; the reader goes on at `due[TAKEN]`, here and at the owner."""
     for _ in range(2):
         admin.unload(topic)
-        assert eventually(lambda: mark_delete(admin, topic, reader.name) is not None)
+        wait_until(lambda: mark_delete(admin, topic, reader.name) is not None, 60)
         assert mark_delete(admin, topic, reader.name) == due[TAKEN - 1]
     assert reader.take(len(due) - TAKEN) == due[TAKEN:]
-    assert eventually(lambda: mark_delete(admin, topic, reader.name) == due[-1])
+    wait_until(lambda: mark_delete(admin, topic, reader.name) == due[-1], 60)
     assert reader.gets_nothing_more()
     assert not reader.closed()
 
@@ -221,7 +205,7 @@ def test_a_reader_at_latest_with_a_backlog_gets_all_of_it(
         publish(pulsar_client, topic, range(3000), batching_enabled=True, batching_max_messages=10)
         assert [int(reader.read_next(RECEIVE_MS).data()) for _ in range(1000)] == list(range(1000))
         admin.unload(topic)
-        assert eventually(lambda: bool(admin.stats(topic)["subscriptions"]))
+        wait_until(lambda: bool(admin.stats(topic)["subscriptions"]), 60)
         assert [int(reader.read_next(RECEIVE_MS).data()) for _ in range(2000)] == list(range(1000, 3000))
         assert not reader.has_message_available()
     finally:
@@ -236,12 +220,10 @@ def test_a_reader_whose_position_was_trimmed_goes_on_with_what_is_left(
     assert reader.take(TAKEN) == ids[:TAKEN]
     with frozen(broker):
         admin.set_retention(topic.split("://")[1].rsplit("/", 1)[0], minutes=0, megabytes=0)
-        assert eventually(
-            lambda: admin.trim(topic) or admin.internal_stats(topic)["ledgers"][0]["ledgerId"] > ids[0][0]
-        )
+        wait_until(lambda: admin.trim(topic) or admin.internal_stats(topic)["ledgers"][0]["ledgerId"] > ids[0][0], 60)
         admin.unload(topic)
     ids += publish(pulsar_client, topic, range(350, 370))
-    assert eventually(lambda: mark_delete(admin, topic, reader.name) is not None)
+    wait_until(lambda: mark_delete(admin, topic, reader.name) is not None, 60)
     left = [one for one in ids if one[0] >= admin.internal_stats(topic)["ledgers"][0]["ledgerId"]]
     assert 20 <= len(left) < 360
     assert reader.take(len(left)) == left
@@ -266,11 +248,11 @@ def test_a_reset_that_coincides_with_an_unload_is_not_undone(
     kind, how = TYPES[acks]
     consumer = _durable(broker, topic, kind)
     assert sorted(consumer.take(98, ack=how)) == ids[:98]
-    assert eventually(lambda: mark_delete(admin, topic, consumer.name) == ids[97])
+    wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[97], 60)
     with frozen(broker):
         admin.reset_cursor(topic, consumer.name, MessageId(*ids[back]))
         admin.unload(topic)
-    assert eventually(consumer.closed), "the client is told to come back, as it is at the owner"
+    wait_until(consumer.closed, 60, what="the client is told to come back, as it is at the owner")
     again = _durable(broker, topic, kind, consumer)
     assert sorted(again.take(100 - back, ack=None)) == ids[back:]
     assert mark_delete(admin, topic, consumer.name) == ids[back - 1]
@@ -286,13 +268,13 @@ def test_acks_under_way_do_not_undo_a_reset(
     kind, how = TYPES[acks]
     consumer = _durable(broker, topic, kind)
     assert sorted(consumer.take(50, ack=how)) == ids[:50]
-    assert eventually(lambda: mark_delete(admin, topic, consumer.name) == ids[49])
+    wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[49], 60)
     more = consumer.take(40, ack=None)
     with frozen(broker):
         admin.reset_cursor(topic, consumer.name, MessageId(*ids[20]))
         admin.unload(topic)
         _ack(consumer, more, how)
-    assert eventually(consumer.closed)
+    wait_until(consumer.closed, 60)
     again = _durable(broker, topic, kind, consumer)
     assert sorted(again.take(80, ack=None)) == ids[20:]
     assert mark_delete(admin, topic, consumer.name) == ids[19]
@@ -307,15 +289,15 @@ def test_acks_under_way_at_an_unload_reach_the_owner_and_nothing_comes_twice(
     consumer = _durable(broker, topic, kind)
     assert sorted(consumer.take(50, ack=how)) == ids[:50]
     # An unload loses acks that wait for the cursor's first ledger (ManagedCursorImpl.pendingMarkDeleteOps): a stock owner's gap.
-    assert eventually(lambda: mark_delete(admin, topic, consumer.name) == ids[49])
-    assert eventually(lambda: stored(admin, topic, consumer.name))
+    wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[49], 60)
+    wait_until(lambda: stored(admin, topic, consumer.name), 60)
     more = consumer.take(40, ack=None)
     with frozen(broker):
         admin.unload(topic)
         _ack(consumer, more, how)
-    assert eventually(lambda: mark_delete(admin, topic, consumer.name) == ids[89])
+    wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[89], 60)
     assert sorted(consumer.take(10, ack=how)) == ids[90:]
-    assert eventually(lambda: mark_delete(admin, topic, consumer.name) == ids[99])
+    wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[99], 60)
     assert consumer.gets_nothing_more()
     assert not consumer.closed()
 

@@ -6,6 +6,7 @@ import json
 import time
 import urllib.request
 import uuid
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,23 +14,16 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
+from tests.support.messages import publish_numbers
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from devstack.pulsar.cluster import PulsarCluster
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 KINDS = [pulsar.ConsumerType.Shared, pulsar.ConsumerType.KeyShared]
-
-
-def eventually(check: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.fixture
@@ -70,11 +64,7 @@ def backlog(stack: PulsarCluster, topic: str) -> int:
     return int(stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"])
 
 
-def publish(client: pulsar.Client, topic: str, numbers: range) -> None:
-    producer = client.create_producer(topic, batching_enabled=False)
-    for number in numbers:
-        producer.send(b"%d" % number, partition_key=str(number))
-    producer.close()
+publish = partial(publish_numbers, key=str)
 
 
 def drain(*consumers: pulsar.Consumer, count: int, seconds: float = 60) -> list[list[int]]:
@@ -101,20 +91,20 @@ def test_a_subscription_that_also_has_a_consumer_at_the_owner_is_left_to_it_and_
     assert drain(consumer, count=100) == [list(range(100))]
     (seen,) = txn_stack.admin().stats(topic)["subscriptions"]["s"]["consumers"]
     assert seen["metadata"]["of"] == "the client"
-    assert eventually(lambda: backlog(txn_stack, topic) == 0)
+    wait_until(lambda: backlog(txn_stack, topic) == 0, 60)
     direct = subscribe(owner, topic, kind)
-    assert eventually(lambda: reasons(txn_pool, topic) == ["direct-consumers"])
+    wait_until(lambda: reasons(txn_pool, topic) == ["direct-consumers"], 60)
     publish(owner, topic, range(100, 200))
     first, second = drain(consumer, direct, count=100)
     assert sorted(first + second) == list(range(100, 200)), "each once"
     assert first
     assert second
     direct.close()
-    assert eventually(lambda: reasons(txn_pool, topic) == [])
+    wait_until(lambda: reasons(txn_pool, topic) == [], 60)
     publish(owner, topic, range(200, 250))
     assert sorted(drain(consumer, count=50)[0]) == list(range(200, 250))
     assert sum(broker.dispatched(topic) for broker in txn_pool.brokers) >= 50
-    assert eventually(lambda: backlog(txn_stack, topic) == 0)
+    wait_until(lambda: backlog(txn_stack, topic) == 0, 60)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -139,7 +129,7 @@ def test_two_pools_on_one_subscription_leave_it_to_the_owner(
         other.start()
         client = pulsar.Client(other.url, logger=QUIET)
         consumers = [subscribe(one, topic, pulsar.ConsumerType.Shared) for one in (through, client)]
-        assert eventually(lambda: reasons(txn_pool, topic) == reasons(other, topic) == ["direct-consumers"])
+        wait_until(lambda: reasons(txn_pool, topic) == reasons(other, topic) == ["direct-consumers"], 60)
         publish(owner, topic, range(60))
         assert sorted(chain(*drain(*consumers, count=60))) == list(range(60))
     finally:
@@ -175,7 +165,7 @@ def test_a_topic_with_an_entry_filter_is_left_to_the_owner_which_alone_can_run_i
     set_filter(txn_stack, topic, "only-even")
     path = topic.replace("://", "/")
     applied = f"{txn_stack.endpoints.admin_url}/admin/v2/{path}/entryFilters?applied=true"
-    assert eventually(lambda: b"only-even" in urllib.request.urlopen(applied, timeout=30).read())
+    wait_until(lambda: b"only-even" in urllib.request.urlopen(applied, timeout=30).read(), 60)
     for kind in (pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared):
         consumer = through.subscribe(
             topic, f"s-{kind.name}", consumer_type=kind, initial_position=pulsar.InitialPosition.Earliest
@@ -208,6 +198,6 @@ def test_storage_out_of_reach_leaves_a_subscription_to_the_owner_until_it_is_bac
         txn_stack.start_bookie(0)
     got += drain(consumer, count=count - len(set(got)))[0]
     assert sorted(set(got)) == list(range(count))
-    assert eventually(lambda: reasons(txn_pool, topic) == [], 90)
+    wait_until(lambda: reasons(txn_pool, topic) == [], 90)
     publish(owner, topic, range(count, count + 5))
     assert set(range(count, count + 5)) <= set(drain(consumer, count=5)[0])

@@ -12,8 +12,9 @@ import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandProducer
 
 from devstack.pool import Pool
-from tests.integration.fleet import quiet_client, wait_for
+from tests.integration.fleet import quiet_client
 from tests.integration.raw_client import RawClient, RefusedError, message_frame
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ class Receipts:
 
     def wait(self, count: int) -> None:
         """Wait until so many are stored."""
-        wait_for(lambda: self.good >= count, what=f"{count} receipts")
+        wait_until(lambda: self.good >= count, what=f"{count} receipts")
 
     def __call__(self, result: pulsar.Result, _: pulsar.MessageId) -> None:
         """Called by the client."""
@@ -161,7 +162,7 @@ def test_a_broker_that_leaves_loses_and_doubles_nothing(
     options: dict[str, Any] = {"batching_enabled": batching, "batching_max_publish_delay_ms": 1}
     topics = [new_topic(namespaces, deduplication=deduplication) for _ in range(12)]
     flows = [Flow(client, topic, **options) for topic in topics[:6]]
-    wait_for(lambda: all(flow.sent > 20 for flow in flows), what="they publish")
+    wait_until(lambda: all(flow.sent > 20 for flow in flows), what="they publish")
     late = [client.create_producer(topic, **options) for topic in topics[6:]]
     through = max(pool.brokers, key=lambda broker: broker.stats()["producers"])
     through.process.terminate()
@@ -169,7 +170,7 @@ def test_a_broker_that_leaves_loses_and_doubles_nothing(
     flows += [Flow(client, topic, producer) for topic, producer in zip(topics[6:], late, strict=True)]
     assert through.process.wait(40) == 0
     marks = [flow.sent for flow in flows]
-    wait_for(
+    wait_until(
         lambda: all(flow.sent > mark + 20 for flow, mark in zip(flows, marks, strict=True)),
         what="they go on through the other broker",
     )
@@ -189,10 +190,10 @@ def test_an_owner_that_moves_loses_and_doubles_nothing_with_deduplication(
     flow = Flow(client, topic, batching_enabled=batching, batching_max_publish_delay_ms=1)
     for _ in range(5):
         mark = flow.confirmed
-        wait_for(lambda mark=mark: flow.confirmed > mark + 50, what="it publishes")
+        wait_until(lambda mark=mark: flow.confirmed > mark + 50, what="it publishes")
         admin.unload(topic)
     mark = flow.confirmed
-    wait_for(lambda: flow.confirmed > mark + 50, what="it goes on")
+    wait_until(lambda: flow.confirmed > mark + 50, what="it goes on")
     count = flow.stop()
     assert stored(pulsar_client, topic) == list(range(count))
     client.close()
@@ -207,10 +208,10 @@ def test_what_is_sent_before_the_first_receipt_while_the_owner_moves_is_stored_o
     producer = client.create_producer(topic, batching_enabled=False)
     receipts = Receipts()
     admin.unload(topic)
-    wait_for(lambda: not producer.is_connected(), what="it is closed")
+    wait_until(lambda: not producer.is_connected(), what="it is closed")
     for number in range(20):
         producer.send_async(b"%d" % number, receipts)
-    wait_for(producer.is_connected, what="it is back")
+    wait_until(producer.is_connected, what="it is back")
     for number in range(20, 40):
         producer.send_async(b"%d" % number, receipts)
     receipts.wait(40)
@@ -251,7 +252,7 @@ def test_one_client_that_is_throttled_holds_up_no_other(
     receipts = Receipts()
     for _ in range(160):
         slow.send_async(b"0", receipts)
-    wait_for(lambda: receipts.good > 0, what="the owner takes some")
+    wait_until(lambda: receipts.good > 0, what="the owner takes some")
     producer = innocent.create_producer(new_topic(namespaces, deduplication=False), batching_enabled=False)
     worst = 0.0
     while receipts.good < 100:
@@ -312,7 +313,7 @@ def test_a_message_before_the_producer_is_there_closes_the_connection(
         producer = CommandProducer(topic=topic, producer_id=0, request_id=1)
         client.send(BaseCommand(type=BaseCommand.PRODUCER, producer=producer), message_frame(b"0", 0))
         client.wait_closed()
-    wait_for(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
+    wait_until(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
 
 
 def test_an_id_that_is_taken_is_answered_with_the_producer_that_has_it(
@@ -339,7 +340,7 @@ def test_a_producer_that_is_closed_before_it_is_there_leaves_nothing(
             client.request(
                 BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=CommandCloseProducer(producer_id=number))
             )
-        wait_for(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
+        wait_until(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
         assert producers_pool.brokers[0].stats()["producers"] == 0
 
 
@@ -370,5 +371,5 @@ def test_thousands_of_producers_of_one_client(
         client.publish(b"0", 0, producer_id=2999)
         assert client.receipt().producer_id == 2999
         assert producers_pool.brokers[0].stats()["producers"] == 3000
-    wait_for(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
+    wait_until(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
     assert producers_pool.brokers[0].stats()["producers"] == 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ import pulsar
 import pytest
 
 from devstack.pulsar.admin import MessageId
+from tests.support.messages import numbers_of, publish_numbers
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from devstack.pool import Pool
     from devstack.pulsar.admin import PulsarAdmin
 
@@ -23,23 +23,7 @@ EARLIEST = pulsar.InitialPosition.Earliest
 TYPES = [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared, pulsar.ConsumerType.Failover]
 
 
-def eventually(check: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def publish(client: pulsar.Client, topic: str, numbers: range, **options: object) -> None:
-    producer = client.create_producer(topic, block_if_queue_full=True, **options)
-    for number in numbers:
-        producer.send_async(
-            b"%d" % number, lambda *_: None, properties={"n": str(number)}, partition_key=f"key-{number % 7}"
-        )
-    producer.flush()
-    producer.close()
+publish = partial(publish_numbers, key=lambda number: f"key-{number % 7}", properties=lambda number: {"n": str(number)})
 
 
 def drain(consumer: pulsar.Consumer, count: int, ack: bool = True) -> list[pulsar.Message]:
@@ -50,10 +34,6 @@ def drain(consumer: pulsar.Consumer, count: int, ack: bool = True) -> list[pulsa
             consumer.acknowledge(message)
         messages.append(message)
     return messages
-
-
-def numbers(messages: list[pulsar.Message]) -> list[int]:
-    return [int(message.data()) for message in messages]
 
 
 def seen(message: pulsar.Message) -> tuple[object, ...]:
@@ -84,8 +64,8 @@ def test_a_topic_of_several_ledgers_from_the_first_message_to_the_tail(
     got = drain(through, 1000)
     assert [seen(message) for message in got] == [seen(message) for message in expected]
     publish(pulsar_client, topic, range(1000, 1100), batching_enabled=batched)
-    assert numbers(drain(through, 100)) == list(range(1000, 1100))
-    assert eventually(lambda: owner_subscription(admin, topic, "through")["msgBacklog"] == 0)
+    assert numbers_of(drain(through, 100)) == list(range(1000, 1100))
+    wait_until(lambda: owner_subscription(admin, topic, "through")["msgBacklog"] == 0)
     assert owner_subscription(admin, topic, "through")["msgOutCounter"] == 0
     assert owner_subscription(admin, topic, "direct")["msgOutCounter"] >= 1000
     assert sum(broker.dispatched(topic) for broker in pool.brokers) == 1100
@@ -94,10 +74,10 @@ def test_a_topic_of_several_ledgers_from_the_first_message_to_the_tail(
 def test_a_consumer_goes_on_where_it_stopped(pool_client, pulsar_client, topic: str) -> None:
     publish(pulsar_client, topic, range(250))
     consumer = pool_client.subscribe(topic, "s", initial_position=EARLIEST)
-    assert numbers(drain(consumer, 120)) == list(range(120))
+    assert numbers_of(drain(consumer, 120)) == list(range(120))
     consumer.close()
     again = pool_client.subscribe(topic, "s", initial_position=EARLIEST)
-    assert numbers(drain(again, 130)) == list(range(120, 250))
+    assert numbers_of(drain(again, 130)) == list(range(120, 250))
 
 
 def test_holes_of_a_shared_subscription_are_not_delivered_again(pool_client, pulsar_client, topic: str) -> None:
@@ -109,7 +89,7 @@ def test_holes_of_a_shared_subscription_are_not_delivered_again(pool_client, pul
             consumer.acknowledge(message)
     consumer.close()
     again = pool_client.subscribe(topic, "s", consumer_type=shared, initial_position=EARLIEST)
-    assert numbers(drain(again, 100)) == list(range(0, 300, 3))
+    assert numbers_of(drain(again, 100)) == list(range(0, 300, 3))
     with pytest.raises(pulsar.Timeout):
         again.receive(500)
 
@@ -120,7 +100,7 @@ def test_rolls_and_an_unload_while_a_consumer_is_connected(
     publish(pulsar_client, topic, range(50))
     consumer = pool_client.subscribe(topic, "s", initial_position=EARLIEST)
     reader = pool_client.create_reader(topic, pulsar.MessageId.earliest)
-    assert numbers(drain(consumer, 50)) == list(range(50))
+    assert numbers_of(drain(consumer, 50)) == list(range(50))
     sent = 50
     for _ in range(3):
         publish(pulsar_client, topic, range(sent, sent + 150), batching_enabled=False)  # more than one ledger
@@ -128,9 +108,9 @@ def test_rolls_and_an_unload_while_a_consumer_is_connected(
         admin.unload(topic)
         publish(pulsar_client, topic, range(sent, sent + 10))
         sent += 10
-    assert numbers(drain(consumer, sent - 50)) == list(range(50, sent))
+    assert numbers_of(drain(consumer, sent - 50)) == list(range(50, sent))
     assert [int(reader.read_next(RECEIVE_MS).data()) for _ in range(sent)] == list(range(sent))
-    assert eventually(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
+    wait_until(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
     with pytest.raises(pulsar.Timeout):
         consumer.receive(300)
 
@@ -141,11 +121,11 @@ def test_a_subscription_that_is_reset_by_an_administrator_starts_over(
 ) -> None:
     publish(pulsar_client, topic, range(150), batching_enabled=False)
     consumer = pool_client.subscribe(topic, "s", consumer_type=kind, initial_position=EARLIEST)
-    assert numbers(drain(consumer, 150)) == list(range(150))
-    assert eventually(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
+    assert numbers_of(drain(consumer, 150)) == list(range(150))
+    wait_until(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
     first = admin.internal_stats(topic)["ledgers"][0]["ledgerId"]
     admin.reset_cursor(topic, "s", MessageId(first, 20))
-    assert numbers(drain(consumer, 130)) == list(range(20, 150))
+    assert numbers_of(drain(consumer, 130)) == list(range(20, 150))
 
 
 def test_three_shared_consumers_share_the_work(pool_client, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
@@ -171,7 +151,7 @@ def test_three_shared_consumers_share_the_work(pool_client, pulsar_client, admin
         shares = list(threads.map(take, consumers))
     assert sorted(number for share in shares for number in share) == list(range(900))
     assert min(map(len, shares)) > 0
-    assert eventually(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
+    wait_until(lambda: owner_subscription(admin, topic, "s")["msgBacklog"] == 0)
 
 
 def test_what_a_shared_consumer_leaves_goes_to_another(pool_client, pulsar_client, topic: str) -> None:
@@ -184,7 +164,7 @@ def test_what_a_shared_consumer_leaves_goes_to_another(pool_client, pulsar_clien
         first.acknowledge(message)
     first.close()
     taken = drain(second, 40)
-    assert sorted(numbers(taken)) == numbers(held[20:])
+    assert sorted(numbers_of(taken)) == numbers_of(held[20:])
     assert {message.redelivery_count() for message in taken} == {0}, "a consumer that leaves does not count"
 
 
@@ -203,7 +183,7 @@ def test_negative_acks_are_delivered_again(pool_client, pulsar_client, topic: st
         else:
             consumer.acknowledge(message)
     again = drain(consumer, 2)
-    assert sorted(numbers(again)) == [3, 7]
+    assert sorted(numbers_of(again)) == [3, 7]
     assert [message.redelivery_count() for message in again] == [1, 1]
 
 
@@ -211,7 +191,7 @@ def test_failover_moves_to_the_next_consumer(pool_client, pulsar_client, topic: 
     publish(pulsar_client, topic, range(20))
     failover = pulsar.ConsumerType.Failover
     first = pool_client.subscribe(topic, "s", consumer_type=failover, consumer_name="a", initial_position=EARLIEST)
-    assert numbers(drain(first, 20)) == list(range(20))
+    assert numbers_of(drain(first, 20)) == list(range(20))
     second = pool_client.subscribe(topic, "s", consumer_type=failover, consumer_name="b")
     publish(pulsar_client, topic, range(20, 40))
     taken = []
@@ -220,7 +200,7 @@ def test_failover_moves_to_the_next_consumer(pool_client, pulsar_client, topic: 
     consumers.pop(active).close()
     (rest,) = consumers.values()
     # What the first had not acked comes to the second: all but the one message that was acked above.
-    assert numbers(drain(rest, 19)) == [number for number in range(20, 40) if number not in taken]
+    assert numbers_of(drain(rest, 19)) == [number for number in range(20, 40) if number not in taken]
 
 
 def _gets_one(consumer: pulsar.Consumer, taken: list[int]) -> bool:
@@ -267,11 +247,11 @@ def test_seek_by_id_and_by_time(pool_client, pulsar_client, topic: str) -> None:
     producer = pulsar_client.create_producer(topic, batching_enabled=False)
     ids = [producer.send(b"%d" % number) for number in range(200)]
     consumer = pool_client.subscribe(topic, "s", initial_position=EARLIEST)
-    assert numbers(drain(consumer, 200)) == list(range(200))
+    assert numbers_of(drain(consumer, 200)) == list(range(200))
     consumer.seek(ids[150])
-    assert numbers(drain(consumer, 49, ack=False)) == list(range(151, 200))  # the client leaves out the very message
+    assert numbers_of(drain(consumer, 49, ack=False)) == list(range(151, 200))  # the client leaves out the very message
     consumer.seek(1)  # the epoch: everything is later
-    assert numbers(drain(consumer, 200)) == list(range(200))
+    assert numbers_of(drain(consumer, 200)) == list(range(200))
 
 
 def test_unsubscribe_removes_the_subscription_at_the_owner(
@@ -288,7 +268,7 @@ def test_unsubscribe_removes_the_subscription_at_the_owner(
 def test_producers_on_the_pools_url_end_at_the_owner(pool_client, pulsar_client, topic: str) -> None:
     publish(pool_client, topic, range(100))
     consumer = pulsar_client.subscribe(topic, "s", initial_position=EARLIEST)
-    assert numbers(drain(consumer, 100)) == list(range(100))
+    assert numbers_of(drain(consumer, 100)) == list(range(100))
 
 
 def test_topics_that_are_not_bound_are_served_by_the_owner(
@@ -297,7 +277,7 @@ def test_topics_that_are_not_bound_are_served_by_the_owner(
     unbound = topic.replace("/test-", "/other-")
     publish(pool_client, unbound, range(20))
     consumer = pool_client.subscribe(unbound, "s", initial_position=EARLIEST)
-    assert numbers(drain(consumer, 20)) == list(range(20))
+    assert numbers_of(drain(consumer, 20)) == list(range(20))
     assert owner_subscription(admin, unbound, "s")["msgOutCounter"] == 20
     assert all(unbound not in broker.stats()["topics"] for broker in pool.brokers)
 
@@ -308,7 +288,7 @@ def test_partitions_are_shared_out_among_the_brokers(
     admin.create_partitioned_topic(topic, 8)
     publish(pulsar_client, topic, range(400))
     consumer = pool_client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared, initial_position=EARLIEST)
-    assert sorted(numbers(drain(consumer, 400))) == list(range(400))
+    assert sorted(numbers_of(drain(consumer, 400))) == list(range(400))
     serving = [
         [name for name in broker.stats()["topics"] if name.startswith(f"{topic}-partition-")] for broker in pool.brokers
     ]

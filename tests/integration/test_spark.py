@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from tests.integration.spark_driver import Driver, numbers, publish, read, read_
 from tests.integration.spark_session import batch, stream
 from tests.oracle.publish import Publisher, make_keys
 from tests.oracle.workload import plan_rounds, plan_topics
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,13 +29,6 @@ DEADLINE_S: Final = 180
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
-
-
-def eventually(check: Any) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)  # nobody tells
 
 
 # Against a stock reader
@@ -134,7 +127,9 @@ def all_there(driver: Driver, expected: dict[tuple[str, str], Any]) -> None:
     for log, key in expected:
         ledger, entry = map(int, key.split(":")[:2])
         wanted[log] = max(wanted.get(log, (-1, -1)), (ledger, entry))
-    eventually(lambda: all(state.latest > wanted.get(name, (-1, -1)) for name, state in driver.states().items()))
+    wait_until(
+        lambda: all(state.latest > wanted.get(name, (-1, -1)) for name, state in driver.states().items()), DEADLINE_S
+    )
 
 
 def test_rows_equal_what_a_stock_reader_gets(spark_stack: PulsarCluster, spark_client, driver, tmp_path: Path) -> None:
@@ -238,7 +233,7 @@ def test_topics_by_pattern(spark_stack, spark_client, driver) -> None:
     publish(spark_client, f"{base}-plain", 21, 30)
     publish(spark_client, f"{base}-other", 31, 40)
     chosen = driver("", topicsPattern=f"{base}-(parts|plain)")
-    eventually(lambda: len(chosen.values()) == 31)
+    wait_until(lambda: len(chosen.values()) == 31, DEADLINE_S)
     rows = read_rows(chosen.tasks())
     assert {row["topic"] for row in rows} == {f"{base}-parts", f"{base}-plain"}
     assert {row["partition"] for row in rows} == {0, 1, None}
@@ -291,4 +286,4 @@ def test_errors_and_projections_in_spark(spark, spark_stack, spark_client, topic
     with pytest.raises(Exception, match="unknown column 'payload'"):
         batch(spark, spark_stack, topic, columns="payload binary").count()
     narrow = batch(spark, spark_stack, topic, columns="value binary, sequenceId bigint")
-    eventually(lambda: sorted(narrow.collect()) == [(b"m-0", 0), (b"m-1", 1)])
+    wait_until(lambda: sorted(narrow.collect()) == [(b"m-0", 0), (b"m-1", 1)], DEADLINE_S)

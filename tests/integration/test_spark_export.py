@@ -18,9 +18,10 @@ from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.totals import Totals
 
 from tests.integration.spark_export import DEADLINE_S, ROOT, Export, publish, values
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -123,7 +124,7 @@ def test_a_continuous_export_follows_its_topic(spark, spark_stack, spark_client,
     with started(spark, wanted) as (query, _):
         try:
             for end in (100, 300):  # what is there, and what comes
-                until(lambda end=end: query.isActive and rows_in(spark, tmp_path / "table") >= end)
+                wait_until(lambda end=end: query.isActive and rows_in(spark, tmp_path / "table") >= end, DEADLINE_S)
                 publish(spark_client, topic, end, 300)
         finally:
             query.stop()
@@ -136,13 +137,6 @@ def rows_in(spark: SparkSession, table: Path) -> int:
     if not (table / "_spark_metadata").exists():
         return 0
     return spark.read.schema("value binary").parquet(str(table)).count()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # until the next micro-batch
 
 
 @pytest.mark.parametrize(

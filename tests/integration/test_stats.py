@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pulsar
 import pytest
 
-from tests.integration.fleet import SHARED, TESTS, quiet_client, wait_for
+from tests.integration.fleet import SHARED, TESTS, quiet_client
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from devstack.pulsar.admin import PulsarAdmin
@@ -29,7 +30,7 @@ def test_statistics_have_the_shape_of_pulsars(own_pool, pulsar_client, admin: Pu
     for message in [consumer.receive(10_000) for _ in range(6)]:
         consumer.acknowledge(message)
     path = f"/admin/v2/{topic.replace('://', '/')}/stats"
-    wait_for(lambda: json.loads(broker.get(path))["subscriptions"]["s"]["msgBacklog"] == 4)
+    wait_until(lambda: json.loads(broker.get(path))["subscriptions"]["s"]["msgBacklog"] == 4)
     mine, owners = json.loads(broker.get(path)), admin.stats(topic)
 
     subscription, at_owner = mine["subscriptions"]["s"], owners["subscriptions"]["s"]
@@ -41,7 +42,7 @@ def test_statistics_have_the_shape_of_pulsars(own_pool, pulsar_client, admin: Pu
     assert (found["consumerName"], found["unackedMessages"], found["msgOutCounter"]) == ("me", 4, 10)
     assert found["bytesOutCounter"] == mine["bytesOutCounter"] > 1000
     assert found["clientVersion"].startswith("Pulsar-CPP")
-    wait_for(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 4)
+    wait_until(lambda: admin.stats(topic)["subscriptions"]["s"]["msgBacklog"] == 4)
 
     everything = broker.stats()
     assert everything["topics"][topic]["subscriptions"]["s"]["consumers"][0]["address"] == found["address"]

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pulsar
@@ -15,9 +16,10 @@ from pulsar import MessageId as BatchMessageId
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import MessageId
+from tests.support.messages import numbers_of, publish_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from devstack.pulsar.admin import PulsarAdmin
@@ -35,16 +37,7 @@ def subscribe(client: pulsar.Client, topic: str, kind: ConsumerType = SHARED, **
     return client.subscribe(topic, consumer_type=kind, initial_position=pulsar.InitialPosition.Earliest, **options)
 
 
-def publish(client: pulsar.Client, topic: str, numbers: Iterable[int], **options: Any) -> list[pulsar.MessageId]:
-    producer = client.create_producer(topic, block_if_queue_full=True, **options)
-    sent: dict[int, pulsar.MessageId] = {}
-    for number in numbers:
-        producer.send_async(
-            b"%d" % number, lambda _, id_, n=number: sent.update({n: id_}), partition_key=f"key-{number % KEYS}"
-        )
-    producer.flush()
-    producer.close()
-    return [sent[number] for number in sorted(sent)]
+publish = partial(publish_numbers, key=lambda number: f"key-{number % KEYS}")
 
 
 def rest(consumer: pulsar.Consumer, quiet_ms: int = QUIET_MS) -> list[pulsar.Message]:
@@ -62,10 +55,6 @@ def take(consumer: pulsar.Consumer, count: int, *, ack: bool = False) -> list[pu
     for message in found if ack else []:
         consumer.acknowledge(message)
     return found
-
-
-def numbers(messages: Iterable[pulsar.Message]) -> list[int]:
-    return [int(message.data()) for message in messages]
 
 
 @pytest.fixture
@@ -87,7 +76,7 @@ def both(pool_client, pulsar_client, admin: PulsarAdmin, pool: Pool, topic: str)
 
 
 def by_consumer(consumers: dict[str, pulsar.Consumer], quiet_ms: int = QUIET_MS) -> dict[str, list[int]]:
-    return {name: numbers(rest(consumer, quiet_ms)) for name, consumer in consumers.items()}
+    return {name: numbers_of(rest(consumer, quiet_ms)) for name, consumer in consumers.items()}
 
 
 def test_key_shared_keeps_the_order_of_a_key_at_the_consumer_that_the_owner_would_choose(both) -> None:
@@ -144,13 +133,13 @@ def test_a_key_with_something_unacked_stays_where_it_is_when_a_consumer_arrives(
         second = subscribe(client, topic, KEY_SHARED, consumer_name="second")
         assert rest(second) == []  # it may have to go to another broker of the pool first
         publish(writer, topic, range(KEYS, 3 * KEYS), batching_enabled=False)
-        before = numbers(rest(second))
+        before = numbers_of(rest(second))
         stayed = rest(first)
         for message in [*held, *stayed]:
             first.acknowledge(message)
-        after = numbers(rest(second))
+        after = numbers_of(rest(second))
         assert all(after.index(number) < after.index(number + KEYS) for number in after if number < 2 * KEYS)
-        return before, numbers(stayed), sorted(after), numbers(rest(first))
+        return before, numbers_of(stayed), sorted(after), numbers_of(rest(first))
 
     before, stayed, after, _ = both(scene)
     assert before == []
@@ -166,7 +155,7 @@ def test_key_shared_in_any_order(both) -> None:
         second = subscribe(client, topic, KEY_SHARED, consumer_name="second", key_shared_policy=policy)
         assert rest(second) == []
         publish(writer, topic, range(KEYS, 2 * KEYS), batching_enabled=False)
-        return numbers(rest(second)), numbers(rest(first))
+        return numbers_of(rest(second)), numbers_of(rest(first))
 
     to_second, to_first = both(scene)
     assert to_second
@@ -207,7 +196,7 @@ def test_delayed_messages_outlive_the_broker(pulsar: Endpoints, pulsar_client, t
         client.close()
         client = _client(pool.url)
         consumer = subscribe(client, topic)
-        assert numbers(take(consumer, 1)) == [1]
+        assert numbers_of(take(consumer, 1)) == [1]
         assert time.monotonic() - begin > 5.5
         client.close()
     finally:
@@ -229,7 +218,7 @@ def test_a_consumer_with_too_much_unacked_waits_until_it_has_acked(both, admin: 
             consumer.acknowledge(message)
         second = rest(consumer)
         consumer.redeliver_unacknowledged_messages()
-        return numbers(first), len(second)
+        return numbers_of(first), len(second)
 
     first, _ = both(scene)
     assert first == list(range(20))
@@ -249,7 +238,7 @@ def test_negative_acks_count_and_end_in_the_dead_letter_topic(both) -> None:
                 consumer.negative_acknowledge(message)
             else:
                 consumer.acknowledge(message)
-        return dict(seen), sorted(numbers(take(dead, 2))), numbers(rest(consumer))
+        return dict(seen), sorted(numbers_of(take(dead, 2))), numbers_of(rest(consumer))
 
     seen, dead, _ = both(scene)
     assert seen == {0: [0], 1: [0, 1, 2], 2: [0], 3: [0, 1, 2]}
@@ -272,7 +261,7 @@ def test_a_batch_that_is_acked_in_part_and_given_back(both, indexes: bool) -> No
         for message in [*first, *again]:
             consumer.acknowledge(message)
         counts = {message.redelivery_count() for message in again}
-        return sorted(set(numbers(again))), counts, numbers(rest(consumer))
+        return sorted(set(numbers_of(again))), counts, numbers_of(rest(consumer))
 
     both(scene)
 
@@ -292,7 +281,7 @@ def test_a_batch_that_is_acked_in_part_comes_back_with_the_rest_of_it(
         if seek:
             consumer.seek(BatchMessageId(-1, ids[0].ledger_id(), ids[0].entry_id(), -1))
         consumer.close()
-        return numbers(rest(subscribe(client, topic, batch_index_ack_enabled=True)))
+        return numbers_of(rest(subscribe(client, topic, batch_index_ack_enabled=True)))
 
     pool = Pool(pulsar, tmp_path, f"batches-{time.time_ns()}", ["--topics", "persistent://public/default/test-.*"])
     try:
@@ -329,7 +318,7 @@ def test_a_consumer_asks_for_all_that_it_has_not_acked(both, kind) -> None:
         assert rest(consumer, 500) == []  # the client sends acks every 100 ms
         consumer.redeliver_unacknowledged_messages()
         again = take(consumer, 26)
-        return numbers(again), {message.redelivery_count() for message in again}, numbers(rest(consumer))
+        return numbers_of(again), {message.redelivery_count() for message in again}, numbers_of(rest(consumer))
 
     again, _, more = both(scene)
     assert sorted(again) == [number for number in range(30) if number not in {1, 2, 3, 10}]
@@ -346,7 +335,7 @@ def test_seek_while_messages_are_on_their_way(both, kind) -> None:
         consumer.seek(ids[100])
         first = take(consumer, 50, ack=True)
         consumer.seek(ids[280])
-        return numbers(first), numbers(rest(consumer))
+        return numbers_of(first), numbers_of(rest(consumer))
 
     both(scene)
 
@@ -363,7 +352,7 @@ def test_a_cursor_that_is_reset_at_the_owner_delivers_again_also_what_was_acked_
         rest(consumer, 500)
         first = MessageId(ids[0].ledger_id(), ids[0].entry_id())
         admin.reset_cursor(topic, "s", first)
-        return sorted(numbers(take(consumer, 20))), numbers(rest(consumer))
+        return sorted(numbers_of(take(consumer, 20))), numbers_of(rest(consumer))
 
     again, more = both(scene)
     assert again == list(range(20))
@@ -397,7 +386,7 @@ def test_failover_goes_on_at_another_read_only_broker_where_the_first_has_acked(
         assert len(acked) > 50
         consumer.close()
         (other,) = consumers.values()
-        got = numbers(take(other, 100 - len(acked), ack=True))
+        got = numbers_of(take(other, 100 - len(acked), ack=True))
         assert got == [number for number in range(100) if number not in acked]
         assert rest(other) == []
     finally:
@@ -426,9 +415,9 @@ def test_the_rate_of_a_subscription_is_limited(pulsar: Endpoints, pulsar_client,
         publish(pulsar_client, topic, range(200), batching_enabled=False)
         consumers = [subscribe(client, topic, subscription_name=name) for name in ("one", "two")]
         begin = time.monotonic()
-        assert numbers(take(consumers[0], 200)) == list(range(200))
+        assert numbers_of(take(consumers[0], 200)) == list(range(200))
         assert time.monotonic() - begin > 2.5, "50 at once, then 50 a second"
-        assert numbers(take(consumers[1], 200)) == list(range(200))
+        assert numbers_of(take(consumers[1], 200)) == list(range(200))
         assert time.monotonic() - begin < 15, "one does not wait for the other"
         client.close()
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import ssl
 import subprocess
-import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from devstack.pool import Pool, free_port
 from devstack.pulsar.security import ADMIN_ROLE, https_url, tls_url
 from tests.integration.raw_client import RawClient, RefusedError
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,13 +102,6 @@ def read_all(client: pulsar.Client, topic: str, pool: Pool) -> list[int]:
     return got
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {WAIT_S:g} s: {what}"
-        time.sleep(0.05)
-
-
 def serial_number(url: str, credentials: Credentials) -> str:
     host, _, port = url.rpartition("//")[2].rpartition(":")
     shown = ssl.get_server_certificate((host, int(port)), ca_certs=str(credentials.authority), timeout=10)
@@ -144,7 +137,7 @@ def test_a_certificate_is_renewed_without_a_restart(own_pool, listening, credent
     credentials.certificate("renewed", tmp_path)
     for kind in ("key", "pem"):  # a moment long they do not go together
         shutil.move(tmp_path / f"renewed.{kind}", tmp_path / f"pool.{kind}")
-    wait_for(lambda: serial_number(url, credentials) != old, "the new certificate is shown")
+    wait_until(lambda: serial_number(url, credentials) != old, 60, "the new certificate is shown")
     assert [int(consumer.receive(30_000).data()) for _ in range(9)] == list(range(1, 10))
     again = connect(url, credentials)
     assert read_all(again, topic, pool) == list(range(10))
@@ -222,7 +215,9 @@ def test_bookies_are_spoken_to_with_tls(own_pool, credentials, topic, tmp_path: 
         assert read_all(client, topic, pool) == list(range(10))
     else:
         reader = client.create_reader(topic, pulsar.MessageId.earliest)
-        wait_for(lambda: "certificate verify failed" in pool.brokers[0].log.read_text(), "the bookie is not trusted")
+        wait_until(
+            lambda: "certificate verify failed" in pool.brokers[0].log.read_text(), 60, "the bookie is not trusted"
+        )
         with pytest.raises(pulsar.Timeout):
             reader.read_next(1000)
     client.close()

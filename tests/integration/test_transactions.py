@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.java_client import JavaClient
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from devstack.pool import Pool
     from devstack.pulsar.cluster import PulsarCluster
@@ -19,15 +19,6 @@ QUIET_MS = 700
 """A message that must not come would have come by then."""
 
 TYPES = ["Exclusive", "Failover", "Shared"]
-
-
-def eventually(check: Callable[[], bool], seconds: float = 30) -> bool:
-    deadline = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +60,7 @@ def test_committed_messages_are_delivered_up_to_the_first_open_transaction(
     assert served(txn_pool, topic) == 5
     if kind != "Shared":
         reader.do("ack-up-to", "c", "-")
-        assert eventually(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+        wait_until(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
     reader.do("close", "c")
 
 
@@ -83,7 +74,7 @@ def test_aborted_messages_and_markers_are_acked_at_the_owner(txn_stack, txn_pool
     for value in range(3):
         assert reader.values("c", 1) == [f"commit-{value}"]
         reader.do("ack", "c", "-")
-    assert eventually(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
+    wait_until(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 0)
     assert served(txn_pool, topic) == 3
     reader.do("close", "c")
 
@@ -155,7 +146,7 @@ def test_a_transaction_through_the_pool_from_its_begin_to_its_end(txn_stack, txn
     assert reader.do("receive", "target", QUIET_MS) == "none"
     reader.do("commit", "a")
     assert reader.values("target", 3) == [f"made-of-{value}" for value in range(3)]
-    assert eventually(lambda: txn_stack.admin().stats(source)["subscriptions"]["s"]["msgBacklog"] == 0)
+    wait_until(lambda: txn_stack.admin().stats(source)["subscriptions"]["s"]["msgBacklog"] == 0)
     assert served(txn_pool, source) == 3
     for name in ("source", "target"):
         reader.do("close", name)
@@ -203,7 +194,7 @@ def test_what_a_committed_transaction_has_acked_never_comes_again(
         assert reader.values("c", 1) == ["0"]
     reader.do("ack" if kind == "Shared" else "ack-up-to", name, "a")
     reader.do("commit", "a")
-    assert eventually(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 3)
+    wait_until(lambda: txn_stack.admin().stats(topic)["subscriptions"]["s"]["msgBacklog"] == 3)
     reader.do("close", name)
     if kind == "Exclusive":
         reader.do("subscribe", "c", topic, "s", kind, "Earliest")
@@ -226,8 +217,8 @@ def test_the_end_of_a_terminated_topic_is_told_when_all_is_acked(
     assert reader.values("c", 2, QUIET_MS) == ["1"]
     assert reader.do("ended", "c") == "false", "the last message is not acked"
     reader.do("ack", "c", "-")
-    assert eventually(lambda: reader.do("ended", "c") == "true")
+    wait_until(lambda: reader.do("ended", "c") == "true")
     reader.do("close", "c")
     reader.do("subscribe", "c", topic, "s", kind, "Earliest")
-    assert eventually(lambda: reader.do("ended", "c") == "true"), "all was acked before the consumer came"
+    wait_until(lambda: reader.do("ended", "c") == "true", what="all was acked before the consumer came")
     reader.do("close", "c")

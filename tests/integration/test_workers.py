@@ -8,12 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pytest
@@ -21,9 +20,10 @@ from readonly_engine.workers.plan import APART
 
 from devstack.pool import BrokerProcess, free_port
 from tests.integration.fleet import TESTS
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from devstack.pulsar.status import Endpoints
 
@@ -42,15 +42,6 @@ def ports_with_room() -> int:
         except (OSError, OverflowError):
             continue
         return port
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Wait for something; fails where it does not come in time."""
-    deadline = time.monotonic() + WAIT_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-    return found
 
 
 def asked(port: int, path: str) -> tuple[int, str]:
@@ -83,7 +74,7 @@ def workers(pulsar: Endpoints, tmp_path: Path) -> Iterator[BrokerProcess]:
             parent.kill()
         for index in (1, 2):  # they end with what started them
             port = parent.http_port + index * APART
-        until(lambda port=port: asked(port, "/healthz")[0] == 0, "a worker lives on")  # type: ignore[misc]
+        wait_until(lambda port=port: asked(port, "/healthz")[0] == 0, 60, "a worker lives on")  # type: ignore[misc]
 
 
 def served(parent: BrokerProcess) -> dict[str, float]:
@@ -128,7 +119,9 @@ def test_both_workers_serve_and_one_that_is_killed_comes_back(
         victim = min(before)
         os.kill(victim, signal.SIGKILL)
         assert read_all(client, topics) == everything
-        until(lambda: asked(workers.http_port, "/readyz")[0] == 200, "the worker that was killed does not come back")
+        wait_until(
+            lambda: asked(workers.http_port, "/readyz")[0] == 200, 60, "the worker that was killed does not come back"
+        )
         assert len(children_of(workers) - before) == 1
     finally:
         client.close()

@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import pytest
 
 from devstack.common import processes
 from devstack.common.processes import Server
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 
 SLEEPER = ("sleep", "600")
 STUBBORN = ("sh", "-c", "trap '' TERM; echo deaf; exec sleep 600")
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    tick = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline
-        tick.wait(0.01)
 
 
 def ended(pid: int) -> bool:
@@ -87,7 +79,7 @@ def test_it_leads_no_child_of_ours_and_has_its_own_session(make: Callable[..., S
 def test_output_and_environment(make: Callable[..., Server]) -> None:
     server = make(argv=("sh", "-c", 'echo "$GREETING"; echo error >&2; exec sleep 600'))
     server.start()
-    eventually(lambda: server.log.read_text() == "hello\nerror\n")
+    wait_until(lambda: server.log.read_text() == "hello\nerror\n")
     processes.stop([server.record], 10.0)
     server.start()
     assert server.log.with_name("bookie-0.log.1").read_text() == "hello\nerror\n"
@@ -118,7 +110,7 @@ def test_a_damaged_pid_file_tells_of_nothing(make: Callable[..., Server], text: 
 def test_one_that_ignores_the_signal_is_killed(make: Callable[..., Server], capsys: pytest.CaptureFixture[str]) -> None:
     server = make(argv=STUBBORN)
     started = server.start()
-    eventually(lambda: server.log.read_text() == "deaf\n")
+    wait_until(lambda: server.log.read_text() == "deaf\n")
     begin = time.monotonic()
     processes.stop([server.record], 0.3)
     assert 0.3 <= time.monotonic() - begin < 8.0
@@ -136,7 +128,7 @@ def test_several_stop_together(make: Callable[..., Server]) -> None:
 def test_how_it_died_is_told_with_its_last_words(make: Callable[..., Server]) -> None:
     server = make(argv=("sh", "-c", "seq 1 50; echo Address already in use; exec sleep 0.3"))
     server.start()
-    eventually(lambda: server.running() is None)
+    wait_until(lambda: server.running() is None)
     error = server.died()
     assert "bookie-0 ended while it started" in str(error)
     assert "Address already in use" in str(error)

@@ -14,6 +14,7 @@ from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, EOK, READ_LAC, Request
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat as Metadata
 from readonly_engine.wire.ledgers import LedgerMetadata
 
+from tests.support.waiting import until
 from tests.unit.engine.bookkeeper.test_reads import LEDGER, body
 
 DEADLINE_S = 60
@@ -149,11 +150,6 @@ def follow(scene, *, batches=True):
             server.close()
 
     asyncio.run(run())
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(TICK_S)
 
 
 async def write_quickly(bookie, tail, ticks):

@@ -21,6 +21,7 @@ from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandFlow, CommandPing, CommandPong
 
 from devstack.pulsar.security import Credentials
+from tests.support.waiting import until
 
 DEADLINE_S = 60
 PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
@@ -334,11 +335,6 @@ def test_an_expelled_client_hears_why_only_if_it_has_read_all_before(play):
 
 def flow(number):
     return encode_command(BaseCommand(type=BaseCommand.FLOW, flow=CommandFlow(consumer_id=number, message_permits=1)))
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.001)
 
 
 def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_in_between(play, monkeypatch):

@@ -18,6 +18,8 @@ from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
+from tests.support.waiting import until
+
 TOPIC = parse_topic_name("orders")
 SHARED = CommandSubscribe.Shared
 
@@ -127,11 +129,6 @@ def with_pass_through(test):
             passing.close()
 
     return run
-
-
-async def until(check):
-    while not check():
-        await asyncio.sleep(0.005)
 
 
 def subscribe(kind=SHARED, **options):

@@ -19,6 +19,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     ServerError,
 )
 
+from tests.support.waiting import until
+
 
 class Owner:
     """A broker of the writable cluster: knows topics, and fails when told to."""
@@ -89,12 +91,6 @@ def watch(**fields):
     return CommandWatchTopicList(
         request_id=9, watcher_id=3, namespace="public/default", topics_pattern="public/default/x.*", **fields
     )
-
-
-async def until(check):
-    async with asyncio.timeout(5):
-        while not check():
-            await asyncio.sleep(0.001)
 
 
 def test_ids_are_the_clients_own_and_all_topics_are_asked_for():

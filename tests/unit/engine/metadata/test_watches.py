@@ -10,6 +10,8 @@ from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.store import check_own
 from readonly_engine.metadata.watches import NodeWatch, Seen
 
+from tests.support.waiting import until
+
 
 class Node:
     def __init__(self):
@@ -36,12 +38,6 @@ class Node:
 
     def change(self, value):
         self.value, self.mark = value, (self.mark or 0) + 1
-
-
-async def until(condition):
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def play(scene):

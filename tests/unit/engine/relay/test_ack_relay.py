@@ -7,6 +7,8 @@ import asyncio
 from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
+from tests.support.waiting import until
+
 DEADLINE_S = 10.0
 
 
@@ -31,11 +33,6 @@ def play(scene):
             await scene()
 
     asyncio.run(run())
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.001)
 
 
 def answer():

@@ -22,6 +22,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     ServerError,
 )
 
+from tests.support.waiting import until
+
 FAILED = CommandError(request_id=-1, error=ServerError.AuthenticationError, message="Failed to authenticate")
 TOKEN = Identity("token", b"old")
 
@@ -119,12 +121,6 @@ class Client:
 
     def expel(self, error):
         self.expelled = error
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def play(scene, *servers):

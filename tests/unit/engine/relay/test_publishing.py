@@ -7,7 +7,8 @@ import asyncio
 from readonly_engine.relay import login
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing
 
-from tests.unit.engine.relay.test_owners import TOKEN, Broker, Client, Server, play, until
+from tests.support.waiting import until
+from tests.unit.engine.relay.test_owners import TOKEN, Broker, Client, Server, play
 
 TOPIC = "persistent://a/b/c"
 

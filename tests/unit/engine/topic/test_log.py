@@ -27,6 +27,8 @@ from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.varint import encode_varint
 
+from tests.support.waiting import until
+
 TOPIC = parse_topic_name("persistent://public/default/orders")
 
 
@@ -124,12 +126,6 @@ def play(scene):
             stage.log.close()
 
     asyncio.run(run())
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def settle():

@@ -1,0 +1,41 @@
+"""Wait for conditions, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_POLL_INTERVAL_S: Final = 0.02
+_LOOP_POLL_INTERVAL_S: Final = 0.001
+
+
+def wait_until(condition: Callable[[], T], seconds: float = 30.0, what: str = "the condition") -> T:
+    """Return the first true result of a condition.
+
+    Raises:
+        AssertionError: there is none within the time.
+    """
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(_POLL_INTERVAL_S)
+    return found
+
+
+async def until(condition: Callable[[], T], seconds: float = 30.0, what: str = "the condition") -> T:
+    """Return the first true result of a condition, while the event loop runs.
+
+    Raises:
+        AssertionError: there is none within the time.
+    """
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(_LOOP_POLL_INTERVAL_S)
+    return found
