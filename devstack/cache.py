@@ -1,4 +1,4 @@
-"""Where big downloads and builds are kept: outside the tree, keyed by what they were made from."""
+"""The cache of large downloads and builds, outside of the tree, keyed by their inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache_root() -> Path:
-    """The cache folder: PULSAR_READONLY_CACHE, else XDG_CACHE_HOME/pulsar-readonly, else ~/.cache/pulsar-readonly."""
+    """Return the cache folder: PULSAR_READONLY_CACHE, else XDG_CACHE_HOME/pulsar-readonly, else ~/.cache/pulsar-readonly."""
     chosen = os.environ.get("PULSAR_READONLY_CACHE")
     if chosen:
         return Path(chosen)
@@ -17,7 +17,7 @@ def cache_root() -> Path:
 
 
 def content_key(*parts: str | bytes | Path) -> str:
-    """A short key for what a build depends on: texts, bytes, files, or folders with all that is in them."""
+    """Return a short hash of a build's inputs: texts, bytes, files, or folders with their content."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, Path):

@@ -1,4 +1,4 @@
-"""Progress that a person can follow: every line carries the seconds since the start."""
+"""Progress lines with the seconds since the start."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _START = time.monotonic()
 
 
 def say(message: str) -> None:
-    """Print one line of progress to standard error, so that standard output stays for results."""
+    """Print one progress line to standard error; standard output is for results."""
     print(f"[{time.monotonic() - _START:7.1f} s] {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Announce a long piece of work, and say how long it took when it ends well."""
+    """Print the start of a long step, and its duration after it succeeded."""
     say(f"{what} ...")
     begin = time.monotonic()
     yield

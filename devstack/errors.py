@@ -1,14 +1,14 @@
-"""The one error that the devstack shows to a person."""
+"""The error that the devstack shows to its user."""
 
 from __future__ import annotations
 
 
 class DevstackError(Exception):
-    """Something that the user can act on: what is wrong, and what would be right.
+    """An error that the user can resolve.
 
     Args:
-        message: one sentence that names the option, file or feature at fault.
-        hint: what to do about it; shown on a line of its own.
+        message: one sentence that names the option, file or feature.
+        hint: the remedy, on a line of its own.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:

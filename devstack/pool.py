@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 40.0
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    """Return a free TCP port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -70,7 +70,7 @@ class BrokerProcess:
             )
 
     def wait_ready(self) -> None:
-        """Wait until it serves.
+        """Wait until it is ready.
 
         Raises:
             DevstackError: it ended, or is not ready in time.
@@ -85,21 +85,19 @@ class BrokerProcess:
                 time.sleep(0.05)
             else:
                 return
-        raise DevstackError(
-            f"a read-only broker is not ready after {START_TIMEOUT_S:g} s", self.log.read_text()[-2000:]
-        )
+        raise DevstackError(f"read-only broker not ready after {START_TIMEOUT_S:g} s", self.log.read_text()[-2000:])
 
     def get(self, path: str) -> str:
-        """What its HTTP server answers; an OSError for anything but 200."""
+        """Return the body of an HTTP response; raise OSError unless its status is 200."""
         with urllib.request.urlopen(self.http_url + path, timeout=5) as response:  # noqa: S310 - our own, on loopback
             return str(response.read().decode())
 
     def stats(self) -> Any:
-        """Its statistics."""
+        """Return its statistics."""
         return json.loads(self.get("/stats"))
 
     def dispatched(self, topic: str | None = None) -> int:
-        """Messages that it has served to the consumers that it has now, of one topic or of all; relayed ones are not counted."""
+        """Return the messages dispatched to its current consumers, of one topic or of all; proxied ones do not count."""
         return sum(
             subscription["msgOutCounter"]
             for name, stats in self.stats()["topics"].items()
@@ -109,7 +107,7 @@ class BrokerProcess:
         )
 
     def stop(self) -> int:
-        """End it in order; returns its exit status."""
+        """Stop it with SIGTERM; return its exit status."""
         self.process.terminate()
         try:
             return self.process.wait(STOP_TIMEOUT_S)
@@ -118,13 +116,13 @@ class BrokerProcess:
             raise
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self.process.kill()
         self.process.wait()
 
 
 class Pool:
-    """Brokers that serve topics together.
+    """Read-only brokers of one pool.
 
     Args:
         pulsar: the writable cluster.
@@ -140,7 +138,7 @@ class Pool:
         self.brokers: list[BrokerProcess] = []
 
     def start(self, count: int = 1) -> list[BrokerProcess]:
-        """Add brokers, and wait until each knows all."""
+        """Add brokers, and wait until each sees all members."""
         started = [
             BrokerProcess(self._pulsar, self._folder / f"broker-{len(self.brokers) + i}.log", self._options)
             for i in range(count)
@@ -152,7 +150,7 @@ class Pool:
         return started
 
     def restart(self, index: int) -> BrokerProcess:
-        """Start a broker that has ended again, on its ports, and wait until it serves."""
+        """Restart an ended broker on its ports, and wait until it is ready."""
         old = self.brokers[index]
         new = BrokerProcess(self._pulsar, old.log, self._options, (old.port, old.http_port))
         self.brokers[index] = new
@@ -160,7 +158,7 @@ class Pool:
         return new
 
     def wait_members(self, count: int) -> None:
-        """Wait until every live broker sees so many members.
+        """Wait until every live broker sees this many members.
 
         Raises:
             DevstackError: not in time.
@@ -174,12 +172,12 @@ class Pool:
 
     @property
     def url(self) -> str:
-        """A service URL of all live brokers."""
+        """The service URL of all live brokers."""
         live = [broker for broker in self.brokers if broker.process.poll() is None]
         return "pulsar://" + ",".join(f"127.0.0.1:{broker.port}" for broker in live)
 
     def close(self) -> None:
-        """End all brokers."""
+        """Kill all brokers."""
         for broker in self.brokers:
             if broker.process.poll() is None:
                 broker.kill()

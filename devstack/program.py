@@ -1,4 +1,4 @@
-"""How a program of this tree that starts others is run."""
+"""Run a program that starts other processes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ENDED: Final = 128 + signal.SIGTERM
-"""The exit status of what SIGTERM has ended, as shells count it."""
+"""The exit status after SIGTERM, as in shells."""
 
 
 def run_program(main: Callable[[], int]) -> NoReturn:
-    """Run it, and let SIGTERM end it as an exception does: all that it has started is ended, too.
+    """Run a program; SIGTERM raises SystemExit, so that it stops all processes that it started.
 
     Args:
         main: the program; returns its exit status.
     """
 
     def end(_signal: int, _frame: object) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: nothing may interrupt the clearing up
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
         sys.exit(ENDED)
 
     signal.signal(signal.SIGTERM, end)

@@ -47,7 +47,7 @@ def ensure_folder(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def program(name: str, hint: str) -> str:
-    """Where a tool is.
+    """Return the path of a tool.
 
     Raises:
         DevstackError: it is not in PATH.

@@ -81,7 +81,7 @@ class Server:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def running(self) -> Running | None:
-        """The live process that the pid file tells of, if it is still the same one."""
+        """Return the recorded process if it is alive and still the same one."""
         return running(self.record)
 
     def start(self) -> Running:
@@ -94,7 +94,7 @@ class Server:
         self.record.parent.mkdir(parents=True, exist_ok=True)
         if self.log.exists():
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
-        # A shell in between makes the server a child of init: nobody has to reap it.
+        # A shell in between makes the server a child of init, which reaps it.
         launched = subprocess.run(
             ["sh", "-c", _LAUNCH, "sh", str(self.log), *self.argv],
             env={**os.environ, **self.env},
@@ -117,11 +117,11 @@ class Server:
         return process
 
     def answers(self, timeout: float = 1.0) -> bool:
-        """Whether its port accepts a connection."""
+        """Return whether its port accepts a connection."""
         return port_answers(self.port, timeout, self.host)
 
     def died(self) -> DevstackError:
-        """The error that says how the server ended: its last log lines."""
+        """Return an error with the last lines of the server's log."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()
         except OSError:
@@ -133,7 +133,7 @@ class Server:
 
 
 def port_answers(port: int, timeout: float = 1.0, host: str = _LOOPBACK) -> bool:
-    """Whether somebody accepts connections on a port of a server's address."""
+    """Return whether a port accepts connections."""
     try:
         with socket.create_connection((host, port), timeout=timeout):
             return True
@@ -142,11 +142,11 @@ def port_answers(port: int, timeout: float = 1.0, host: str = _LOOPBACK) -> bool
 
 
 def running(record: Path) -> Running | None:
-    """The live process that a pid file tells of: same boot, same pid, same start time, and not a zombie."""
+    """Return the process of a pid file if it is alive: same boot, pid and start time, and not a zombie."""
     try:
-        told = json.loads(record.read_text())
-        process = Running(int(told["pid"]), int(told["start_ticks"]), str(told["fingerprint"]))
-        boot = told["boot"]
+        stored = json.loads(record.read_text())
+        process = Running(int(stored["pid"]), int(stored["start_ticks"]), str(stored["fingerprint"]))
+        boot = stored["boot"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if boot != _boot_id() or start_ticks(process.pid) != process.start_ticks:
@@ -155,11 +155,11 @@ def running(record: Path) -> Running | None:
 
 
 def stop(records: Sequence[Path], seconds: float, sent: signal.Signals = signal.SIGTERM) -> None:
-    """End processes together: a signal to each, then SIGKILL to those that are left after `seconds`.
+    """Stop processes together: send a signal to each, and SIGKILL to those that are alive after `seconds`.
 
     Args:
-        records: their pid files; one without a live process is only tidied up.
-        seconds: how long they have to end by themselves.
+        records: their pid files; a file without a live process is removed.
+        seconds: time to end after the first signal.
         sent: the first signal.
 
     Raises:
@@ -190,7 +190,7 @@ def stop(records: Sequence[Path], seconds: float, sent: signal.Signals = signal.
 
 
 def _open(record: Path) -> int | None:
-    """A pidfd of the recorded process: from here on the pid cannot be reused under us."""
+    """Return a pidfd of the recorded process, so that a reused pid cannot be signalled."""
     process = running(record)
     if process is None:
         return None
@@ -224,7 +224,7 @@ def _wait(handles: Mapping[Path, int], seconds: float) -> None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat; None when there is no such process or it is a zombie."""
+    """Return field 22 of /proc/PID/stat; None for no process or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Running other programs: each with a deadline, and with one clear error when it fails."""
+"""Run programs with a deadline and one clear error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAIL_LINES = 15
 
 
 def tail(text: str, lines: int = _TAIL_LINES) -> str:
-    """The last lines of a program's output, as much as an error message should show."""
+    """Return the last lines of a program's output for an error message."""
     return "\n  ".join(text.strip().splitlines()[-lines:])
 
 
@@ -29,11 +29,11 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> str:
-    """Run a program to its end and return what it wrote to standard output.
+    """Run a program and return its standard output.
 
     Args:
         argv: program and arguments.
-        what: what is being done, for the error: "building the pause image".
+        what: the task, for the error, such as "building the pause image".
         timeout: seconds after which it is killed.
         stdin: text for its standard input; none means an empty one.
         env: its whole environment; the caller's by default.
@@ -56,7 +56,7 @@ def run(
 
 
 def succeeds(argv: Sequence[str], *, timeout: float = 30, env: Mapping[str, str] | None = None) -> bool:
-    """Whether a program exists and ends well within the time; its output is dropped."""
+    """Return whether a program exists and succeeds in time; its output is dropped."""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, env=env, check=False
@@ -67,13 +67,13 @@ def succeeds(argv: Sequence[str], *, timeout: float = 30, env: Mapping[str, str]
 
 
 def wait_until(check: Callable[[], bool], seconds: float, what: str, hint: str = "", pause: float = 0.1) -> None:
-    """Ask until the answer is yes.
+    """Wait until a check holds.
 
     Raises:
-        DevstackError: the deadline passed; names `what` was awaited.
+        DevstackError: it did not hold in time.
     """
     deadline = time.monotonic() + seconds
     while not check():
         if time.monotonic() >= deadline:
-            raise DevstackError(f"{what}: not so after {seconds:.0f} s", hint)
+            raise DevstackError(f"{what}: not within {seconds:.0f} s", hint)
         time.sleep(pause)

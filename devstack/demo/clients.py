@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RECEIVE_MS = 500
 DEADLINE_S = 120.0
 LINGER_S = 2.0
-"""How long to look for duplicates after everything has arrived."""
+"""Time to wait for duplicates after the last expected message."""
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What the demo shows in the end, and whether it went well."""
+"""The report of the demo, and its result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionResult:
-    """How one subscription fared.
+    """The result of one subscription.
 
     Attributes:
         name: the subscription.

@@ -114,7 +114,7 @@ class Demo:
         return [subscription_result(client, produced["produced"], stats, internal, pool) for client in clients]
 
     def objects(self) -> str:
-        """What kubectl shows of the pool and the binding."""
+        """Return kubectl's view of the pool and the binding."""
         return self._kubectl.run("get", "robp,rotb", "-A").strip()
 
     def _restart_stale_brokers(self) -> None:

@@ -23,7 +23,7 @@ _DEADLINE = 900.0
 
 
 def base_key() -> str:
-    """Changes when the base would be made otherwise."""
+    """Return a key that changes with the inputs of the base."""
     return content_key(_SUITE, *_PACKAGES, _LEAVE_OUT)
 
 

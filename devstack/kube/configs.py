@@ -25,7 +25,7 @@ _ETCD_PEER = "http://127.0.0.1:2380"
 
 @dataclass(frozen=True, slots=True)
 class RuntimeParts:
-    """What containerd's configuration refers to.
+    """The paths in containerd's configuration.
 
     Attributes:
         cni: the folder of the CNI plugins.

@@ -94,7 +94,7 @@ class KindCluster:
         say("Kubernetes is down")
 
     def status(self) -> ClusterStatus:
-        """What runs."""
+        """Return the status."""
         up = self._name in self._clusters()
         nodes: dict[str, bool] = {}
         version = ""

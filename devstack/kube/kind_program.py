@@ -103,7 +103,7 @@ def _load(cluster: LocalCluster, args: argparse.Namespace) -> None:
 
 
 def _nodes_of(config: Path | None) -> int:
-    """How many nodes a kind configuration asks for: one for each role that it lists."""
+    """Return the number of nodes in a kind configuration: one for each listed role."""
     if config is None:
         return 1
     return max(1, sum(line.strip().startswith("- role:") for line in config.read_text().splitlines()))

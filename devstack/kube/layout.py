@@ -1,4 +1,4 @@
-"""Where the local Kubernetes keeps its things, and which addresses and names on this machine are its own."""
+"""Folders, addresses and names of the local Kubernetes on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a local Kubernetes may leave on the machine, looked for after it went down."""
+"""Checks for leftovers of a local Kubernetes after it went down."""
 
 from __future__ import annotations
 

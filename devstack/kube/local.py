@@ -130,7 +130,7 @@ class LocalCluster:
         say("Kubernetes is down")
 
     def status(self) -> ClusterStatus:
-        """What runs."""
+        """Return the status."""
         kubectl = self.kubectl()
         processes = {process: self._processes.pid(process) for process in self._processes.names()}
         up = bool(processes) and kubectl.succeeds("get", "--raw", "/readyz", "--request-timeout=5s")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def only_child(pid: int) -> int | None:
-    """The first child of a process; `unshare --fork` and `nsenter --pid` have just one, the program itself."""
+    """Return the first child of a process; `unshare --fork` and `nsenter --pid` have only the program itself."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
@@ -29,9 +29,9 @@ def only_child(pid: int) -> int | None:
 
 
 def resume(pid: int) -> None:
-    """Let a stopped process go on, and the wrapper before it: `nsenter` stops itself as its child is stopped.
+    """Continue a stopped process and its wrapper: `nsenter` stops itself when its child is stopped.
 
-    A wrapper that stands still would not reap its child, and the child's namespaces would never end.
+    A stopped wrapper does not reap its child, so the child's namespaces would never end.
     """
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         wrapper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -53,28 +53,28 @@ class NodeProcesses:
         self._logs = logs
 
     def names(self) -> list[str]:
-        """Every process that has a record, alive or not."""
+        """Return every recorded process, alive or not."""
         return sorted(path.stem for path in self._folder.glob("*.json"))
 
     def pid(self, name: str) -> int | None:
-        """Its process id, as the host sees it; none when it does not run."""
+        """Return the process id on the host; None if it does not run."""
         record = self._record(name)
         if record is None or start_ticks(int(record["pid"])) != int(record["started"]):
             return None
         return int(record["pid"])
 
     def log_tail(self, name: str) -> str:
-        """The end of its output, for error messages."""
+        """Return the end of its output for error messages."""
         path = self._logs / f"{name}.log"
         return tail(path.read_text(errors="replace")) if path.exists() else "(no output)"
 
     def ensure(self, name: str, argv: Sequence[str], *, wrapper: Sequence[str], env: Mapping[str, str]) -> bool:
-        """Start a process unless it runs with these very arguments; one with other arguments is replaced.
+        """Start a process unless it runs with the same arguments; replace one with other arguments.
 
         Args:
-            name: what it is called here.
+            name: its name.
             argv: program and arguments, in the node.
-            wrapper: the program before it that enters or makes its namespaces and has it as its only child.
+            wrapper: the program that enters or creates its namespaces, whose only child it is.
             env: its whole environment.
 
         Returns:
@@ -119,16 +119,16 @@ class NodeProcesses:
         return True
 
     def require(self, name: str) -> None:
-        """Make sure that a process is still there.
+        """Check that a process is alive.
 
         Raises:
-            DevstackError: it has ended; the hint holds the end of its output.
+            DevstackError: it has ended; the hint is the end of its output.
         """
         if self.pid(name) is None:
             raise DevstackError(f"{name} has ended", self.log_tail(name))
 
     def stop(self, name: str, sig: signal.Signals = signal.SIGTERM, patience: float = 5.0) -> None:
-        """End a process and forget it; one that ignores the signal is killed after `patience` seconds."""
+        """Stop a process and remove its record; kill it if it is alive after `patience` seconds."""
         pid = self.pid(name)
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What the local Kubernetes needs of this machine, asked before anything is built or started."""
+"""Checks of the machine before the local Kubernetes is built or started."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _foreign_link() -> bool:
 
 
 def check_free_network() -> None:
-    """Before the first node: nobody else may use our link or our addresses.
+    """Check before the first node that the link and the addresses are free.
 
     Raises:
         DevstackError: another network, or another local Kubernetes, is in the way.

@@ -68,7 +68,7 @@ class Build:
         return content_key(_SOURCES / self.module, self.name, *said)
 
     def folder(self, layout: Layout) -> Path:
-        """Where its programs are."""
+        """The folder of its programs."""
         return layout.builds / f"{self.name}-{self.key()}"
 
 
@@ -222,7 +222,7 @@ def _go_build(layout: Layout, build: Build, arguments: list[str]) -> None:
 
 
 def module_folder(layout: Layout, module: str, version: str) -> Path:
-    """Where Go keeps a module's sources."""
+    """Return the folder of a Go module's sources."""
     return layout.cache / "gomod" / f"{module}@{version}"
 
 

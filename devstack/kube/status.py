@@ -1,4 +1,4 @@
-"""What `kube status` tells, whichever kind of cluster there is."""
+"""The output of `kube status` for every kind of cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClusterStatus:
         if not self.up and not self.processes:
             return [f"Kubernetes ({self.provider}): down"]
         state = "up" if self.up else "the API server does not answer"
-        told = [f"Kubernetes {self.version} ({self.provider}): {state}".replace("  ", " ")]
-        told += [f"  {name}: {'Ready' if ready else 'not Ready'}" for name, ready in self.nodes.items()]
-        told += [f"  {name}: {f'pid {pid}' if pid else 'ended'}" for name, pid in self.processes.items()]
-        return told
+        lines = [f"Kubernetes {self.version} ({self.provider}): {state}".replace("  ", " ")]
+        lines += [f"  {name}: {'Ready' if ready else 'not Ready'}" for name, ready in self.nodes.items()]
+        lines += [f"  {name}: {f'pid {pid}' if pid else 'ended'}" for name, pid in self.processes.items()]
+        return lines

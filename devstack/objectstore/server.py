@@ -1,4 +1,4 @@
-"""One object store: a process that outlives the command that started it."""
+"""An object store as a process that outlives the command that started it."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class ObjectStore:
 
     @property
     def data(self) -> Path:
-        """Where the buckets are."""
+        """The folder of the buckets."""
         return self.root / "data"
 
     def up(self, *buckets: str) -> None:
-        """Start it unless it runs, wait until it is ready, and see that it has these buckets.
+        """Start it unless it runs, wait until it is ready, and create these buckets.
 
         Raises:
             DevstackError: it cannot be built, the port is taken, or it does not come up.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 JSON = Any
-"""What the admin API answers; its shape is Pulsar's."""
+"""A response of the admin API, in Pulsar's format."""
 
 _MOST_REDIRECTS: Final = 5
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
@@ -65,7 +65,7 @@ class PulsarAdmin:
         self._request("PUT", f"{topic_path(topic)}/partitions", body=partitions)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 for one without partitions."""
+        """Return the number of partitions of a topic; 0 for a topic without partitions."""
         return int(self._request("GET", f"{topic_path(topic)}/partitions")["partitions"])
 
     def update_partitions(self, topic: str, partitions: int) -> None:
@@ -89,7 +89,7 @@ class PulsarAdmin:
         return str(self._request("GET", f"/lookup/v2/topic{topic_path(topic).removeprefix('/admin/v2')}")["brokerUrl"])
 
     def unload(self, topic: str) -> None:
-        """Close a topic at its owner: its ledger ends, whoever looks it up next loads it again."""
+        """Unload a topic: its ledger is closed, and the next lookup loads it again."""
         self._request("PUT", f"{topic_path(topic)}/unload")
 
     def unload_namespace(self, namespace: str = "public/default") -> None:
@@ -106,7 +106,7 @@ class PulsarAdmin:
         self._request("PUT", f"{topic_path(topic)}/offload", body=body)
 
     def offload_status(self, topic: str) -> JSON:
-        """How far it is: `status` is RUNNING, SUCCESS or ERROR, then with `lastError`."""
+        """Return the status of the task: `status` is RUNNING, SUCCESS, or ERROR with `lastError`."""
         return self._request("GET", f"{topic_path(topic)}/offload")
 
     def truncate(self, topic: str) -> None:
@@ -207,7 +207,7 @@ class PulsarAdmin:
         self._request("PUT", f"/admin/v2/namespaces/{namespace}/{bundle}/split", query={"unload": "true"})
 
     def offload_policies(self, namespace: str) -> JSON:
-        """Where and how a namespace offloads, by the keys of broker.conf."""
+        """Set the offload policies of a namespace, by the keys of broker.conf."""
         return self._request("GET", f"/admin/v2/namespaces/{namespace}/offloadPolicies")
 
     def set_offload_policies(self, namespace: str, policies: JSON) -> None:

@@ -61,11 +61,11 @@ class PulsarCluster:
 
     @property
     def endpoints(self) -> Endpoints:
-        """Where the servers are, or will be."""
+        """The endpoints of the servers."""
         return Endpoints.of(self.spec, self._sites)
 
     def site(self, server: str) -> Site:
-        """Where a server runs."""
+        """Return the site of a server."""
         return self._sites.get(server, LOOPBACK)
 
     def admin(self, broker: int = 0) -> PulsarAdmin:
@@ -110,7 +110,7 @@ class PulsarCluster:
     def down(self, *, purge: bool = False) -> None:
         """Stop everything: brokers, then bookies, then ZooKeeper.
 
-        A broker that is told to stop while its bookies are gone does not stop by itself: bookies go after it.
+        A broker that is statuses to stop while its bookies are gone does not stop by itself: bookies go after it.
 
         Args:
             purge: whether to delete data, logs and configuration too.
@@ -123,11 +123,11 @@ class PulsarCluster:
                 self.state.purge()
 
     def status(self) -> StackStatus:
-        """How every server is, right now."""
-        told: list[ServerStatus] = []
+        """Return the current status of every server."""
+        statuses: list[ServerStatus] = []
         for name, port in self._plan():
             live = processes.running(self.state.record(name))
-            told.append(
+            statuses.append(
                 ServerStatus(
                     name=name,
                     pid=live.pid if live else None,
@@ -141,9 +141,9 @@ class PulsarCluster:
             name=self.spec.name,
             version=self.spec.version,
             state=str(self.state.root),
-            healthy=all(server.answers for server in told),
+            healthy=all(server.answers for server in statuses),
             endpoints=self.endpoints,
-            servers=tuple(told),
+            servers=tuple(statuses),
         )
 
     # -- one server at a time, for tests of failures -----------------------------------------------------------------------

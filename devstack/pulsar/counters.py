@@ -1,4 +1,4 @@
-"""What the servers of a stack have counted, from their own metrics."""
+"""Counters of a stack's servers, from their metrics."""
 
 from __future__ import annotations
 

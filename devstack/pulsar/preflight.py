@@ -1,4 +1,4 @@
-"""What a stack needs of the machine, checked before anything is started."""
+"""Checks of the machine before a stack starts."""
 
 from __future__ import annotations
 

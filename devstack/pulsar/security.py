@@ -1,4 +1,4 @@
-"""Keys, tokens, passwords and certificates for a stack that asks its clients who they are, and the settings that go with them."""
+"""Keys, tokens, passwords and certificates of a stack with authentication, and its settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.spec import PulsarSpec
 
 ADMIN_ROLE: Final = "admin"
-"""The superuser: the brokers themselves, and whoever sets a test up."""
+"""The superuser role of the brokers and of the tests' set-up."""
 
 TLS_PORT: Final = 21
 HTTPS_PORT: Final = 25
@@ -29,7 +29,7 @@ HTTPS_PORT: Final = 25
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a stack's brokers trust, in one folder.
+    """The credentials of a stack in one folder.
 
     Attributes:
         folder: where the files are.
@@ -83,7 +83,7 @@ class Credentials:
         return f"{head}.{body}.{_base64(signed)}"
 
     def set_passwords(self, passwords: dict[str, str]) -> None:
-        """Say who may come with which password; brokers read it when they start."""
+        """Write the users and passwords of basic authentication; brokers read them at start."""
         salted = {
             user: openssl("passwd", "-apr1", "-salt", "readonly", password).strip()
             for user, password in passwords.items()
@@ -91,13 +91,13 @@ class Credentials:
         self.passwords.write_text("".join(f"{user}:{password}\n" for user, password in salted.items()))
 
     def certificate(self, name: str, folder: Path | None = None, host: str = HOST) -> tuple[Path, Path]:
-        """Make a certificate that the authority has signed, for servers at `host` and for clients; returns it and its key."""
+        """Make a signed certificate for servers at `host` and for clients; return it and its key."""
         path = (folder or self.folder) / f"{name}.pem"
         kind = "IP" if host.replace(".", "").isdigit() else "DNS"
         return issue(self.authority, path, f"/CN={name}", usages="digitalSignature", alternatives=(f"{kind}:{host}",))
 
     def settings(self, spec: PulsarSpec) -> tuple[Setting, ...]:
-        """What a stack of this size needs: brokers ask for tokens or passwords, authorize, and speak TLS too, as bookies do."""
+        """Return the settings of a stack with authentication, authorization and TLS on brokers and bookies."""
         provider = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
         every = {
             "authenticationEnabled": "true",
@@ -132,12 +132,12 @@ class Credentials:
 
 
 def tls_url(spec: PulsarSpec, broker: int = 0) -> str:
-    """Where a broker of such a stack speaks TLS."""
+    """Return the TLS service URL of a broker."""
     return f"pulsar+ssl://{HOST}:{spec.base_port + TLS_PORT + broker}"
 
 
 def https_url(spec: PulsarSpec, broker: int = 0) -> str:
-    """Where such a broker's admin API speaks TLS."""
+    """Return the HTTPS URL of a broker's admin API."""
     return f"https://{HOST}:{spec.base_port + HTTPS_PORT + broker}"
 
 

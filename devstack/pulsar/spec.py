@@ -1,4 +1,4 @@
-"""What a Pulsar stack is made of: its name, version, size, ports and settings."""
+"""The specification of a Pulsar stack: name, version, size, ports and settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HIGHEST_PORT: Final = 65535
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where one server runs.
+    """The site of one server.
 
     Attributes:
         host: the address that it listens on, and that others reach it by.
@@ -160,5 +160,5 @@ class PulsarSpec:
 
 
 def default_state(name: str) -> Path:
-    """Where a stack keeps its configuration, data and logs unless `--state` says otherwise."""
+    """Return the default state folder of a stack, for configuration, data and logs."""
     return cache_root() / "pulsar" / "stacks" / name

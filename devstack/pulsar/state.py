@@ -1,4 +1,4 @@
-"""A stack's state folder: configuration, data, logs, pid files, and what the stack was made with."""
+"""The state folder of a stack: configuration, data, logs, pid files and specification."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class StateFolder:
             self.root.rmdir()
 
     def store(self, spec: PulsarSpec) -> None:
-        """Remember what the stack is made with."""
+        """Store the specification of the stack."""
         partial = self.root / "spec.json.new"
         partial.write_text(json.dumps(dataclasses.asdict(spec), indent=1))
         partial.replace(self.root / "spec.json")
 
     def stored(self) -> PulsarSpec | None:
-        """What the stack was made with; None when there is none.
+        """Return the stored specification; None if there is no stack.
 
         Raises:
             DevstackError: spec.json is damaged.
@@ -91,9 +91,9 @@ class StateFolder:
         except FileNotFoundError:
             return None
         try:
-            told: dict[str, Any] = json.loads(text)
-            told["settings"] = tuple(Setting(**setting) for setting in told["settings"])
-            return PulsarSpec(**told)
+            found: dict[str, Any] = json.loads(text)
+            found["settings"] = tuple(Setting(**setting) for setting in found["settings"])
+            return PulsarSpec(**found)
         except (ValueError, TypeError, KeyError) as error:
             raise DevstackError(
                 f"{path} is damaged: {error}", "stop the stack and forget it: pulsar down --purge"

@@ -1,4 +1,4 @@
-"""What a stack tells of itself: where its servers are and how they do."""
+"""The status and the endpoints of a stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL_ON_LOOPBACK: Final[Mapping[str, Site]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where the stack's servers are.
+    """The endpoints of a stack.
 
     Attributes:
         metadata_store: as Pulsar writes it, `zk:HOST:PORT`.
@@ -68,7 +68,7 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """How one server is.
+    """The status of one server.
 
     Attributes:
         name: `zookeeper`, `bookie-0`, `broker-1`.
@@ -89,7 +89,7 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class StackStatus:
-    """How the whole stack is; `healthy` when every server runs and answers."""
+    """The status of the stack; `healthy` if every server runs and answers."""
 
     name: str
     version: str

@@ -29,12 +29,12 @@ MAX_EXPLICIT_LAC_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class WriterSpec:
-    """What the writable cluster is like.
+    """The specification of the source cluster.
 
     Attributes:
         namespace: the Kubernetes namespace, which is the cluster's alone.
         brokers: how many brokers.
-        explicit_lac_ms: how often brokers tell bookies the last confirmed entry, in ms; 0 is off, as in a stock Pulsar.
+        explicit_lac_ms: interval at which brokers write the explicit LAC, in ms; 0 is off, as in a stock Pulsar.
     """
 
     namespace: str = "pulsar"
@@ -52,7 +52,7 @@ class WriterSpec:
 
 @dataclass(frozen=True, slots=True)
 class WriterStatus:
-    """What runs of it.
+    """The status of the cluster.
 
     Attributes:
         namespace: where.
@@ -83,14 +83,14 @@ class WriterStatus:
         """For people."""
         if not self.wanted:
             return [f"writer: there is none in namespace {self.namespace}"]
-        told = [f"writer in namespace {self.namespace}: {'up' if self.up else 'not ready'}"]
-        told += [f"  {name}: {self.ready[name]} of {wanted} ready" for name, wanted in self.wanted.items()]
-        return [*told, f"  {self.service_url}", f"  {self.admin_url}", f"  {self.metadata_store}"]
+        lines = [f"writer in namespace {self.namespace}: {'up' if self.up else 'not ready'}"]
+        lines += [f"  {name}: {self.ready[name]} of {wanted} ready" for name, wanted in self.wanted.items()]
+        return [*lines, f"  {self.service_url}", f"  {self.admin_url}", f"  {self.metadata_store}"]
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where ZooKeeper and the bookies keep their data: their pods stay there, whatever other nodes there are.
+    """The node with the data of ZooKeeper and the bookies; their pods always run there.
 
     Attributes:
         node: the node's name.
@@ -162,7 +162,7 @@ def down(namespace: str) -> None:
 
 
 def status(namespace: str) -> WriterStatus:
-    """What runs of the cluster."""
+    """Return the status of the cluster."""
     ready: dict[str, int] = {}
     wanted: dict[str, int] = {}
     for item in _kubectl().json("-n", namespace, "get", "statefulsets", "-l", "app=pulsar,release=pulsar")["items"]:

@@ -128,6 +128,6 @@ def test_run_says_what_failed_and_why() -> None:
 
 def test_waiting_ends_at_its_deadline() -> None:
     begin = time.monotonic()
-    with pytest.raises(DevstackError, match="the moon: not so after 0 s"):
+    with pytest.raises(DevstackError, match="the moon: not within 0 s"):
         wait_until(lambda: False, 0.1, "the moon", pause=0.01)
     assert time.monotonic() - begin < 5
