@@ -1,4 +1,4 @@
-"""What spark-submit and the operators of Spark on Kubernetes run: `pulsar-readonly export`, with its options as arguments."""
+"""The application of spark-submit and of Spark operators on Kubernetes: `pulsar-readonly export` with its options."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ class Catalog:
             return {base: ValueSchema(definition, schemas.versions, nulls) for base, schemas in found.items()}
         if not bases:
             raise SourceError(
-                "valueSchema=auto: there is no topic yet, so no schema; set valueSchema to a schema, or to raw"
+                "valueSchema=auto: no topic exists yet, so there is no schema; set valueSchema to a schema, or to raw"
             )
         for base, schemas in found.items():
             if not schemas.versions:
