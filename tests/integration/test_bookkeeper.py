@@ -347,7 +347,7 @@ def test_the_near_bookie_is_read(make, bookies, monkeypatch) -> None:
     places = dict(zip((name for name, _ in bookies), ("/zone-1/a", "/zone-2/a", "/zone-2/b"), strict=True))
 
     async def scene(reader, pool):
-        pool.choice.place(places)
+        pool.replica_order.place(places)
         return [entry.payload for entry in await reader.read(*MANY)]
 
     for here, near in (("/zone-1/x", 0), ("/zone-2/b", 1)):
