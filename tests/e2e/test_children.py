@@ -67,7 +67,7 @@ def test_every_optional_child_comes_and_goes_with_the_spec(operator, namespace, 
     for kind in OPTIONAL:
         assert operator.get(kind, "demo", namespace)["metadata"]["ownerReferences"][0]["name"] == "demo"
     if operator.run("get", "podmonitors.monitoring.coreos.com", "-n", namespace).returncode:
-        assert "there is no PodMonitor" in said["Progressing"]
+        assert "no PodMonitor is created" in said["Progressing"]
     template = operator.get("statefulset", "demo", namespace)["spec"]["template"]
     assert template["metadata"]["labels"]["team"] == "data"
     assert template["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}

@@ -136,7 +136,7 @@ def test_another_process_takes_over(kubernetes, namespace, process, tmp_path, ev
     second = process("second")
 
     def waits():
-        assert "; waiting" in (tmp_path / "second.log").read_text()
+        assert "waiting for the lease" in (tmp_path / "second.log").read_text()
 
     eventually(waits, 60)
     first.kill()
