@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandProducer, CommandSubscribe
 
 from tests.integration.raw_client import RawClient
+from tests.support.innocent_client import InnocentClient
 
 if TYPE_CHECKING:
     from tests.hostile.attacks import Attack
@@ -34,35 +34,21 @@ class Outcome(NamedTuple):
     losses: int
 
 
-class Innocent:
+class Innocent(InnocentClient):
     """A client with a consumer and a producer that pings all the time."""
 
     def __init__(self, url: str, topic: str) -> None:
-        self.slowest = 0.0
-        self.losses = 0
-        self._client = RawClient(url)
-        self._client.subscribe(topic, "innocent", sub_type=CommandSubscribe.Exclusive)
+        super().__init__(RawClient(url), PAUSE_S)
+        self.client.subscribe(topic, "innocent", sub_type=CommandSubscribe.Exclusive)
         producer = CommandProducer(topic=topic, producer_id=0, request_id=0)
-        self._client.request(BaseCommand(type=BaseCommand.PRODUCER, producer=producer))
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self.client.request(BaseCommand(type=BaseCommand.PRODUCER, producer=producer))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._client.close()
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.wait(PAUSE_S):
-                self.slowest = max(self.slowest, self._client.ping())
-            self.losses += sum(self._client.seen.count(name) for name in ("CLOSE_CONSUMER", "CLOSE_PRODUCER"))
-        except Exception:  # noqa: BLE001 - whatever it was, the client has lost its connection
-            self.losses += 1
+    @property
+    def losses(self) -> int:
+        """How often it lost its connection, its consumer or its producer."""
+        if self.failure is not None:
+            return 1
+        return sum(self.client.seen.count(name) for name in ("CLOSE_CONSUMER", "CLOSE_PRODUCER"))
 
 
 def run_attack(attack: Attack, url: str, topics: str) -> Outcome:
