@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from readonly_engine.broker.bounds import (
-    CLOSINGS_AT_ONCE,
-    PRODUCERS_AT_ONCE,
-    REQUEST_BYTES_AT_ONCE,
-    REQUESTS_AT_ONCE,
+    MAX_CONCURRENT_CLOSES,
+    MAX_CONCURRENT_PRODUCERS,
+    MAX_CONCURRENT_REQUESTS,
+    MAX_REQUEST_BYTES,
     WATCHERS,
 )
 from readonly_engine.wire.commands import body_of, encode_command, has_request_id
@@ -39,11 +38,11 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from tests.integration.raw_client import RawClient
+from tests.support.innocent_client import InnocentClient
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
 
     from devstack.pool import BrokerProcess
     from tests.integration.apart import Apart
@@ -74,39 +73,22 @@ def resident_bytes(broker: BrokerProcess) -> int:
     return int(found[1]) << 10
 
 
-class Neighbour:
+class Neighbour(InnocentClient):
     """A consumer of the same broker, which pings and looks up all the time."""
 
     def __init__(self, broker: BrokerProcess, topic: str) -> None:
-        self._client = RawClient(broker.url)
-        self._client.subscribe(topic, "neighbour")
+        super().__init__(RawClient(broker.url))
+        self.client.subscribe(topic, "neighbour")
         self._topic = topic
-        self._stop = threading.Event()
-        self._failure: Exception | None = None
-        self._slowest = 0.0
-        self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._client.close()
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.wait(0.02):
-                self._slowest = max(self._slowest, self._client.ping())
-                self._client.lookup(self._topic)
-        except Exception as error:  # noqa: BLE001 - the test says what it was
-            self._failure = error
+    def after_ping(self) -> None:
+        """Look the topic up."""
+        self.client.lookup(self._topic)
 
     def unharmed(self) -> bool:
-        assert self._failure is None, self._failure
-        assert "CLOSE_CONSUMER" not in self._client.seen
-        assert self._slowest < SLOW_PING_S, f"a PING took {self._slowest:.2f} s"
+        assert self.failure is None, self.failure
+        assert "CLOSE_CONSUMER" not in self.client.seen
+        assert self.slowest < SLOW_PING_S, f"a PING took {self.slowest:.2f} s"
         return True
 
 
@@ -157,7 +139,7 @@ def test_requests_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, 
         client.subscribe(topic, "s")
         silence(apart)
         kinds = requests(topic)
-        flood = b"".join(encode_command(command) for command in itertools.islice(kinds, REQUESTS_AT_ONCE))
+        flood = b"".join(encode_command(command) for command in itertools.islice(kinds, MAX_CONCURRENT_REQUESTS))
         client.socket.sendall(flood)
         for command in itertools.islice(kinds, 9):
             client.send(command)
@@ -172,7 +154,7 @@ def test_requests_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, 
         client.ping()
         assert resident_bytes(apart.broker) < MUCH_BYTES
         heal(apart)
-        for _ in range(REQUESTS_AT_ONCE):
+        for _ in range(MAX_CONCURRENT_REQUESTS):
             client.wait(lambda command: has_request_id(command) and body_of(command).request_id >= FIRST)
         assert client.partitions(topic) == 0
         assert neighbour.unharmed()
@@ -184,7 +166,7 @@ def test_requests_of_one_client_are_bounded_in_bytes(apart: Apart, topic: str) -
         client.partitions(topic)  # the broker is connected
         silence(apart)
         schema = Schema(name="s", schema_data=bytes(size), type=Schema.Json)
-        most = REQUEST_BYTES_AT_ONCE // size - 1  # with the commands around
+        most = MAX_REQUEST_BYTES // size - 1  # with the commands around
         for number in range(most + 1):
             made = CommandGetOrCreateSchema(topic=topic, request_id=FIRST + number, schema=schema)
             client.send(BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA, get_or_create_schema=made))
@@ -220,10 +202,12 @@ def test_producers_of_one_client_that_no_owner_answers_are_bounded(apart: Apart,
             client.partitions(topic)
             before = broker.stats()["tasks"]
             silence(apart)
-            client.socket.sendall(b"".join(encode_command(produce(number)) for number in range(PRODUCERS_AT_ONCE + 1)))
-            assert error_of(answer_to(client, FIRST + PRODUCERS_AT_ONCE)) == "ServiceNotReady"
+            client.socket.sendall(
+                b"".join(encode_command(produce(number)) for number in range(MAX_CONCURRENT_PRODUCERS + 1))
+            )
+            assert error_of(answer_to(client, FIRST + MAX_CONCURRENT_PRODUCERS)) == "ServiceNotReady"
             assert client.pending("ERROR") == 0
-            assert broker.stats()["producers"] == PRODUCERS_AT_ONCE
+            assert broker.stats()["producers"] == MAX_CONCURRENT_PRODUCERS
             assert resident_bytes(broker) < MUCH_BYTES
         wait_until(lambda: broker.stats()["tasks"] <= before, what="nothing is left of the client")
         assert broker.stats()["producers"] == 0
@@ -249,7 +233,7 @@ def test_creations_of_one_client_are_bounded_in_bytes(apart: Apart, topic: str, 
     with RawClient(apart.broker.url) as client, Neighbour(apart.broker, topic + "-n") as neighbour:
         client.partitions(topic)
         silence(apart)
-        most = REQUEST_BYTES_AT_ONCE // size - 1
+        most = MAX_REQUEST_BYTES // size - 1
         for number in range(most + 1):
             client.send(create(number))
         assert error_of(answer_to(client, FIRST + most)) == "ServiceNotReady"
@@ -285,7 +269,7 @@ def test_closings_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, 
             client.request(create(0))  # so that the connection to the owner is there
             before = broker.stats()["tasks"]
             silence(apart)
-            for start in range(1, 3 * CLOSINGS_AT_ONCE, each):
+            for start in range(1, 3 * MAX_CONCURRENT_CLOSES, each):
                 numbers = range(start, start + each)
                 try:
                     for commands in (create, close):
@@ -293,7 +277,7 @@ def test_closings_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, 
                         client.ping(3)
                 except TimeoutError:
                     break  # it is not read any more
-            assert broker.stats()["tasks"] <= before + CLOSINGS_AT_ONCE + 2 * each
+            assert broker.stats()["tasks"] <= before + MAX_CONCURRENT_CLOSES + 2 * each
             assert resident_bytes(broker) < MUCH_BYTES
             assert neighbour.unharmed()
             heal(apart)

@@ -232,11 +232,11 @@ def leave(rules: Rules, world: World, client: int) -> World:
             )
     if "claim-goes-before-acks" not in rules.mutants and any(by == client for _, _, by in world.brokers[at].sent):
         return with_client(world, client, Client(at=at, stage=CLOSING))
-    return _let_go(rules, world, client)
+    return _release(rules, world, client)
 
 
-def _let_go(rules: Rules, world: World, client: int) -> World:
-    """The owner has taken all that a consumer has acked: Consumer._let_go."""
+def _release(rules: Rules, world: World, client: int) -> World:
+    """The owner has taken all that a consumer has acked: Consumer._release."""
     at = world.clients[client].at
     return tell_claims(rules, with_client(world, client, Client()), at, claim_calls.left, client)
 
@@ -249,7 +249,7 @@ def closings(rules: Rules, world: World) -> Iterator[Step]:
             if not any(by == client for _, _, by in world.brokers[at].sent):
                 yield (
                     f"broker {BROKERS[at]} hears that {name(client)}'s consumer is closed",
-                    _let_go(rules, world, client),
+                    _release(rules, world, client),
                 )
 
 

@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 WRITE_BUFFER_BYTES = 1 << 20
-"""Above this a client gets no more messages until it has read some."""
+"""Bytes that wait for one client. Above this it gets no message until it has read some."""
 
 AT_ONCE_BYTES = 256 << 10
-"""More than this is not held back until the event loop's turn is over."""
+"""Frames of one client that wait for the end of the event loop's turn; with more bytes they are sent at once."""
 
 NARROW_BUFFER_BYTES = 64 << 10
-"""The same while so many clients are slow that their buffers together would be too much."""
+"""WRITE_BUFFER_BYTES while the buffers of all slow clients together exceed `max_buffered_bytes`."""
 
-BROKER_REQUESTS_AT_ONCE = 50_000
-"""Requests of all clients that wait for an answer of the writable cluster; more are refused (maxConcurrentLookupRequest)."""
+MAX_BROKER_REQUESTS = 50_000
+"""Unanswered requests of all clients. The broker refuses more, as a stock one does (maxConcurrentLookupRequest)."""
 
-BROKER_REQUEST_BYTES_AT_ONCE = 512 << 20
-"""The same in bytes: as many as may wait for slow clients."""
+MAX_BROKER_REQUEST_BYTES = 512 << 20
+"""Bytes of the unanswered requests of all clients: as many as may wait for slow clients."""
 
-REQUESTS_AT_ONCE = 10_000
-"""The same of one client, so that it leaves room for others. A stock Java client has 5,000 lookups under way at most
+MAX_CONCURRENT_REQUESTS = 10_000
+"""Unanswered requests of one client, which leave room for others. A stock Java client has at most 5,000 lookups under way
 (maxConcurrentLookupRequests)."""
 
-REQUEST_BYTES_AT_ONCE = 64 << 20
-"""The same of one client in bytes; and what its SUBSCRIBEs, and its PRODUCERs, that are not answered may have. The frames of a
-crowd are some hundred bytes each; one with a schema may have up to 5 MiB."""
+MAX_REQUEST_BYTES = 64 << 20
+"""Bytes of the unanswered requests of one client, and as many of its SUBSCRIBEs and of its PRODUCERs. Such a frame mostly has a
+few hundred bytes; with a schema it has up to 5 MiB."""
 
-CLOSINGS_AT_ONCE = 10_000
-"""Consumers and producers of one client that are being closed; above this nothing more is read from it."""
+MAX_CONCURRENT_CLOSES = 10_000
+"""Consumers and producers of one client that are being closed. At this number the broker stops reading from the client."""
 
 WATCHERS = 1000
-"""Topic-list watchers of one client. Each keeps the names of its topics; a stock client has one for each pattern, and polls where
-it gets none."""
+"""Topic-list watchers of one client. Each keeps the names of its topics. A stock client has one for each pattern, and polls if it
+is refused."""
 
-SUBSCRIBES_AT_ONCE = 100
-"""Consumers of one client that may be on their way in at once; the others of a crowd wait as the frames that they came in."""
+MAX_CONCURRENT_SUBSCRIBES = 100
+"""SUBSCRIBEs of one client in admission. The others wait as undecoded frames."""
 
-PRODUCERS_AT_ONCE = 10_000
-"""Producers of one client that an owner has not answered for; more are refused, and their client tries again."""
+MAX_CONCURRENT_PRODUCERS = 10_000
+"""Unanswered PRODUCERs of one client. The broker refuses more, and the client tries again."""
 
-ARRIVING_AT_ONCE = 6000
-"""While fewer are on their way in for all clients together, a client may have more: they go to an owner in waves (Waves), and the
-next wave must be at hand. Each takes some KB meanwhile."""
+MAX_BROKER_SUBSCRIBES = 6000
+"""SUBSCRIBEs of all clients in admission. Below that, one client may exceed MAX_CONCURRENT_SUBSCRIBES, because the next
+wave for an owner (Waves) must be at hand. Each takes some KB."""
 
 CLOSED_S = 30.0
-"""So long after this side has closed a producer its client's messages are ignored, as at an owner (ServerCnx.closeProducer)."""
+"""Seconds after this side has closed a producer in which the client's messages are ignored (ServerCnx.closeProducer)."""

@@ -11,7 +11,7 @@ from readonly_engine.broker import descriptors
 from readonly_engine.broker.arrivals import Arrivals
 from readonly_engine.broker.balance import Balancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, load_bindings
-from readonly_engine.broker.bounds import BROKER_REQUEST_BYTES_AT_ONCE, BROKER_REQUESTS_AT_ONCE, WRITE_BUFFER_BYTES
+from readonly_engine.broker.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
 from readonly_engine.broker.claims import Act
 from readonly_engine.broker.connection import ClientConnection
 from readonly_engine.broker.drain import drain
@@ -86,7 +86,7 @@ class Broker:
         self.owner_leases = OwnerLeases(guard or LeaseGuard())
         self.moves = Moves()
         self.arrivals = Arrivals()
-        self.requests = Outstanding(BROKER_REQUESTS_AT_ONCE, BROKER_REQUEST_BYTES_AT_ONCE)
+        self.requests = Outstanding(MAX_BROKER_REQUESTS, MAX_BROKER_REQUEST_BYTES)
         self.slow_clients = 0
         self.arriving = 0
         self.draining = False

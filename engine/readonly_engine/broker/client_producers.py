@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.bounds import CLOSED_S, PRODUCERS_AT_ONCE, REQUEST_BYTES_AT_ONCE
+from readonly_engine.broker.bounds import CLOSED_S, MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES
 from readonly_engine.broker.outstanding import Outstanding
 from readonly_engine.broker.producer import RelayedProducer
 from readonly_engine.broker.publishing import Publishing
@@ -47,7 +47,7 @@ class ClientProducers:
         self.publishing = Publishing(client)
         self._client = client
         self._producers: dict[int, RelayedProducer] = {}
-        self._creating = Outstanding(PRODUCERS_AT_ONCE, REQUEST_BYTES_AT_ONCE)
+        self._creating = Outstanding(MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES)
         self._sizes: dict[RelayedProducer, int] = {}  # of the PRODUCERs that _creating counts
         self._starting: set[RelayedProducer] = set()  # their owners are being looked up
         self._closed_at: dict[int, float] = {}  # when this side closed them, the longest ago first

@@ -1,11 +1,11 @@
-"""The requests of one client that wait for an answer of the writable cluster."""
+"""Unanswered requests of one client."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.broker.bounds import CLOSINGS_AT_ONCE, REQUEST_BYTES_AT_ONCE, REQUESTS_AT_ONCE
+from readonly_engine.broker.bounds import MAX_CONCURRENT_CLOSES, MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES
 from readonly_engine.broker.lookup import answer_lookup
 from readonly_engine.broker.outstanding import Outstanding
 from readonly_engine.broker.requests import (
@@ -38,7 +38,7 @@ SERVED: Final = frozenset(_ANSWERS)
 
 
 class ClientRequests:
-    """Bounds them: a stock broker refuses lookups above a number as well (maxConcurrentLookupRequest).
+    """Answers the requests of one client, and bounds the unanswered ones, as maxConcurrentLookupRequest does at a stock broker.
 
     Args:
         client: the client's connection.
@@ -48,11 +48,11 @@ class ClientRequests:
 
     def __init__(self, client: ClientConnection) -> None:
         self._client = client
-        self._unanswered = Outstanding(REQUESTS_AT_ONCE, REQUEST_BYTES_AT_ONCE)
+        self._unanswered = Outstanding(MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES)
         self._closings = 0
 
     def serve(self, command: BaseCommand, size: int) -> None:
-        """Answer a request, in time.
+        """Answer a request in a task; refuse it if too many are unanswered.
 
         Args:
             command: one of SERVED.
@@ -63,7 +63,7 @@ class ClientRequests:
             task.add_done_callback(partial(self._answered, size))
 
     def begin(self, command: BaseCommand, size: int) -> bool:
-        """Count a request; one too many is refused, and False returned. Else `end` follows."""
+        """Count a request and return True; `end` must follow. If it exceeds a limit, refuse it and return False."""
         if not self._unanswered.begin(size):
             whose = "this connection"
         elif not self._client.broker.requests.begin(size):
@@ -77,7 +77,7 @@ class ClientRequests:
         return False
 
     def end(self, size: int) -> None:
-        """A request that was counted is answered."""
+        """Stop counting a request: it was answered."""
         self._unanswered.end(size)
         self._client.broker.requests.end(size)
 
@@ -85,13 +85,13 @@ class ClientRequests:
         self.end(size)
 
     def close(self, closing: Coroutine[object, object, None]) -> None:
-        """Close something at an owner. No close is refused: above the bound nothing more is read from the client."""
+        """Close a consumer or producer at its owner. None is refused: at the limit the broker stops reading from the client."""
         self._closings += 1
         self._client.spawn(closing).add_done_callback(self._closed)
-        if self._closings >= CLOSINGS_AT_ONCE:
+        if self._closings >= MAX_CONCURRENT_CLOSES:
             self._client.hold_reading(self, hold=True)
 
     def _closed(self, _task: asyncio.Task[None]) -> None:
         self._closings -= 1
-        if self._closings < CLOSINGS_AT_ONCE:
+        if self._closings < MAX_CONCURRENT_CLOSES:
             self._client.hold_reading(self, hold=False)

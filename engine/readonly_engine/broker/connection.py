@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, cast
 
 from readonly_engine.broker.admission import admit, move_on
 from readonly_engine.broker.bounds import (
-    ARRIVING_AT_ONCE,
     AT_ONCE_BYTES,
+    MAX_BROKER_SUBSCRIBES,
+    MAX_CONCURRENT_SUBSCRIBES,
+    MAX_REQUEST_BYTES,
     NARROW_BUFFER_BYTES,
-    REQUEST_BYTES_AT_ONCE,
-    SUBSCRIBES_AT_ONCE,
     WATCHERS,
     WRITE_BUFFER_BYTES,
 )
@@ -511,7 +511,7 @@ class ClientConnection(asyncio.Protocol):
         if self.broker.draining:
             self._refuse_leaving(request_id)
             return
-        if self._arriving_bytes + len(frame) > REQUEST_BYTES_AT_ONCE:
+        if self._arriving_bytes + len(frame) > MAX_REQUEST_BYTES:
             why = (
                 f"the consumers of this connection that are being created take {self._arriving_bytes} bytes; try again"
             )
@@ -528,7 +528,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def _may_arrive(self) -> bool:
-        return len(self._subscribing) < SUBSCRIBES_AT_ONCE or self.broker.arriving < ARRIVING_AT_ONCE
+        return len(self._subscribing) < MAX_CONCURRENT_SUBSCRIBES or self.broker.arriving < MAX_BROKER_SUBSCRIBES
 
     def _joined(self, consumer_id: int, size: int) -> None:
         """A consumer is in, or refused: the next may come."""

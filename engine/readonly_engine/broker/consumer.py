@@ -48,7 +48,7 @@ PASSAGE_BYTES = 1 << 20
 """What passes through to one consumer at once."""
 
 SETTLE_S = 5.0
-"""So long the owner may take to close a consumer, and to take its last acks before that; then others may be served."""
+"""Seconds that the owner may take to process the last acks of a consumer and to close it; then the claim is released anyway."""
 
 CUMULATIVE_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Failover})
 
@@ -165,7 +165,7 @@ class Consumer:
         """
         if self.left or not self.in_step:
             self._depart(subscription)
-            self._let_go_if_closed()
+            self._release_if_closed()
             raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
         self.subscription = subscription
         if subscription.durable:
@@ -262,7 +262,7 @@ class Consumer:
             self.subscription = None
         if self.hold is not None and self.brought_at is not None:
             broker.arrivals.left(self.hold.key, self.brought_at, time.monotonic())
-        self._let_go_if_closed()
+        self._release_if_closed()
 
     def _depart(self, subscription: Subscription) -> None:
         """Leave the subscription; others wait until the owner has taken what was acked here."""
@@ -294,20 +294,20 @@ class Consumer:
     async def _close(self, command: BaseCommand | None) -> BaseCommand | None:
         if self._handing_over is not None:
             await asyncio.wait([self._handing_over])
-        late = asyncio.get_running_loop().call_later(SETTLE_S, self._let_go)
+        late = asyncio.get_running_loop().call_later(SETTLE_S, self._release)
         try:
             # The owner takes acks before it answers a CLOSE_CONSUMER that was sent after them.
             return await self.relayed.close(command)
         finally:
             late.cancel()
-            self._let_go()
+            self._release()
 
-    def _let_go_if_closed(self) -> None:
+    def _release_if_closed(self) -> None:
         if self._closing is not None and self._closing.done():
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
-        """The owner has taken what was acked, or is not waited for any longer: another broker may be asked for messages."""
+    def _release(self) -> None:
+        """Release the claim: the owner has processed the acks, or the wait timed out."""
         if not self.left:
             return
         broker = self.connection.broker

@@ -1,4 +1,4 @@
-"""Consumers that have left their subscription here, and whose last acks the owner may not have taken yet."""
+"""Consumers that left their subscription here before the owner had stored their last acks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class Departures:
-    """Knows which subscriptions have such consumers.
+    """Tracks them by subscription.
 
-    Whoever begins a subscription anew asks the owner what is acked. An answer counts only once the owner has taken what the
-    consumers before have acked.
+    A subscription that begins anew asks the owner for its cursor. The answer is current only after the owner has processed the
+    acks of the consumers before.
     """
 
     def __init__(self) -> None:
@@ -21,11 +21,11 @@ class Departures:
         self._waiting: dict[Hashable, asyncio.Event] = {}
 
     def began(self, subscription: Hashable, consumer: object) -> None:
-        """A consumer leaves; `ended` must follow within some seconds."""
+        """Add a consumer that leaves; `ended` must follow within seconds."""
         self._leaving.setdefault(subscription, set()).add(consumer)
 
     def ended(self, subscription: Hashable, consumer: object) -> None:
-        """The owner has taken what the consumer has acked, or is not waited for any longer."""
+        """Remove a consumer: the owner has processed its acks, or the wait timed out."""
         leaving = self._leaving.get(subscription)
         if leaving is None:
             return
@@ -37,10 +37,10 @@ class Departures:
                 waiting.set()
 
     def pending(self, subscription: Hashable) -> bool:
-        """Whether there are such consumers of a subscription."""
+        """Whether a subscription has such consumers."""
         return subscription in self._leaving
 
     async def settled(self, subscription: Hashable) -> None:
-        """Wait until there are none."""
+        """Wait until a subscription has none."""
         while self.pending(subscription):
             await self._waiting.setdefault(subscription, asyncio.Event()).wait()

@@ -1,38 +1,42 @@
-"""What has been asked for and is not answered yet, bounded in number and in bytes. Pure."""
+"""Unanswered requests, bounded in number and in bytes. Pure."""
 
 from __future__ import annotations
 
 
 class Outstanding:
-    """Counts requests.
+    """Counts unanswered requests.
 
     Args:
-        most: so many there may be at once.
-        most_bytes: so long their commands may be in all.
+        max_count: the largest number of them.
+        max_bytes: the largest sum of their frames.
+
+    Attributes:
+        count: the number now.
+        bytes: the sum of their frames now.
     """
 
-    __slots__ = ("_most", "_most_bytes", "bytes", "count")
+    __slots__ = ("_max_bytes", "_max_count", "bytes", "count")
 
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self._most = most
-        self._most_bytes = most_bytes
+    def __init__(self, max_count: int, max_bytes: int) -> None:
+        self._max_count = max_count
+        self._max_bytes = max_bytes
         self.count = 0
         self.bytes = 0
 
     @property
     def full(self) -> bool:
-        """Whether there may be no more, however short."""
-        return self.count >= self._most
+        """Whether the number is at its limit."""
+        return self.count >= self._max_count
 
     def begin(self, size: int) -> bool:
-        """Count a request of so many bytes; False where it would be one too many, and then it is not counted."""
-        if self.full or self.bytes + size > self._most_bytes:
+        """Count a request of `size` bytes; return False, and count nothing, if it exceeds a limit."""
+        if self.full or self.bytes + size > self._max_bytes:
             return False
         self.count += 1
         self.bytes += size
         return True
 
     def end(self, size: int) -> None:
-        """A request that was counted is answered, or given up."""
+        """Stop counting a request of `size` bytes: it was answered or given up."""
         self.count -= 1
         self.bytes -= size

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker import connection as connection_module
-from readonly_engine.broker.bounds import SUBSCRIBES_AT_ONCE
+from readonly_engine.broker.bounds import MAX_CONCURRENT_SUBSCRIBES
 from readonly_engine.broker.connection import ClientConnection
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
@@ -21,7 +21,7 @@ class Crowd:
     def __init__(self, monkeypatch):
         self.coming, self.answers, self.splitter = {}, [], FrameSplitter()
         self.tasks = []
-        monkeypatch.setattr(connection_module, "ARRIVING_AT_ONCE", 0)
+        monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", 0)
         self.broker = SimpleNamespace(draining=False, spawn=self.spawn, arriving=0)
         self.connection = ClientConnection(self.broker)
         self.connection.connected = True
@@ -86,26 +86,26 @@ def play(monkeypatch):
 
 
 def test_all_come_in_and_only_some_at_once(play):
-    count = 3 * SUBSCRIBES_AT_ONCE + 7
+    count = 3 * MAX_CONCURRENT_SUBSCRIBES + 7
 
     async def scene(crowd):
         crowd.subscribes(range(count))
         await settle()
-        assert list(crowd.coming) == list(range(SUBSCRIBES_AT_ONCE))
+        assert list(crowd.coming) == list(range(MAX_CONCURRENT_SUBSCRIBES))
         for number in range(count):
             crowd.coming[number].set_result(None)
             await settle()
-            assert len(crowd.coming) == min(count, SUBSCRIBES_AT_ONCE + number + 1)
+            assert len(crowd.coming) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
         assert crowd.answers == [("SUCCESS", number) for number in range(count)]
 
     play(scene)
 
 
 def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
-    most = SUBSCRIBES_AT_ONCE + 50
+    most = MAX_CONCURRENT_SUBSCRIBES + 50
 
     async def scene(crowd):
-        monkeypatch.setattr(connection_module, "ARRIVING_AT_ONCE", most)
+        monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", most)
         crowd.broker.arriving = 20  # of other clients
         crowd.subscribes(range(most))
         await settle()
@@ -118,7 +118,7 @@ def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
         for number in range(2, 40):
             crowd.coming[number].set_result(None)
         await settle()
-        assert len(crowd.coming) == SUBSCRIBES_AT_ONCE + 40  # its own in any case, and no more
+        assert len(crowd.coming) == MAX_CONCURRENT_SUBSCRIBES + 40  # its own in any case, and no more
         for number in range(40, most - 18):
             crowd.coming[number].set_result(None)
         await settle()
@@ -130,18 +130,18 @@ def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
 
 def test_one_that_is_refused_makes_room(play):
     async def scene(crowd):
-        crowd.subscribes(range(SUBSCRIBES_AT_ONCE + 1))
+        crowd.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
         await settle()
         crowd.coming[5].set_exception(OwnerUnavailableError("no"))
         await settle()
         assert crowd.answers == [("ERROR", 5)]
-        assert SUBSCRIBES_AT_ONCE in crowd.coming
+        assert MAX_CONCURRENT_SUBSCRIBES in crowd.coming
 
     play(scene)
 
 
 def test_one_that_waits_can_be_closed_and_is_not_created_twice(play):
-    waiting = SUBSCRIBES_AT_ONCE
+    waiting = MAX_CONCURRENT_SUBSCRIBES
 
     async def scene(crowd):
         crowd.subscribes(range(waiting + 2))
@@ -160,11 +160,11 @@ def test_one_that_waits_can_be_closed_and_is_not_created_twice(play):
 
 def test_nobody_comes_in_when_the_client_has_gone(play):
     async def scene(crowd):
-        crowd.subscribes(range(SUBSCRIBES_AT_ONCE + 1))
+        crowd.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
         await settle()
         crowd.connection._closed = True
         crowd.coming[0].set_exception(OwnerUnavailableError("no"))
         await settle()
-        assert SUBSCRIBES_AT_ONCE not in crowd.coming
+        assert MAX_CONCURRENT_SUBSCRIBES not in crowd.coming
 
     play(scene)
