@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 import uuid
@@ -151,13 +152,22 @@ class BenchCluster:
                 return
 
     @contextmanager
-    def engine(self, *topics: str, options: Sequence[str] = ()) -> Iterator[BrokerProcess]:
-        """A read-only broker that serves topics (patterns), with a pool of its own."""
+    def engine(
+        self, *topics: str, options: Sequence[str] = (), python: str = sys.executable
+    ) -> Iterator[BrokerProcess]:
+        """Start a read-only broker with a pool of its own; end it with the context.
+
+        Args:
+            topics: names or patterns of the topics that it serves.
+            options: more options of the command.
+            python: interpreter that has the engine installed.
+        """
         pool = Pool(
             self.endpoints,
             Path(self._folder.name),
             f"bench-{uuid.uuid4().hex[:8]}",
             ["--topics", *topics, "--log-level", "warning", *options],
+            python,
         )
         try:
             (broker,) = pool.start()

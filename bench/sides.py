@@ -172,46 +172,78 @@ class Sides:
         return rounds[warm_up:]
 
     def _side(self, side: str, engine: BrokerProcess, publisher: LoadClient) -> Measured:
-        if side == NOBODY:
-            time.sleep(SETTLE_S)
-            return self._measure(side, engine, publisher, None)
-        work = self._work
-        broker = self._cluster.owner if side == OWNER else f"127.0.0.1:{engine.port}"
-        name = uuid.uuid4().hex[:8]  # a reader that has just gone may still be there for the owner
-        consumers: dict[str, Any] = {"consumers": work.readers, "subscription": f"{name}-#"}
-        if work.shared:
-            consumers.update(subscription=name, type="Shared", durable=True, ack=True)
-        with LoadClient("consume", side, broker=broker, topic=self._topic, **consumers) as readers:
-            readers.until_messages(1, FIRST_S)
-            time.sleep(SETTLE_S)
-            measured = self._measure(side, engine, publisher, readers)
-        if work.shared:
-            self._cluster.admin.delete_subscription(self._topic, name, force=True)
-        return measured
+        broker = None if side == NOBODY else self._cluster.owner if side == OWNER else engine.address
+        return measure_side(self._cluster, self._work, self._topic, side, broker, engine, publisher, self._seconds)
 
-    def _measure(self, side: str, engine: BrokerProcess, publisher: LoadClient, readers: LoadClient | None) -> Measured:
-        reads = entries_read(self._cluster.endpoints)
-        meter = self._cluster.meter(engine)
-        published, read = publisher.counted(), readers.counted() if readers else None
-        time.sleep(self._seconds)
-        cpu = meter.used()
-        read_after = readers.counted() if readers else None
-        published_after = publisher.counted()
-        cpu["publisher"] = published_after.cpu - published.cpu
-        delivered, latency_ms = 0, dict[str, float]()
-        if read is not None and read_after is not None:
-            delivered, latency_ms = read_after.messages - read.messages, read_after.latency_ms
-            cpu["client"] = read_after.cpu - read.cpu
-        return Measured(
-            side=side,
-            seconds=published_after.seconds - published.seconds,
-            published=published_after.messages - published.messages,
-            delivered=delivered,
-            cpu=cpu,
-            latency_ms=latency_ms,
-            entries=published_after.entries - published.entries,
-            bookie_reads=entries_read(self._cluster.endpoints) - reads,
-        )
+
+def measure_side(
+    cluster: BenchCluster,
+    work: Work,
+    topic: str,
+    side: str,
+    broker: str | None,
+    engine: BrokerProcess,
+    publisher: LoadClient,
+    seconds: float,
+) -> Measured:
+    """Measure one side of one round.
+
+    Args:
+        cluster: the bench's Pulsar.
+        work: number and kind of the readers.
+        topic: name of the topic; `#` is the number of each of several.
+        side: name of the side.
+        broker: `host:port` that serves the readers; None without readers.
+        engine: the read-only broker whose CPU is measured.
+        publisher: publishes all the time.
+        seconds: duration.
+    """
+    if broker is None:
+        time.sleep(SETTLE_S)
+        return _measure(cluster, side, engine, publisher, None, seconds)
+    name = uuid.uuid4().hex[:8]  # a reader that has just gone may still be there for the owner
+    consumers: dict[str, Any] = {"consumers": work.readers, "subscription": f"{name}-#"}
+    if work.shared:
+        consumers.update(subscription=name, type="Shared", durable=True, ack=True)
+    with LoadClient("consume", side, broker=broker, topic=topic, **consumers) as readers:
+        readers.until_messages(1, FIRST_S)
+        time.sleep(SETTLE_S)
+        measured = _measure(cluster, side, engine, publisher, readers, seconds)
+    if work.shared:
+        cluster.admin.delete_subscription(topic, name, force=True)
+    return measured
+
+
+def _measure(
+    cluster: BenchCluster,
+    side: str,
+    engine: BrokerProcess,
+    publisher: LoadClient,
+    readers: LoadClient | None,
+    seconds: float,
+) -> Measured:
+    reads = entries_read(cluster.endpoints)
+    meter = cluster.meter(engine)
+    published, read = publisher.counted(), readers.counted() if readers else None
+    time.sleep(seconds)
+    cpu = meter.used()
+    read_after = readers.counted() if readers else None
+    published_after = publisher.counted()
+    cpu["publisher"] = published_after.cpu - published.cpu
+    delivered, latency_ms = 0, dict[str, float]()
+    if read is not None and read_after is not None:
+        delivered, latency_ms = read_after.messages - read.messages, read_after.latency_ms
+        cpu["client"] = read_after.cpu - read.cpu
+    return Measured(
+        side=side,
+        seconds=published_after.seconds - published.seconds,
+        published=published_after.messages - published.messages,
+        delivered=delivered,
+        cpu=cpu,
+        latency_ms=latency_ms,
+        entries=published_after.entries - published.entries,
+        bookie_reads=entries_read(cluster.endpoints) - reads,
+    )
 
 
 def run_all(

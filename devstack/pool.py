@@ -41,6 +41,7 @@ class BrokerProcess:
         options: more options of the command.
         ports: of clients and of HTTP; free ones by default.
         site: where it runs.
+        python: interpreter that has the engine installed; by default the running one.
     """
 
     def __init__(
@@ -50,19 +51,21 @@ class BrokerProcess:
         options: Sequence[str],
         ports: tuple[int, int] | None = None,
         site: Site = LOOPBACK,
+        python: str = sys.executable,
     ) -> None:
         self.port, self.http_port = ports or (free_port(), free_port())
-        self.url = f"pulsar://{site.host}:{self.port}"
+        self.address = f"{site.host}:{self.port}"
+        self.url = f"pulsar://{self.address}"
         self.http_url = f"http://{site.host}:{self.http_port}"
         self.log = log
         arguments = {
             "--metadata-store": pulsar.metadata_store,
             "--writer-url": pulsar.writer_url,
             "--admin-url": pulsar.admin_url,
-            "--listen": f"{site.host}:{self.port}",
+            "--listen": self.address,
             "--http": f"{site.host}:{self.http_port}",
         }
-        command = [*site.launcher, sys.executable, "-m", "readonly_engine.command", "serve"]
+        command = [*site.launcher, python, "-m", "readonly_engine.command", "serve"]
         command += [word for pair in arguments.items() for word in pair]
         with log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -129,18 +132,24 @@ class Pool:
         folder: where logs go.
         name: the pool's name.
         options: more options for every broker.
+        python: interpreter that has the brokers' engine installed; by default the running one.
     """
 
-    def __init__(self, pulsar: Endpoints, folder: Path, name: str, options: Sequence[str]) -> None:
+    def __init__(
+        self, pulsar: Endpoints, folder: Path, name: str, options: Sequence[str], python: str = sys.executable
+    ) -> None:
         self._pulsar = pulsar
         self._folder = folder
         self._options = ["--pool", name, *options]
+        self._python = python
         self.brokers: list[BrokerProcess] = []
 
     def start(self, count: int = 1) -> list[BrokerProcess]:
         """Add brokers, and wait until each sees all members."""
         started = [
-            BrokerProcess(self._pulsar, self._folder / f"broker-{len(self.brokers) + i}.log", self._options)
+            BrokerProcess(
+                self._pulsar, self._folder / f"broker-{len(self.brokers) + i}.log", self._options, python=self._python
+            )
             for i in range(count)
         ]
         self.brokers += started
@@ -152,7 +161,7 @@ class Pool:
     def restart(self, index: int) -> BrokerProcess:
         """Restart an ended broker on its ports, and wait until it is ready."""
         old = self.brokers[index]
-        new = BrokerProcess(self._pulsar, old.log, self._options, (old.port, old.http_port))
+        new = BrokerProcess(self._pulsar, old.log, self._options, (old.port, old.http_port), python=self._python)
         self.brokers[index] = new
         new.wait_ready()
         return new
