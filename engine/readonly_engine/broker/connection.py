@@ -250,7 +250,11 @@ class ClientConnection(asyncio.Protocol):
             self._write(_PONG, self._transport)
             return
         try:
-            self._slices.receive(self._splitter.receive_data(data))
+            frames = self._splitter.receive_data(data)
+            if len(frames) == 1 and not self._slices.waiting:
+                self._take(frames[0])
+            else:
+                self._slices.receive(frames)
         except WireError as error:
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self._slices.clear()
@@ -288,7 +292,7 @@ class ClientConnection(asyncio.Protocol):
                 raise
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self.close()
-        self.hold_reading(self._slices, hold=self._slices.waiting)
+        self.hold_reading(self._slices, hold=bool(self._slices.waiting))
 
     def let_in(self, identity: Identity, max_message_size: int) -> None:
         """The owner has accepted the client's credentials: it may send what the owner itself would take.

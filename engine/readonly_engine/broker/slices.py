@@ -20,40 +20,36 @@ class Slices:
     Args:
         take: does what a frame asks for; returns whether to go on.
         later: called in a later turn with a function that takes the next slice, and raises what `take` raises.
+
+    Attributes:
+        waiting: frames that wait for a later turn.
     """
 
-    __slots__ = ("_frames", "_later", "_take")
+    __slots__ = ("_later", "_take", "waiting")
 
     def __init__(self, take: Callable[[bytes], bool], later: Callable[[Callable[[], None]], None]) -> None:
         self._take = take
         self._later = later
-        self._frames: deque[bytes] = deque()
-
-    @property
-    def waiting(self) -> bool:
-        """Whether frames wait for a later turn."""
-        return bool(self._frames)
+        self.waiting: deque[bytes] = deque()
 
     def receive(self, frames: list[bytes]) -> None:
         """Take what one read has brought, behind what waits."""
-        if not self._frames and len(frames) == 1:
-            self._take(frames[0])
-        elif frames:
-            scheduled = self.waiting  # TLS hands out what it has decrypted, though reading is paused
-            self._frames += frames
+        if frames:
+            scheduled = bool(self.waiting)  # TLS hands out what it has decrypted, though reading is paused
+            self.waiting += frames
             if not scheduled:
                 self._next()
 
     def clear(self) -> None:
         """Take no more."""
-        self._frames.clear()
+        self.waiting.clear()
 
     def _next(self) -> None:
         until = time.monotonic() + SLICE_S
-        while self._frames:
-            if not self._take(self._frames.popleft()):
-                self._frames.clear()
+        while self.waiting:
+            if not self._take(self.waiting.popleft()):
+                self.waiting.clear()
             elif time.monotonic() >= until:
                 break
-        if self._frames:
+        if self.waiting:
             asyncio.get_running_loop().call_soon(self._later, self._next)

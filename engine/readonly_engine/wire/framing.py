@@ -91,6 +91,11 @@ class FrameSplitter:
             FrameTooLargeError: a frame longer than the limit was announced.
             MalformedFrameError: a negative length was announced.
         """
+        if not self._buffer and not self._to_drop:
+            # Fast path: one whole frame, such as an ack.
+            length = len(data) - LENGTH_BYTES
+            if 0 <= length <= self.max_frame_bytes and int.from_bytes(data[:LENGTH_BYTES], "big") == length:
+                return [data[LENGTH_BYTES:]]
         if self._to_drop:
             dropped = min(self._to_drop, len(data))
             self._to_drop -= dropped
