@@ -101,8 +101,14 @@ class CursorCopy:
             self._acked.add(position)
             self._advance()
 
-    def ack_entries(self, entries: Sequence[tuple[int, int]]) -> None:
-        """A client acks entries, each as a whole: ledger and entry of each, mostly in a row. See `takes_ack`."""
+    def ack_entries(self, entries: Sequence[tuple[int, int]], *, delivered: bool = False) -> None:
+        """Take a client's ack of whole entries.
+
+        Args:
+            entries: ledger and entry of each, mostly in a row.
+            delivered: whether the entries are known to have been delivered; otherwise see `takes_ack`.
+        """
+        ack_run = self._add_run if delivered else self._ack_run
         if self._unacked:
             for entry in entries:
                 self._unacked.pop(Position(*entry), None)
@@ -112,9 +118,9 @@ class CursorCopy:
             if entry_id == last + 1 and ledger == ledger_id:
                 last = entry_id
             elif entry_id != last or ledger != ledger_id:
-                self._ack_run(ledger_id, first, last)
+                ack_run(ledger_id, first, last)
                 ledger_id, first, last = ledger, entry_id, entry_id
-        self._ack_run(ledger_id, first, last)
+        ack_run(ledger_id, first, last)
         self._advance()
 
     def ack_in_part(self, position: Position, unacked: int) -> int:
@@ -204,6 +210,9 @@ class CursorCopy:
             last = min(last, ledger.last_readable)
         elif not self.takes_ack(Position(ledger_id, last)):
             return
+        self._add_run(ledger_id, first, last)
+
+    def _add_run(self, ledger_id: int, first: int, last: int) -> None:
         upper = Position(ledger_id, last)
         if upper > self.mark_delete:
             self._acked.add_range(max(self.mark_delete, Position(ledger_id, first - 1)), upper)

@@ -334,7 +334,7 @@ class Subscription(Suspendable):
             self._keep_together()
         elif dispatcher.has_pending(consumer.receiver, ack.entries):
             self._ack_relay.add(consumer.relayed, ack.ids, len(ack.entries))
-            self._cursor.ack_entries(ack.entries)
+            self._cursor.ack_entries(ack.entries, delivered=True)
             if dispatcher.acked_entries(consumer.receiver, ack.entries):
                 self.pump()
         else:
