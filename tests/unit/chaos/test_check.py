@@ -105,6 +105,37 @@ def test_a_reader_gets_nothing_again_and_another_session_may() -> None:
     assert not judge([*good(), delivered(SENT + 50, 11, session="b")], Watched("t", "Reader")).found
 
 
+BATCH = (Id(1, 3, 0), Id(1, 3, 1))
+
+
+def read_twice(*again: Id, next_index: int) -> tuple[list[Event], list[Stored]]:
+    """A stock Reader's history: entry 3 is a batch of two, part of which it gets again before it gets entry 4."""
+    ids = [Id(1, 2), *BATCH, Id(1, 4, next_index)]
+    order = [*ids[:3], *again, ids[3]]
+    stored = [Stored(id_, "", f"m{n}", SENT) for n, id_ in enumerate(ids)]
+    return [Event(SENT + n, Kind.DELIVERED, S, "a", (id_,)) for n, id_ in enumerate(order)], stored
+
+
+@pytest.mark.parametrize(
+    ("again", "next_index", "stock", "near", "wrong"),
+    [
+        pytest.param(BATCH, -1, True, True, False, id="as at the owner"),
+        pytest.param(BATCH, 0, True, True, True, id="the next message is in a batch"),
+        pytest.param(BATCH[1:], -1, True, True, True, id="not from the batch's first message on"),
+        pytest.param(BATCH, -1, False, True, True, id="no stock client"),
+        pytest.param(BATCH, -1, True, False, True, id="no fault near"),
+    ],
+)
+def test_a_stock_reader_may_get_its_last_batch_again(
+    again: tuple[Id, ...], next_index: int, *, stock: bool, near: bool, wrong: bool
+) -> None:
+    events, held = read_twice(*again, next_index=next_index)
+    fault = Done(SENT + 2, SENT + 3, "kill", "kill", writable=False)
+    verdict = judge(events, Watched("t", "Reader", stock=stock), held, (fault,) if near else (FAR,))
+    assert kinds(verdict) == ({Violation.READER_ORDER} if wrong else set())
+    assert verdict.counts[S]["again"] == (0 if wrong else 1)
+
+
 def test_a_receipt_without_a_message_is_found() -> None:
     receipt = Event(SENT, Kind.PUBLISHED, ids=(Id(1, 99),), text="t gone")
     assert kinds(judge([receipt, *good()])) == {Violation.NOT_STORED}
