@@ -39,7 +39,7 @@ BELOW = {
         "expression",
     },
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
-    "workers": {"broker", "config", "background"},
+    "workers": {"broker", "http", "config", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
 

@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.http.bound import BoundTopics
 from readonly_engine.http.confirmed import LastConfirmed, NotAskableError
+from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.stats import Statistics
 from readonly_engine.metadata.topic_name import decode_name
@@ -44,7 +45,7 @@ class HttpServer:
         self._store = store
         self._registry = CollectorRegistry()
         self._registry.register(BrokerCollector(broker, cache))
-        self._runner: web.AppRunner | None = None
+        self._port: HttpPort | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Listen.
@@ -61,15 +62,14 @@ class HttpServer:
         app.router.add_get("/explicit-lac", self._explicit_lac)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats", self._topic_stats)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        self._port = HttpPort(app)
+        await self._port.start(host, port)
 
     async def close(self) -> None:
         """Listen no more."""
         self._bound.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._port is not None:
+            await self._port.close()
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -13,6 +13,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.background import keep_going
+from readonly_engine.http.guard import HttpPort
 from readonly_engine.workers.merge import merge
 from readonly_engine.workers.plan import worker_config
 from readonly_engine.workers.restarts import Restarts
@@ -86,7 +87,7 @@ class Parent:
         self._stop = asyncio.Event()
         self._status = 0
         self._session: ClientSession | None = None
-        self._runner: web.AppRunner | None = None
+        self._port: HttpPort | None = None
 
     async def listen(self, host: str, port: int) -> None:
         """Answer over HTTP.
@@ -99,13 +100,9 @@ class Parent:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/{rest:.*}", self._elsewhere)
-        runner = self._runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError:
-            await runner.cleanup()
-            raise
+        http = HttpPort(app)
+        await http.start(host, port)
+        self._port = http
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a worker cannot start.
@@ -130,8 +127,8 @@ class Parent:
                     task.cancel()
                 await asyncio.gather(*keeping, return_exceptions=True)
                 await asyncio.gather(*(worker.end() for worker in self._workers))
-                if self._runner is not None:
-                    await self._runner.cleanup()
+                if self._port is not None:
+                    await self._port.close()
         return self._status
 
     async def _keep(self, worker: Worker) -> None:

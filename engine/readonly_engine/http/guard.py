@@ -1,0 +1,217 @@
+"""Bound the HTTP port: how many connections there are, how long each request takes, and how many bytes wait.
+
+The port shares its process with the Pulsar port, and needs no credentials. A new connection always gets its chance: it replaces
+the one without a request for the longest time. A stranger who holds every place therefore fails no probe of a kubelet.
+aiohttp bounds the length of a line and a header, the requests read ahead (32), the time for a body (`lingering_time`), and
+the time between two requests (`keepalive_timeout`). This module has the other bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware
+
+BACKLOG: Final = 1024
+"""Connections that the kernel completes while the event loop is busy. In a flood, a full queue would drop the kubelet's SYN."""
+
+CLOSE_S: Final = 1.0
+"""Seconds for responses under way when the port closes. aiohttp's 60 s would let one client delay the end of the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpBounds:
+    """Bounds of one HTTP port.
+
+    Attributes:
+        connections: open connections. One more closes the connection whose last request is the longest ago.
+        first_request_s: seconds from the connection to its first complete request.
+        keep_alive_s: seconds from a response to the next complete request.
+        answer_s: seconds from a complete request until its client has read the response.
+        request_bytes: bytes of a client's requests, and of their bodies, that wait for the response before them.
+        unread_bytes: bytes of responses that clients have not read, of all connections together.
+    """
+
+    connections: int = 256
+    first_request_s: float = 10.0
+    keep_alive_s: float = 90.0
+    answer_s: float = 60.0
+    request_bytes: int = 64 << 10
+    unread_bytes: int = 64 << 20
+
+
+BOUNDS: Final = HttpBounds()
+
+
+class HttpPort:
+    """Serve an application within the bounds. A connection that exceeds one is aborted.
+
+    Args:
+        app: the application, not started yet.
+        bounds: the bounds.
+    """
+
+    def __init__(self, app: web.Application, bounds: HttpBounds = BOUNDS) -> None:
+        app.middlewares.append(self._middleware())
+        self.bounds = bounds
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            keepalive_timeout=bounds.keep_alive_s,
+            handler_cancellation=True,
+            shutdown_timeout=CLOSE_S,
+        )
+        self._listener: asyncio.Server | None = None
+        self._connections: dict[asyncio.BaseTransport, _Connection] = {}
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return 0 if self._listener is None else int(self._listener.sockets[0].getsockname()[1])
+
+    def __len__(self) -> int:
+        """Return the number of open connections."""
+        return len(self._connections)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        await self._runner.setup()
+        server = self._runner.server
+        if server is None:
+            raise OSError("the HTTP server has ended")
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                lambda: _Connection(self, server()), host, port, backlog=BACKLOG
+            )
+        except OSError:
+            await self._runner.cleanup()
+            raise
+
+    async def close(self) -> None:
+        """Stop listening, and close all connections."""
+        if self._listener is not None:
+            self._listener.close()
+        await self._runner.cleanup()
+        for connection in list(self._connections.values()):
+            connection.abort()
+
+    def opened(self, connection: _Connection) -> None:
+        """Admit a connection; abort the one without a request for the longest time if there are too many."""
+        self._connections[connection.transport] = connection
+        if len(self._connections) > self.bounds.connections:
+            next(iter(self._connections.values())).abort()
+
+    def closed(self, connection: _Connection) -> None:
+        """Forget a connection."""
+        self._connections.pop(connection.transport, None)
+
+    def _middleware(self) -> Middleware:
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            connection = None if request.transport is None else self._connections.get(request.transport)
+            if connection is None:
+                return web.Response(status=web.HTTPServiceUnavailable.status_code)  # it was aborted: nobody reads this
+            del self._connections[connection.transport]
+            self._connections[connection.transport] = connection  # now the youngest
+            connection.begin()
+            try:
+                return await handler(request)
+            finally:
+                connection.end()
+                self._make_room()
+
+        return guard
+
+    def _make_room(self) -> None:
+        """Abort connections whose clients read too little, those with the oldest requests first."""
+        unread = {connection: connection.unread_bytes for connection in self._connections.values()}
+        total = sum(unread.values())
+        for connection, waiting in unread.items():
+            if total <= self.bounds.unread_bytes:
+                return
+            if waiting:
+                connection.abort()
+                total -= waiting
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: aiohttp's protocol, with deadlines and a count of bytes around it."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, port: HttpPort, inner: asyncio.Protocol) -> None:
+        self._port = port
+        self._bounds = port.bounds
+        self._inner = inner
+        self._running = False
+        self._begun = False
+        self._received = 0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of responses that wait for the client."""
+        return self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        """End it now. Nothing that waits is sent."""
+        self._port.closed(self)
+        self.transport.abort()
+
+    def begin(self) -> None:
+        """A complete request has come."""
+        self._running = self._begun = True
+        self._set_deadline(self._bounds.answer_s)
+
+    def end(self) -> None:
+        """Its response is made, and is about to be sent."""
+        self._running = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._inner.connection_made(transport)
+        self._set_deadline(self._bounds.first_request_s)
+        self._port.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._running and not self.unread_bytes:
+            self._received = 0  # an honest client sends the next request after the response
+        self._received += len(data)
+        if self._received > self._bounds.request_bytes:
+            self.abort()
+        else:
+            self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._port.closed(self)
+        self._inner.connection_lost(exc)
+
+    def _set_deadline(self, seconds: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = asyncio.get_running_loop().call_later(seconds, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        idle = self._begun and not self._running and not self.unread_bytes and not self.transport.is_closing()
+        if not idle:  # aiohttp closes an idle one
+            self.abort()

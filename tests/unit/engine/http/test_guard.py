@@ -1,0 +1,277 @@
+"""The HTTP port under clients that take places, time or memory, with small bounds; each runs on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import uvloop
+from aiohttp import web
+from readonly_engine.http.guard import BOUNDS, HttpBounds, HttpPort
+
+from tests.support.waiting import until
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+LARGE = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
+LARGE_BYTES = 8 << 20
+LONG_S = 60.0
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request):
+    def runs(scene):
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            return runner.run(scene())
+
+    return runs
+
+
+@asynccontextmanager
+async def serving(**bounds):
+    never = asyncio.Event()
+    cancelled, answered = [], []
+
+    async def healthz(_request):
+        return web.Response(text="ok\n")
+
+    async def large(_request):
+        answered.append(True)
+        return web.Response(body=bytes(LARGE_BYTES))
+
+    async def hang(_request):
+        try:
+            await never.wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    app = web.Application()
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/large", large)
+    app.router.add_get("/hang", hang)
+    port = HttpPort(app, HttpBounds(**({"first_request_s": LONG_S, "answer_s": LONG_S} | bounds)))
+    port.cancelled, port.answered = cancelled, answered
+    await port.start("127.0.0.1", 0)
+    try:
+        yield port
+    finally:
+        await port.close()
+
+
+class Client:
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    async def get(self, request=GET):
+        self.writer.write(request)
+        return await self.answer()
+
+    async def answer(self):
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length"))
+        await self.reader.readexactly(length)
+        return int(head.split(b" ")[1])
+
+    async def closed(self, seconds=10):
+        async with asyncio.timeout(seconds):
+            try:
+                while await self.reader.read(1 << 16):
+                    pass
+            except ConnectionError:
+                pass
+
+
+@asynccontextmanager
+async def client(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.port, limit=1 << 16)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+def test_the_bounds_are_those_of_the_documents():
+    assert HttpBounds(256, 10.0, 90.0, 60.0, 64 << 10, 64 << 20) == BOUNDS
+
+
+def test_one_more_connection_replaces_the_one_without_a_request_for_the_longest_time(run):
+    async def scene():
+        async with AsyncExitStack() as stack, serving(connections=3) as port:
+            first, second, third = [await stack.enter_async_context(client(port)) for _ in range(3)]
+            await until(lambda: len(port) == 3)
+            assert await first.get() == 200
+            fourth = await stack.enter_async_context(client(port))
+            await second.closed()
+            assert len(port) == 3
+            assert [await one.get() for one in (first, third, fourth)] == [200] * 3
+
+    run(scene)
+
+
+def test_a_probe_is_answered_while_strangers_take_all_places_again_and_again(run):
+    async def scene():
+        async with serving(connections=64) as port:
+
+            async def strange(request):
+                while True:
+                    async with client(port) as stranger:
+                        stranger.writer.write(request)
+                        await stranger.closed(LONG_S)
+
+            strangers = [asyncio.create_task(strange(request)) for request in [b"", b"GET / HT", GET] * 23]
+            try:
+                await until(lambda: len(port) == 64)
+                for _ in range(20):
+                    async with client(port) as probe:
+                        assert await probe.get() == 200
+                        assert len(port) == 64
+            finally:
+                for one in strangers:
+                    one.cancel()
+                await asyncio.gather(*strangers, return_exceptions=True)
+
+    run(scene)
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /healthz HTTP/1.1\r\nHost"], ids=["silent", "in part"])
+def test_a_client_without_a_first_complete_request_is_disconnected(run, begin):
+    async def scene():
+        async with serving(first_request_s=0.1) as port, client(port) as slow:
+            slow.writer.write(begin)
+            await slow.closed()
+            await until(lambda: len(port) == 0)
+
+    run(scene)
+
+
+def test_a_byte_at_a_time_wins_no_time(run):
+    async def scene():
+        async with serving(first_request_s=0.3) as port, client(port) as slow:
+            closed = asyncio.create_task(slow.closed())
+            for byte in GET[:-1] * 10:
+                slow.writer.write(bytes([byte]))
+                await asyncio.wait({closed}, timeout=0.02)
+                if closed.done():
+                    return
+            pytest.fail("it was never disconnected")
+
+    run(scene)
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /healthz HTTP/1.1\r\nHost"], ids=["silent", "in part"])
+def test_a_client_without_a_next_complete_request_is_disconnected(run, begin):
+    async def scene():
+        async with serving(keep_alive_s=0.2) as port, client(port) as slow:
+            assert await slow.get() == 200
+            assert await slow.get() == 200
+            slow.writer.write(begin)
+            await slow.closed()
+
+    run(scene)
+
+
+def test_a_client_that_reads_nothing_is_disconnected(run):
+    async def scene():
+        async with serving(answer_s=0.2) as port, client(port) as slow:
+            slow.writer.write(LARGE)
+            await until(lambda: len(port) == 1)
+            await until(lambda: len(port) == 0)
+
+    run(scene)
+
+
+def test_a_client_that_reads_nothing_and_asked_to_close_is_disconnected(run):
+    async def scene():
+        async with serving(answer_s=0.2) as port, client(port) as slow:
+            slow.writer.write(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            await until(lambda: len(port) == 1)
+            await until(lambda: len(port) == 0)
+
+    run(scene)
+
+
+def test_an_idle_client_is_not_disconnected_by_the_deadline_of_its_answer(run):
+    async def scene():
+        async with serving(answer_s=0.1) as port, client(port) as honest:
+            assert await honest.get() == 200
+            closed = asyncio.create_task(honest.reader.read(1))
+            await asyncio.wait({closed}, timeout=0.3)
+            assert not closed.done()
+            closed.cancel()
+
+    run(scene)
+
+
+def test_a_client_that_reads_nothing_does_not_delay_the_end(run):
+    async def scene():
+        async with AsyncExitStack() as stack:
+            async with serving() as port:
+                for request in (LARGE, b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n", b""):
+                    slow = await stack.enter_async_context(client(port))
+                    slow.writer.write(request)
+                await until(lambda: port.answered)
+                begin = asyncio.get_running_loop().time()
+            assert asyncio.get_running_loop().time() - begin < 10
+            assert len(port) == 0
+
+    run(scene)
+
+
+def test_a_handler_ends_with_its_connection(run):
+    async def scene():
+        async with serving(answer_s=0.1) as port, client(port) as slow:
+            slow.writer.write(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
+            await until(lambda: port.cancelled)
+            await slow.closed()
+
+    run(scene)
+
+
+def test_responses_that_nobody_reads_take_bounded_memory(run):
+    async def scene():
+        async with AsyncExitStack() as stack, serving(unread_bytes=2 * LARGE_BYTES) as port:
+            for _ in range(10):
+                greedy = await stack.enter_async_context(client(port))
+                greedy.writer.write(LARGE)
+            await until(lambda: len(port.answered) == 10 and len(port) <= 4)
+            async with client(port) as honest:
+                assert await honest.get() == 200
+                assert await honest.get(LARGE) == 200
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [b"POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n", LARGE * 100],
+    ids=["body", "pipelined"],
+)
+def test_requests_that_wait_take_bounded_memory(run, flood):
+    async def scene():
+        async with serving(request_bytes=4096) as port, client(port) as greedy:
+            greedy.writer.write(flood)
+            for _ in range(100):
+                greedy.writer.write(bytes(1000))
+            await until(lambda: len(port) == 0)
+
+    run(scene)
+
+
+def test_pipelined_requests_within_the_bound_are_answered(run):
+    async def scene():
+        async with serving() as port, client(port) as eager:
+            eager.writer.write(GET * 50)
+            assert [await eager.answer() for _ in range(50)] == [200] * 50
+
+    run(scene)
+
+
+def test_a_taken_address_is_an_error(run):
+    async def scene():
+        async with serving() as port:
+            other = HttpPort(web.Application())
+            with pytest.raises(OSError, match="in use"):
+                await other.start("127.0.0.1", port.port)
+
+    run(scene)
