@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from readonly_engine.broker.admission import RELAYED_BY
+from readonly_engine.broker.arrivals import TRAVEL_S
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandConsumerStats,
     CommandSubscribe,
     CommandUnsubscribe,
+    KeyValue,
     ServerError,
 )
 
@@ -138,3 +142,32 @@ def test_unsubscribe_is_refused_while_another_consumer_is_on_its_way(
         again.close()
         wait_until(lambda: first.stats()["topics"][topic]["subscriptions"]["s"]["consumers"][1:] == [])
         assert stays.request(unsubscribe).type == BaseCommand.SUCCESS
+
+
+def test_an_unsubscribe_does_not_wait_for_liars_that_the_owner_refuses(pool: Pool, topic: str) -> None:
+    """They pretend that another broker of the pool has brought them, and their subscription type does not fit."""
+    url = pool.brokers[0].url
+    with RawClient(url) as honest, RawClient(url) as liar:
+        honest.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+        for value in ("pulsar://127.0.0.1:1", ""):
+            mark = [KeyValue(key=RELAYED_BY, value=value)] * 2
+            with pytest.raises(RefusedError, match="ConsumerBusy"):
+                liar.subscribe(topic, "s", sub_type=CommandSubscribe.Key_Shared, metadata=mark)
+        unsubscribe = CommandUnsubscribe(consumer_id=0, request_id=77)
+        begin = time.monotonic()
+        honest.request(BaseCommand(type=BaseCommand.UNSUBSCRIBE, unsubscribe=unsubscribe))
+        assert time.monotonic() - begin < TRAVEL_S - 1
+
+
+def test_a_liar_is_refused_where_another_broker_serves_its_subscription(pool: Pool, topic: str) -> None:
+    """Then it cannot have brokers relay it to each other without end. The others are served as before."""
+    first, second = pool.brokers
+    with RawClient(first.url) as serves, RawClient(second.url) as relayed, RawClient(second.url) as liar:
+        serves.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+        relayed.subscribe(topic, "s", sub_type=CommandSubscribe.Shared)
+        for marks in ([""], ["", ""], [first.url]):
+            mark = [KeyValue(key=RELAYED_BY, value=value) for value in marks]
+            with pytest.raises(RefusedError, match="takes this broker for the one"):
+                liar.subscribe(topic, "s", sub_type=CommandSubscribe.Shared, metadata=mark)
+        assert "CLOSE_CONSUMER" not in serves.seen + relayed.seen
+        assert len(first.stats()["topics"][topic]["subscriptions"]["s"]["consumers"]) == 2

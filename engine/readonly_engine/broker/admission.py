@@ -29,7 +29,12 @@ log = logging.getLogger(__name__)
 RELAYED_BY = "pulsar-readonly.relayed-by"
 """Metadata that a broker of the pool adds to a consumer that it brings to another one, which never brings it any further.
 
-The owner does not see it."""
+The owner does not see it. Any client can send it. It needs no proof, since a lie harms only the liar:
+
+- A marked consumer is refused where another broker serves its subscription.
+- When one leaves within 5 s, the broker lets an UNSUBSCRIBE wait for its return, for 5 s at most. That counts only if the owner
+  has admitted the consumer. Such a client may block every UNSUBSCRIBE anyway, as at the owner: by staying.
+"""
 
 CLAIMED_TYPES = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
 """Subscriptions whose messages one broker must hand out; for the others the owner says who gets them."""
@@ -62,7 +67,7 @@ async def admit(
         bound = broker.bindings.serves(topic, subscribe.subscription)
         if bound and subscribe.sub_type in CLAIMED_TYPES:
             hold = await broker.claiming.hold(ClaimKey(topic, subscribe.subscription))
-            if hold.url and from_peer:
+            if hold.url and from_peer is not None:
                 raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
         via = hold.url if hold is not None else ""
         if via:
@@ -75,10 +80,10 @@ async def admit(
         consumer = Consumer(
             client, topic, subscribe, pass_through=pass_through, via=via, relay_url=relay_url, hold=hold, bound=bound
         )
-        if from_peer:
-            consumer.brought_at = time.monotonic()
         sent = lease_time()
         answer = await attach(consumer)
+        if from_peer is not None:
+            consumer.brought_at = time.monotonic()
         if not pass_through:
             subscription = await broker.topics.join(topic, consumer, partial(_check_claim, broker, hold))
             consumer.joined(subscription, sent)
@@ -89,7 +94,7 @@ async def admit(
         if bound != broker.bindings.serves(topic, subscribe.subscription):
             # Those that are here already are sent away by the broker when the bindings change.
             raise OwnerUnavailableError(f"what binds {topic} has changed meanwhile; look it up again")
-        if hold is not None and not from_peer:
+        if hold is not None and from_peer is None:
             broker.arrivals.came(hold.key)
         if consumer.exclusive:
             broker.exclusives.came(consumer)
@@ -133,11 +138,12 @@ def move_on(consumer: Consumer) -> None:
         broker.spawn(consumer.move(urls.url, urls.tls_url))
 
 
-def _take_mark(subscribe: CommandSubscribe) -> str:
-    """Which broker of the pool has brought the consumer here; empty for none."""
-    for index, item in enumerate(subscribe.metadata):
-        if item.key == RELAYED_BY:
-            peer = item.value
-            del subscribe.metadata[index]
-            return peer
-    return ""
+def _take_mark(subscribe: CommandSubscribe) -> str | None:
+    """Take all marks off, and return the broker of the pool that has brought the consumer here; None for none."""
+    marks = [item.value for item in subscribe.metadata if item.key == RELAYED_BY]
+    if not marks:
+        return None
+    others = [item for item in subscribe.metadata if item.key != RELAYED_BY]
+    del subscribe.metadata[:]
+    subscribe.metadata.extend(others)
+    return marks[-1]

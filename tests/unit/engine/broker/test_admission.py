@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker import admission
-from readonly_engine.broker.admission import admit
+from readonly_engine.broker.admission import RELAYED_BY, admit
+from readonly_engine.broker.arrivals import Arrivals
 from readonly_engine.broker.bindings import Bindings, Unbound, from_patterns
 from readonly_engine.broker.claiming import Hold
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.pause import Pause
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.relay.errors import OwnerUnavailableError
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 TOPIC = parse_topic_name("orders")
 BOUND, UNBOUND = Bindings((from_patterns("b", ["orders"]),)), Bindings()
@@ -26,7 +28,7 @@ class Broker:
     def __init__(self, bindings):
         self.unbound = Unbound.REDIRECT
         self.bindings = bindings
-        self.limits = SimpleNamespace(subscribe=lambda *_: "")
+        self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
         passing = SimpleNamespace(admit=self.later, enter=lambda _: None)
         self.topics = SimpleNamespace(passing=passing, state=self.later, join=self.later)
         self.spawned = []
@@ -95,3 +97,91 @@ def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, 
         with pytest.raises(OwnerUnavailableError, match="served by another broker; try again"):
             admission._check_claim(broker, hold, subscription)
     assert paused == ([Pause.LEASE] if resting else [])
+
+
+class MarkedScene:
+    """A Shared subscription that this broker has claimed, and clients that say who brought them."""
+
+    def __init__(self, refusal):
+        self.broker = Broker(BOUND)
+        self.broker.arrivals = Arrivals()
+        self.broker.fleet = SimpleNamespace(url="pulsar://here:6650")
+        self.key = ClaimKey(TOPIC, "s")
+        self.held_by = ""
+        self.broker.claiming = SimpleNamespace(hold=self.hold, leave=lambda _: None)
+        self.refusal = refusal
+        self.arrived = []
+
+    async def hold(self, key):
+        return Hold(key, 1, self.held_by)
+
+    def attached(self, consumer):
+        if self.refusal is not None:
+            raise self.refusal
+
+    def make(self, client, topic, subscribe, **options):
+        scene = self
+
+        class Marked(Consumer):
+            brought_at = None
+            hold = options["hold"]
+
+            def leave(self):
+                super().leave()
+                if self.brought_at is not None:
+                    scene.broker.arrivals.left(self.hold.key, self.brought_at, time.monotonic())
+
+        self.arrived.append(subscribe)
+        return Marked(client, bound=True)
+
+    async def come(self, *marks):
+        client = SimpleNamespace(broker=self.broker, closed=False, attached=self.attached)
+        subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
+        for mark in marks:
+            subscribe.metadata.add(key=RELAYED_BY, value=mark)
+        return (await admit(client, TOPIC, subscribe))[0]
+
+    @property
+    def expected(self):
+        return self.broker.arrivals.expected(self.key, time.monotonic())
+
+
+def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeypatch):
+    async def run():
+        scene = MarkedScene(None)
+        monkeypatch.setattr(admission, "Consumer", scene.make)
+        consumer = await scene.come("pulsar://there:6650")
+        assert not scene.expected
+        consumer.leave()
+        assert scene.expected
+
+    asyncio.run(run())
+
+
+def test_a_liar_that_the_owner_refuses_makes_nobody_wait(monkeypatch):
+    """Anyone can send the mark: before the owner has answered, the client may have no right to the topic."""
+
+    async def run():
+        scene = MarkedScene(OwnerRefusedError(ServerError.AuthorizationError, "no"))
+        monkeypatch.setattr(admission, "Consumer", scene.make)
+        with pytest.raises(OwnerRefusedError):
+            await scene.come("pulsar://there:6650")
+        assert not scene.expected
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("marks", [[""], ["", ""], ["", "pulsar://there:6650", ""]])
+def test_a_liar_cannot_hide_that_a_broker_brought_it(monkeypatch, marks):
+    """All marks are taken off, and none of them makes a broker relay to the next."""
+
+    async def run():
+        scene = MarkedScene(None)
+        monkeypatch.setattr(admission, "Consumer", scene.make)
+        await scene.come(*marks)
+        assert not scene.arrived[0].metadata
+        scene.held_by = "pulsar://elsewhere:6650"
+        with pytest.raises(OwnerUnavailableError, match="takes this broker for the one"):
+            await scene.come(*marks)
+
+    asyncio.run(run())
