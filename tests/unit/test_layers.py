@@ -19,8 +19,8 @@ WIRE = ENGINE / "wire"
 BELOW = {
     "wire": set(),
     "metadata": {"wire", "background", "clock"},
-    "bookkeeper": {"metadata", "wire", "tls", "background"},
-    "tiered": {"wire"},
+    "bookkeeper": {"metadata", "wire", "tls", "background", "waiting"},
+    "tiered": {"wire", "waiting"},
     "topic": {"tiered", "bookkeeper", "metadata", "wire", "background", "waiting"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "collector"},
     "relay": {"topic", "metadata", "wire", "tls", "clock", "waiting"},

@@ -14,6 +14,7 @@ from readonly_engine.tiered.jcloud import JcloudLedger, JcloudPart, read_index
 from readonly_engine.tiered.ranged import RangedObject
 from readonly_engine.tiered.stores import FILESYSTEM_DRIVER, locate, open_store
 from readonly_engine.tiered.windows import WindowCache
+from readonly_engine.waiting import shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +81,7 @@ class TieredStorage:
                 self._ledgers.popitem(last=False)
         else:
             self._ledgers.move_to_end(key)
-        return await asyncio.shield(opening)
+        return await shared(opening)
 
     def _look_at_credentials(self) -> None:
         """Open everything anew when the credentials file was replaced: the old ones may be good for nothing soon."""

@@ -6,6 +6,8 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from readonly_engine.waiting import shared
+
 if TYPE_CHECKING:
     from readonly_engine.tiered.objects import Objects
 
@@ -39,7 +41,7 @@ class WindowCache:
             TieredStorageError: it cannot be read.
         """
         # One who gives up waiting must not cancel it for the others.
-        return await asyncio.shield(self._start(objects, key, number))
+        return await shared(self._start(objects, key, number))
 
     def ahead(self, objects: Objects, key: str, number: int, end: int) -> None:
         """Begin to read the windows from `number` on, a few, those that begin before `end`."""

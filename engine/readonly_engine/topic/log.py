@@ -292,7 +292,7 @@ class TopicLog:
             if run is None:
                 return []
             read = self._start_read(first.ledger_id, *run)
-        entries = await asyncio.shield(read.task)
+        entries = await shared(read.task)
         return entries[first.entry_id - read.first :][:count]
 
     def _start_read(self, ledger_id: int, first: int, last: int) -> _Read:
