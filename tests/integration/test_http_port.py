@@ -29,6 +29,9 @@ SLOW_PING_S: Final = 1.5
 SLACK_S: Final = 10.0
 """Deadlines are kept to within this, on machines where much else runs."""
 
+OTHERS: Final = 8
+"""Descriptors that a broker opens and closes meanwhile for other ends, such as connections to owners."""
+
 MUCH_BYTES: Final = 64 << 20
 FLOOD: Final = 10_000
 GET: Final = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -126,12 +129,12 @@ def test_10_000_connections_take_256_descriptors_and_no_probe(broker: BrokerProc
                 probe(broker, "/healthz")
                 probe(broker, "/readyz")
                 strangers.left()
-        assert descriptors(broker) <= held + BOUNDS.connections + 1
+        assert descriptors(broker) <= held + BOUNDS.connections + OTHERS
         assert resident_bytes(broker) < memory + MUCH_BYTES
         wait_until(lambda: strangers.left() <= BOUNDS.connections, SLACK_S)
         with RawClient(broker.url) as client:
             client.ping()
-    wait_until(lambda: descriptors(broker) <= held + 1, SLACK_S, "descriptors are free again")
+    wait_until(lambda: descriptors(broker) <= held + OTHERS, SLACK_S, "descriptors are free again")
 
 
 @pytest.mark.usefixtures("neighbour")
