@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from enum import Enum
-from pathlib import Path
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING
 
-from readonly_engine import serve
-from readonly_engine.config import EngineConfig
-from readonly_engine.tiered.config import TieredConfig
+from readonly_engine.config.option import options_of
+from readonly_engine.config.settings import EngineConfig
+from readonly_engine.config.tiered import TieredConfig
 from readonly_operator.settings import PREFIX, Settings
 
 from docsite.docstrings import attributes
 from docsite.markdown import NOTE, code, sentence, table
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.config.option import Option
+
+COLUMNS = ("key", "value", "default", "meaning")
 HEAD = f"""# Configuration
 
 {NOTE}
@@ -22,7 +27,7 @@ HEAD = f"""# Configuration
 ## The file of a broker
 `pulsar-readonly serve --config FILE` reads a YAML file. Each key is also an option of the command line, with two dashes in front.
 Options win over the file. An unknown key, or a value of another form, is an error that names the key. A size is a whole
-number with B, KiB, MiB or GiB.
+number of bytes, or one with KiB, MiB or GiB.
 ```yaml
 metadata-store: zk:zookeeper:2181
 writer-url: pulsar://broker:6650
@@ -34,74 +39,46 @@ tiered-storage: {{read-priority: bookkeeper-first}}
 ```
 """
 TIERED = """## tiered-storage
-The keys of the mapping `tiered-storage`. An empty mapping takes everything as the brokers noted it beside each offloaded ledger.
+The keys of the mapping `tiered-storage`. Without them, a broker uses the driver, bucket, region and endpoint that the writable brokers
+stored with each offloaded ledger.
 """
 OPERATOR = """## The environment of the operator
 `pulsar-readonly operator` reads these variables; an option of the [command line](cli.md) wins over its variable.
 """
-UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def page() -> str:
     """Return the whole page, Markdown."""
-    forms = {action.dest: _form(action) for action in serve.parser()._actions}  # noqa: SLF001 - argparse has no public list
-    engine = [
-        [code(_key(field.name)), code(forms[field.name]), _default(field), sentence(meaning)]
-        for field, meaning in _documented(EngineConfig)
-    ]
-    tiered = [
-        [code(_key(field.name)), _default(field), sentence(meaning)] for field, meaning in _documented(TieredConfig)
-    ]
-    operator = [
-        [code(PREFIX + field.name.upper()), _default(field), sentence(meaning)]
-        for field, meaning in _documented(Settings)
-    ]
-    parts = [
-        HEAD,
-        table(["key", "value", "default", "meaning"], engine),
-        f"\n{TIERED}",
-        table(["key", "default", "meaning"], tiered),
-        f"\n{OPERATOR}",
-        table(["variable", "default", "meaning"], operator),
-    ]
+    parts = [HEAD]
+    for title, options in groupby(options_of(EngineConfig), key=lambda one: one.group):
+        parts += [f"### {title}", table(COLUMNS, map(_row, options)), ""]
+    parts += [TIERED, table(COLUMNS, map(_row, options_of(TieredConfig))), ""]
+    parts += [OPERATOR, table(["variable", "default", "meaning"], _variables())]
     return "\n".join(parts) + "\n"
 
 
-def _key(name: str) -> str:
-    return name.replace("_", "-")
+def _row(one: Option) -> list[str]:
+    form = f"[{one.kind.form}, ...]" if one.kind.several else one.kind.form.replace("|", " or ")
+    unit = f" ({one.unit})" if one.unit else ""
+    return [code(one.key), f"{code(form)}{unit}", _default(one), sentence(one.help)]
 
 
-def _documented(made: Any) -> list[tuple[dataclasses.Field[Any], str]]:
-    """Return each field of a dataclass with its description.
+def _default(one: Option) -> str:
+    if one.required:
+        return "required"
+    words = f" ({one.unset})" if one.default and one.unset else one.unset
+    return f"{code(one.default)}{words}"
+
+
+def _variables() -> Iterable[list[str]]:
+    """Return a row for each setting of the operator.
 
     Raises:
-        ValueError: a field has none.
+        ValueError: a setting has no description.
     """
-    known = attributes(made)
-    fields = dataclasses.fields(made)
-    silent = [field.name for field in fields if field.name not in known]
-    if silent:
-        raise ValueError(f"{made.__name__}: no description of {', '.join(silent)}")
-    return [(field, known[field.name]) for field in fields]
-
-
-def _form(action: Any) -> str:
-    form = action.metavar.replace("|", " or ") if action.metavar else " or ".join(map(str, action.choices or ()))
-    return f"[{form}, ...]" if action.nargs == "+" else form
-
-
-def _default(field: dataclasses.Field[Any]) -> str:
-    """Return a field's default as the file or the environment would have it."""
-    if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-        return "required"
-    value = field.default
-    if isinstance(value, bool):
-        return code(str(value).lower())
-    if isinstance(value, Enum):
-        return code(str(value.value))
-    if isinstance(value, int):
-        unit, name = next(((unit, name) for unit, name in UNITS if value and value % unit == 0), (1, ""))
-        return code(f"{value // unit}{name}")
-    if isinstance(value, (str, float, Path)) or (isinstance(value, tuple) and hasattr(value, "port")):
-        return code(str(value))
-    return ""
+    known = attributes(Settings)
+    for field in dataclasses.fields(Settings):
+        if field.name not in known:
+            raise ValueError(f"Settings: no description of {field.name}")
+        default = field.default if isinstance(field.default, (str, int)) else ""
+        yield [code(PREFIX + field.name.upper()), code(str(default)), sentence(known[field.name])]

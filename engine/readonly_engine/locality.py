@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from typing import TYPE_CHECKING, Final
+
+from readonly_engine.config.kinds import is_locality
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,12 +15,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-_PLACE = re.compile(r"(/[^/\s]+)+")
-
-
-def is_place(text: str) -> bool:
-    """Whether a text is a place."""
-    return _PLACE.fullmatch(text) is not None
 
 
 class LocalityFile:
@@ -44,7 +39,7 @@ class LocalityFile:
         if not text or text == self._last:
             return
         self._last = text
-        if is_place(text):
+        if is_locality(text):
             log.info("this broker is at %s; bookies near it are read first", text)
             self._moved(text)
         else:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import re2
+from readonly_engine.config.option import ConfigError, options_of
+from readonly_engine.config.option import Option as DeclaredOption
+from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import hosts_in
-from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
 from readonly_engine.tls import TlsFiles
 
 from readonly_spark.message_ids import PositionError, parse_message_id
@@ -409,30 +411,34 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
-_TIERED: Final = {
-    "readPriority": "read-priority",
-    "endpoint": "endpoint",
-    "region": "region",
-    "bucket": "bucket",
-    "credentialsFile": "credentials-file",
-    "filesystemRoot": "filesystem-root",
-    "readSize": "read-size",
-    "cacheSize": "cache-size",
-    "requestTimeout": "request-timeout",
-}
-
-
 def _tiered(texts: Mapping[str, str]) -> TieredConfig:
     settings: dict[str, object] = {}
-    for name, key in _TIERED.items():
-        text = texts.get(f"tieredstorage.{name.lower()}")
-        if text is None:
-            continue
-        settings[key] = float(text) if name == "requestTimeout" and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else text
+    names = {one.key: _camel_case(one.name) for one in options_of(TieredConfig)}
+    for one in options_of(TieredConfig):
+        text = texts.get(f"tieredstorage.{names[one.key].lower()}")
+        if text is not None:
+            try:
+                settings[one.key] = _tiered_value(one, text)
+            except ValueError as error:
+                raise OptionError(f"tieredStorage.{names[one.key]}: {error}") from None
     try:
-        return parse_tiered_config(settings, lambda value: parse_size(str(value)))
-    except TieredConfigError as error:
-        message = str(error)
-        for name, key in _TIERED.items():
-            message = re.sub(rf"^{key}:", f"{name}:", message)
-        raise OptionError(f"tieredStorage.{message}") from None
+        return TIERED_STORAGE.parse(settings)
+    except ConfigError as error:
+        key, _, reason = str(error).partition(": ")
+        raise OptionError(f"tieredStorage.{names[key]}: {reason}") from None
+
+
+def _tiered_value(one: DeclaredOption, text: str) -> object:
+    """Convert a text of Spark to a value of the broker's configuration file.
+
+    Raises:
+        ValueError: the text is no size.
+    """
+    if one.unit == "bytes":
+        return parse_size(text)
+    return float(text) if one.unit == "seconds" and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else text
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.bookkeeper.session import BookieSession
 from readonly_engine.broker.bindings import BindingsError, load_bindings, parse_pattern
-from readonly_engine.config import ConfigError, make_config, read_config_file
+from readonly_engine.config.option import ConfigError
+from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.admin import parse_holes

@@ -14,10 +14,10 @@ import pulsar as pulsar_lib
 import pytest
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.config.tiered import BOOKKEEPER_FIRST, TieredConfig
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
-from readonly_engine.tiered.config import BOOKKEEPER_FIRST, TieredConfig
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog

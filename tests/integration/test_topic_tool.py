@@ -306,7 +306,7 @@ def test_reading_costs_no_broker_anything(tool: Tool, pulsar_client, admin: Puls
         (["read", "x", "--from", "latest"], 1, "add --follow to wait for more"),
         (["read", "x", "--count", "0"], 2, "'0' must be a whole number above 0"),
         (["read", "x", "-o", "xml"], 2, "choose from"),
-        (["ls", "--metadata-store", "localhost"], 1, "--metadata-store: 'localhost' would be zk:HOST:PORT"),
+        (["ls", "--metadata-store", "localhost"], 1, "--metadata-store: must be zk:HOST:PORT"),
         (["ls", "--metadata-store", "zk:127.0.0.1:1"], 1, "--metadata-store: no ZooKeeper answers at 127.0.0.1:1"),
     ],
 )  # fmt: skip

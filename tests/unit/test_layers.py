@@ -18,10 +18,11 @@ WIRE = ENGINE / "wire"
 
 BELOW = {
     "wire": set(),
+    "config": {"metadata", "tls"},
     "metadata": {"wire", "background", "clock"},
     "bookkeeper": {"metadata", "wire", "tls", "background", "waiting"},
-    "tiered": {"wire", "waiting"},
-    "topic": {"tiered", "bookkeeper", "metadata", "wire", "background", "waiting"},
+    "tiered": {"config", "wire", "waiting"},
+    "topic": {"config", "tiered", "bookkeeper", "metadata", "wire", "background", "waiting"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "collector"},
     "relay": {"topic", "metadata", "wire", "tls", "clock", "waiting"},
     "broker": {
@@ -33,13 +34,12 @@ BELOW = {
         "wire",
         "background",
         "clock",
-        "yaml_file",
+        "config",
         "tls",
         "waiting",
-        "expression",
     },
     "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
-    "workers": {"broker", "http", "config", "background"},
+    "workers": {"http", "config", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
 
@@ -130,14 +130,32 @@ def test_sessions_are_pure(path):
     } == set()  # fmt: skip
 
 
-def test_the_operator_knows_the_engines_configuration_and_expressions_and_nothing_else_of_it():
+def test_options_know_of_metadata_stores_only_how_their_urls_are_written():
+    used = {name for path in sources(ENGINE / "config") for name in imports_of(path) if ".metadata" in name}
+    assert {".".join(name.split(".")[:3]) for name in used} == {
+        "readonly_engine.metadata.errors",
+        "readonly_engine.metadata.url",
+    }
+
+
+def test_the_modules_of_the_options_have_no_import_circle():
+    """Also not for type checking only."""
+    graph = {
+        name: {module for module in found if module.startswith("readonly_engine.config.")}
+        for name, found in imports_inside(ENGINE).items()
+        if name.startswith("readonly_engine.config.")
+    }
+    assert sum(map(len, graph.values())) > len(graph)
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def test_the_operator_knows_the_engines_configuration_and_nothing_else_of_it():
     files = sources(OPERATOR)
     assert files
     for path in files:
         for name in imports_of(path):
             if name.partition(".")[0] == "readonly_engine":
-                shared = ("readonly_engine.config.", "readonly_engine.expression.")
-                assert f"{name}.".startswith(shared), f"{path.relative_to(ROOT)} imports {name}"
+                assert f"{name}.".startswith("readonly_engine.config."), f"{path.relative_to(ROOT)} imports {name}"
 
 
 OPERATORS_ROOMS = {
@@ -237,7 +255,7 @@ def test_what_the_packages_of_the_data_source_share_imports_none_of_them(module)
 def test_the_data_source_uses_the_storage_floor_and_nothing_above_it():
     files = sources(SPARK)
     assert files
-    allowed = {"topic", "tiered", "bookkeeper", "metadata", "wire", "tls", "native", "__version__"}
+    allowed = {"topic", "tiered", "bookkeeper", "metadata", "config", "wire", "tls", "native", "__version__"}
     for path in files:
         for name in imports_of(path):
             first, _, rest = name.partition(".")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.consumer import Consumer
 from readonly_engine.broker.exclusives import attach
-from readonly_engine.broker.listeners import Urls
 from readonly_engine.broker.lookup import turn_away_unbound
 from readonly_engine.broker.pause import Pause
 from readonly_engine.clock import lease_time
+from readonly_engine.config.listeners import Urls
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
 

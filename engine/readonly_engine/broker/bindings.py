@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from readonly_engine.expression import Expression, ExpressionError
+from readonly_engine.config.expression import Expression, ExpressionError
+from readonly_engine.config.topic_patterns import is_name, is_namespace, is_system_topic, literal_namespace
+from readonly_engine.config.yaml_file import YamlFileError, read_yaml
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.yaml_file import YamlFileError, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,16 +18,10 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
 
-_PLAIN_NAME = re.compile(r"[-\w.=:%~@+/]+")
-_NAMESPACE = re.compile(r"[-=:.%\w]+/[-=:.%\w]+")
-_LITERAL_START = re.compile(rf"persistent://({_NAMESPACE.pattern})/")
-
 _KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy"}
 
 MOST_REMEMBERED = 100_000
 """Topics of which it is remembered what they are bound by."""
-
-_PENDING_ACKS = "__transaction_pending_ack"
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -48,17 +42,6 @@ class Lifecycle(StrEnum):
     """They are closed and look their topic up again, which sends them to its owner."""
     DETACH = "Detach"
     """They are served until they leave by themselves; only new ones go to the owner."""
-
-
-class Unbound(StrEnum):
-    """What a lookup of a topic that is not bound is answered."""
-
-    REDIRECT = "redirect"
-    """What the writable cluster answers: the client goes to the owner."""
-    PROXY = "proxy"
-    """A broker of the pool, which relays everything to the owner: for clients that cannot reach the writable brokers."""
-    REJECT = "reject"
-    """An error."""
 
 
 class BindingsError(Exception):
@@ -93,7 +76,7 @@ def parse_pattern(text: str) -> TopicPattern:
     Raises:
         BindingsError: neither.
     """
-    if _PLAIN_NAME.fullmatch(text) and ".+" not in text:
+    if is_name(text):
         try:
             topic = parse_topic_name(text)
         except TopicNameError as error:
@@ -105,9 +88,8 @@ def parse_pattern(text: str) -> TopicPattern:
     )
     if not text.startswith(("persistent://", "non-persistent://")):
         raise BindingsError(f"{text!r} is not a topic pattern: it names no namespace; {advice}")
-    found = _LITERAL_START.match(text)
     try:
-        return TopicPattern(text, None if found is None else found[1], Expression.parse(text))
+        return TopicPattern(text, literal_namespace(text), Expression.parse(text))
     except ExpressionError as error:
         raise BindingsError(f"{text!r} is not a topic pattern: {error}; {advice}") from error
 
@@ -135,7 +117,7 @@ class Binding:
     def covers(self, topic: TopicName) -> bool:
         """Whether the topic is meant."""
         return any(pattern.matches(topic) for pattern in self.topics) or (
-            f"{topic.tenant}/{topic.namespace}" in self.namespaces and not is_system_topic(topic)
+            f"{topic.tenant}/{topic.namespace}" in self.namespaces and not is_system_topic(str(topic))
         )
 
     def names(self, subscription: str) -> bool:
@@ -154,11 +136,6 @@ class Binding:
         if self.lifecycle is not Lifecycle.DRAIN:
             found["lifecyclePolicy"] = self.lifecycle.value
         return found
-
-
-def is_system_topic(topic: TopicName) -> bool:
-    """Whether Pulsar keeps the topic for itself, in a namespace of its users (SystemTopicNames)."""
-    return topic.local_name.startswith("__") or topic.base.local_name.endswith(_PENDING_ACKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +222,7 @@ def load_bindings(path: Path) -> Bindings:
 
 def _binding(entry: Mapping[str, Any]) -> Binding:
     namespaces, subscriptions = entry.get("namespaces", []), entry.get("subscriptions", [])
-    if not _are_texts(namespaces) or not all(_NAMESPACE.fullmatch(text) for text in namespaces):
+    if not _are_texts(namespaces) or not all(map(is_namespace, namespaces)):
         raise BindingsError("namespaces must be a list of TENANT/NAMESPACE")
     if not _are_texts(subscriptions):
         raise BindingsError("subscriptions must be a list of names or regular expressions")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from readonly_engine.broker import descriptors
 from readonly_engine.broker.arrivals import Arrivals
 from readonly_engine.broker.balance import Balancer
-from readonly_engine.broker.bindings import Bindings, BindingsError, Unbound, load_bindings
+from readonly_engine.broker.bindings import Bindings, BindingsError, load_bindings
 from readonly_engine.broker.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
 from readonly_engine.broker.claims import Act
 from readonly_engine.broker.connection import ClientConnection
@@ -20,13 +20,14 @@ from readonly_engine.broker.half_open import MAX_HALF_OPEN, HalfOpen
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.listen import TlsListener
-from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.moves import Moves
 from readonly_engine.broker.outstanding import Outstanding
 from readonly_engine.broker.owner_leases import OwnerLeases
 from readonly_engine.broker.pause import Pause
 from readonly_engine.broker.spread import Rotation
 from readonly_engine.broker.turn import Turn
+from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.config.settings import Unbound
 
 if TYPE_CHECKING:
     import ssl

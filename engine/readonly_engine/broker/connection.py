@@ -21,11 +21,11 @@ from readonly_engine.broker.client_login import ClientLogin
 from readonly_engine.broker.client_producers import ClientProducers, end_unready
 from readonly_engine.broker.client_requests import SERVED, ClientRequests
 from readonly_engine.broker.keep_alive import SLOTS, TICK_S
-from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.sending import discard_on_close, send_one, unsent_bytes
 from readonly_engine.broker.slices import Slices
 from readonly_engine.broker.watcher import TopicWatcher
+from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from readonly_engine.broker.listeners import DEFAULT, Urls
+from readonly_engine.config.listeners import DEFAULT, Urls
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.store import Fence
 

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from readonly_engine.config.limits import LimitSettings
     from readonly_engine.metadata.topic_name import TopicName
 
 K = TypeVar("K")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitSettings:
-    """Limits of one broker; 0 means none, as in broker.conf.
-
-    Attributes:
-        connections: client connections.
-        connections_per_ip: client connections from one address.
-        consumers_per_topic: consumers of a topic or partition.
-        consumers_per_subscription: consumers of a subscription.
-        buffered_bytes: bytes that wait for slow clients to read them, of all connections.
-    """
-
-    connections: int = 0
-    connections_per_ip: int = 0
-    consumers_per_topic: int = 0
-    consumers_per_subscription: int = 0
-    buffered_bytes: int = 512 << 20
 
 
 class Limits:

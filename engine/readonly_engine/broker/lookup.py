@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.bindings import Unbound
-from readonly_engine.broker.listeners import DEFAULT
 from readonly_engine.broker.requests import ask_anyone, refuse_lookup
+from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError

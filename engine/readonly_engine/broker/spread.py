@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.listeners import DEFAULT
+from readonly_engine.config.listeners import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -15,7 +15,7 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.counters import Counters
 from readonly_engine.broker.cursor_watch import CursorWatch
 from readonly_engine.broker.departures import Departures
-from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
+from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.owner_cursor import CursorAtOwner
 from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
@@ -23,6 +23,7 @@ from readonly_engine.broker.pass_through import PassThrough
 from readonly_engine.broker.subscription import Subscription
 from readonly_engine.broker.together import Together
 from readonly_engine.broker.txn_acks import TxnAckSource, log_of
+from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.relay.consumer import OwnerState
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError

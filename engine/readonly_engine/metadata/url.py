@@ -11,12 +11,12 @@ _URL: Final = re.compile(r"zk:([^/:,\s]+:\d+(?:,[^/:,\s]+:\d+)*(?:/\S*)?)")
 
 
 def hosts_in(url: str) -> str:
-    """The hosts in a metadata store's URL, as ZooKeeper's clients write them.
+    """Return the hosts in a metadata store's URL, as ZooKeeper's clients write them.
 
     Raises:
-        MetadataError: another kind of store, or no URL.
+        MetadataError: the URL is invalid, or of another kind of store.
     """
     match = _URL.fullmatch(url)
     if match is None:
-        raise MetadataError(f"{url!r} would be zk:HOST:PORT[,HOST:PORT...][/chroot]")
+        raise MetadataError(f"must be zk:HOST:PORT[,HOST:PORT...][/chroot], not {url!r}")
     return match[1]

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from readonly_engine.tiered.config import TieredConfig
+from readonly_engine.config.tiered import TieredConfig
 from readonly_engine.tiered.filesystem import FileSystemLedger
 from readonly_engine.tiered.jcloud import JcloudLedger, JcloudPart, read_index
 from readonly_engine.tiered.ranged import RangedObject

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from obstore.store import AzureConfig, ClientConfig, RetryConfig, S3Config
 
-    from readonly_engine.tiered.config import TieredConfig
+    from readonly_engine.config.tiered import TieredConfig
     from readonly_engine.tiered.objects import Objects
     from readonly_engine.wire.managed_ledger_pb2 import OffloadDriverMetadata
 

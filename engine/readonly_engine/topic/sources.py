@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError
-from readonly_engine.tiered.config import BOOKKEEPER_FIRST
+from readonly_engine.config.tiered import BOOKKEEPER_FIRST
 from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.wire.errors import WireError
 

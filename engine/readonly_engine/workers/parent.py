@@ -21,7 +21,7 @@ from readonly_engine.workers.restarts import Restarts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from readonly_engine.config import EngineConfig
+    from readonly_engine.config.settings import EngineConfig
 
 log = logging.getLogger("readonly_engine.workers")
 

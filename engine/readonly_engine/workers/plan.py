@@ -1,4 +1,4 @@
-"""What each worker is told: ports of its own beside those that all share, and its part of what is limited. Pure."""
+"""Settings of each worker: ports of its own beside the ports of all workers, and its part of the limits. Pure."""
 
 from __future__ import annotations
 
@@ -6,30 +6,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from readonly_engine.broker.dispatch.rate import DispatchRate
-from readonly_engine.broker.listeners import Urls
-from readonly_engine.config import Address, ConfigError
+from readonly_engine.config.kinds import MAX_PORT, Address
+from readonly_engine.config.limits import DispatchRate
+from readonly_engine.config.listeners import Urls
+from readonly_engine.config.option import ConfigError
+from readonly_engine.config.settings import PORT_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from readonly_engine.config import EngineConfig
-
-APART: Final = 100
-"""Worker 0 has the ports that are given plus so many, worker 1 plus twice as many: a port of its own says who is meant."""
+    from readonly_engine.config.settings import EngineConfig
 
 _DEFAULT_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
-_MOST_PORT: Final = 65535
 
 
 def worker_config(config: EngineConfig, index: int) -> EngineConfig:
-    """The configuration of one worker: a member of the pool like any other broker, at ports of its own.
+    """Return the settings of one worker: a member of the pool like any other broker, on ports of its own.
 
     Args:
-        config: of all of them.
+        config: settings of all workers.
         index: 0 for the first.
     """
-    move = (index + 1) * APART
+    move = (index + 1) * PORT_OFFSET
     count = config.workers
     rate = config.dispatch_rate_per_broker
     return replace(
@@ -53,27 +51,27 @@ def worker_config(config: EngineConfig, index: int) -> EngineConfig:
 
 
 def check_ports(config: EngineConfig) -> None:
-    """Make sure that every worker has ports.
+    """Check that every worker has free ports of its own.
 
     Raises:
-        ConfigError: one would have none.
+        ConfigError: a port is above the highest, or two processes need the same.
     """
     ports = {"listen": config.listen.port, "http": config.http.port}
     if config.tls_listen is not None:
         ports["tls-listen"] = config.tls_listen.port
     ports.update({f"bind-addresses: {bind}": bind.port for bind in config.bind_addresses})
     for name, port in ports.items():
-        if not 0 < port <= _MOST_PORT - config.workers * APART:
+        if not 0 < port <= MAX_PORT - config.workers * PORT_OFFSET:
             raise ConfigError(
-                f"{name}: with --workers {config.workers} its port would be from 1 to {_MOST_PORT - config.workers * APART}: "
-                f"each worker has one of its own, {APART} after that of the one before"
+                f"{name}: with --workers {config.workers} the port must be from 1 to "
+                f"{MAX_PORT - config.workers * PORT_OFFSET}, not {port}: each worker listens {PORT_OFFSET} above the one before"
             )
-    own = [port + (index + 1) * APART for port in ports.values() for index in range(config.workers)]
+    own = [port + (index + 1) * PORT_OFFSET for port in ports.values() for index in range(config.workers)]
     taken = _twice([*ports.values(), *own])
     if taken:
         raise ConfigError(
-            f"workers: port {taken} would be needed twice; workers have the given ports plus {APART}, {2 * APART}, ...: "
-            f"give ports that are not {APART} apart"
+            f"workers: two processes need port {taken}; workers listen on the given ports plus {PORT_OFFSET}, "
+            f"plus {2 * PORT_OFFSET} and so on: give ports that are not {PORT_OFFSET} apart"
         )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from readonly_engine.expression import MAX_LENGTH, SYNTAX, Expression, ExpressionError
+from readonly_engine.config.expression import MAX_LENGTH, SYNTAX, Expression, ExpressionError
+from readonly_engine.config.topic_patterns import NAMESPACE as NAMESPACE_PATTERN
 
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.api.schema import Choice, ListOf, Nested, Rule, Text, declare, load
@@ -16,8 +17,8 @@ from readonly_operator.kube.names import PAUSED_KEY, PoolKey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TOPIC_NAME = r"persistent://[A-Za-z0-9_=:%.-]+/[A-Za-z0-9_=:%.-]+/[^/\s]+"
-"""Tenant and namespace as Pulsar allows them (NamedEntity), then a topic's name or a regular expression of names."""
+TOPIC_NAME = rf"persistent://{NAMESPACE_PATTERN}/[^/\s]+"
+"""Tenant and namespace, then a topic's name or a regular expression of names."""
 IS_EXPRESSION = Rule("'x'.matches(self) in [true, false]", f"must be a regular expression in {SYNTAX}")
 """The API server's own expressions are RE2 too, with other limits of size."""
 POOL_NAME = Text(
@@ -35,7 +36,7 @@ TOPIC = Text(
 )
 
 
-NAMESPACE = Text(256, r"[A-Za-z0-9_=:%.-]+/[A-Za-z0-9_=:%.-]+", "must be TENANT/NAMESPACE, for example public/default")
+NAMESPACE = Text(256, NAMESPACE_PATTERN, "must be TENANT/NAMESPACE, for example public/default")
 SUBSCRIPTION = Text(256, rules=(IS_EXPRESSION,))
 CURSORS = ("Forwarded",)
 FALLBACKS = ("Reject", "Writer")

@@ -6,20 +6,17 @@ decided from their text, so they overlap only in an existing topic.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from readonly_engine.expression import Expression
+from readonly_engine.config.expression import Expression
+from readonly_engine.config.topic_patterns import base_of, is_name, is_system_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from readonly_operator.api.binding import Binding
 
-_PLAIN = re.compile(r"[-\w.=:%~@+/]+")
-_PARTITION = re.compile(r"-partition-(0|[1-9][0-9]*)$")
-_OF_PULSAR = re.compile(r"persistent://[^/]+/[^/]+/(__.*|.*__transaction_pending_ack)")
 _SCHEME = "persistent://"
 CACHE_SIZE = 1024
 """Parsed expressions that are cached."""
@@ -44,16 +41,6 @@ def claimed(topics: Iterable[str], namespaces: Iterable[str]) -> Claimed:
     every = tuple(topics)
     expressions = tuple(topic for topic in every if not is_name(topic))
     return Claimed(tuple(filter(is_name, every)), expressions, tuple(namespaces))
-
-
-def is_name(topic: str) -> bool:
-    """Return whether a binding's topic is a name, by the brokers' rule; else it is an expression."""
-    return _PLAIN.fullmatch(topic) is not None and ".+" not in topic
-
-
-def base_of(topic: str) -> str:
-    """Return the partitioned topic of a partition, or the topic itself."""
-    return _PARTITION.sub("", topic)
 
 
 def namespace_of(topic: str) -> str:
@@ -88,7 +75,7 @@ def _names(one: Claimed, other: Claimed) -> str:
     for name in one.names:
         if name in others or base_of(name) in others or _matches(other.expressions, name):
             return name
-        if namespace_of(name) in other.namespaces and not _OF_PULSAR.fullmatch(name):
+        if namespace_of(name) in other.namespaces and not is_system_topic(name):
             return name
     return ""
 

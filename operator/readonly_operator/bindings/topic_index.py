@@ -6,7 +6,9 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from readonly_operator.bindings.overlap import base_of, claimed, namespace_of
+from readonly_engine.config.topic_patterns import base_of
+
+from readonly_operator.bindings.overlap import claimed, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

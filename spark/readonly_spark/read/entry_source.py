@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError
+from readonly_engine.config.tiered import BOOKKEEPER_FIRST
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.tiered.config import BOOKKEEPER_FIRST
 from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tls import ClientTls

@@ -29,20 +29,23 @@ def test_the_page_of_the_command_line_has_every_option():
 def test_the_page_of_the_configuration_has_defaults_and_units():
     page = configuration.page()
     for row in (
-        "| `metadata-store` | `zk:HOST:PORT` | required |",
+        "| `metadata-store` | `zk:HOST:PORT[,HOST:PORT...][/chroot]` | required |",
         "| `listen` | `HOST:PORT` | `0.0.0.0:6650` |",
-        "| `cache-size` | `SIZE` | `256MiB` |",
+        "| `cache-size` | `SIZE` (bytes) | `256MiB` |",
+        "| `max-connections` | `N` (connections) | `0` (no limit) |",
+        "| `advertised-url` | `pulsar://HOST:PORT` | made from --listen |",
+        "| `topics` | `[PATTERN, ...]` |  |",
         "| `writer-tls-verify-hostname` | `true or false` | `true` |",
         "| `lookup-unbound` | `redirect or proxy or reject` | `redirect` |",
-        "| `read-size` | `1MiB` |",
+        "| `read-size` | `SIZE` (bytes) | `1MiB` |",
         "| `PULSAR_READONLY_LEASE_SECONDS` | `15` |",
     ):
         assert row in page
 
 
 def test_a_setting_without_a_description_is_an_error(monkeypatch):
-    monkeypatch.setattr(configuration, "attributes", lambda _: {"listen": "x"})
-    with pytest.raises(ValueError, match="EngineConfig: no description of metadata_store"):
+    monkeypatch.setattr(configuration, "attributes", lambda _: {"namespaces": "x"})
+    with pytest.raises(ValueError, match="Settings: no description of engine_image"):
         configuration.page()
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from readonly_engine.config import KEYS, Address, make_config
-from readonly_engine.serve import StartError, advertised_tls_url, advertised_url, main, parser, serve
+from readonly_engine.assembly import StartError, advertised_tls_url, advertised_url, serve
+from readonly_engine.config.arguments import parser
+from readonly_engine.config.kinds import Address
+from readonly_engine.config.option import keys_of
+from readonly_engine.config.reader import make_config
+from readonly_engine.config.settings import EngineConfig
+from readonly_engine.serve import main
 
 from devstack.pulsar.security import Credentials
 
@@ -17,7 +22,7 @@ FLAGS = [
 
 def test_every_setting_is_a_flag_and_the_other_way_round():
     flags = {option for action in parser()._actions for option in action.option_strings}
-    assert flags - {"-h", "--help", "--config"} == {f"--{key}" for key in KEYS}
+    assert flags - {"-h", "--help", "--config"} == {f"--{key}" for key in keys_of(EngineConfig)}
 
 
 def test_flags_that_are_not_given_are_no_settings():
@@ -26,14 +31,18 @@ def test_flags_that_are_not_given_are_no_settings():
 
 def test_a_wrong_setting_ends_it_with_status_2(capsys):
     assert main([*FLAGS, "--topics", "orders", "--cache-size", "lots"]) == 2
-    assert capsys.readouterr().err == "pulsar-readonly serve: --cache-size: 'lots' would be a size as 64MiB or 1GiB\n"
+    assert capsys.readouterr().err == (
+        "pulsar-readonly serve: --cache-size: must be a size such as 64MiB or 1GiB, not 'lots'\n"
+    )
 
 
 def test_a_flag_wins_over_the_file(tmp_path, capsys):
     file = tmp_path / "engine.yaml"
     file.write_text("listen: nowhere\ncache-size: lots")
     assert main([*FLAGS, "--topics", "orders", "--config", str(file), "--cache-size", "1MiB"]) == 2
-    assert capsys.readouterr().err.startswith("pulsar-readonly serve: listen in the file of --config: 'nowhere'")
+    assert capsys.readouterr().err.startswith(
+        "pulsar-readonly serve: listen in the file of --config: must be HOST:PORT, not 'nowhere'"
+    )
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_times(text, ms):
 @pytest.mark.parametrize(
     ("given", "streaming", "told"),
     [
-        ({"metadataUrl": "http://x"}, False, "metadataUrl: 'http://x' would be zk:HOST:PORT"),
+        ({"metadataUrl": "http://x"}, False, "metadataUrl: must be zk:HOST:PORT[,HOST:PORT...][/chroot], not 'http://x'"),
         ({"topic": "a/b"}, False, "topic: 'a/b' is not a topic name"),
         ({"topic": "non-persistent://a/b/c"}, False, "topic: non-persistent://a/b/c is not persistent"),
         ({"topics": "a"}, False, "topic and topics contradict each other"),
@@ -107,8 +107,8 @@ def test_times(text, ms):
         ({"bookieTls.key": "/k"}, False, "bookieTls.key requires bookieTls.certificate"),
         ({"bookieTls.trustCertificates": "ca.pem"}, False, "'ca.pem' must be an absolute path"),
         ({"bookieTls.verifyHostname": "true"}, False, "bookieTls.verifyHostname requires"),
-        ({"tieredStorage.endpoint": "s3"}, False, "tieredStorage.endpoint: 's3' would be http://HOST:PORT"),
-        ({"tieredStorage.readSize": "1k"}, False, "tieredStorage.readSize: 1024 would be at least 64KiB"),
+        ({"tieredStorage.endpoint": "s3"}, False, "tieredStorage.endpoint: must be http://HOST:PORT or https://HOST, not 's3'"),
+        ({"tieredStorage.readSize": "1k"}, False, "tieredStorage.readSize: must be at least 64KiB, not 1024"),
         ({"path": "/x"}, False, "unknown option 'path'; the options are metadataUrl, topic"),
         ({"subscription": "x"}, True, "unknown option 'subscription'"),
     ],

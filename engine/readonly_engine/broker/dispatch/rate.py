@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-
-@dataclass(frozen=True, slots=True)
-class DispatchRate:
-    """A limit.
-
-    Attributes:
-        messages: messages a second; 0 for no limit.
-        bytes: bytes a second; 0 for no limit.
-    """
-
-    messages: int = 0
-    bytes: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.messages or self.bytes)
-
-
-UNLIMITED = DispatchRate()
+if TYPE_CHECKING:
+    from readonly_engine.config.limits import DispatchRate
 
 
 class RateLimit:

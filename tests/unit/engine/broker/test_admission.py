@@ -10,10 +10,11 @@ import pytest
 from readonly_engine.broker import admission
 from readonly_engine.broker.admission import RELAYED_BY, admit
 from readonly_engine.broker.arrivals import Arrivals
-from readonly_engine.broker.bindings import Bindings, Unbound, from_patterns
+from readonly_engine.broker.bindings import Bindings, from_patterns
 from readonly_engine.broker.claiming import Hold
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.pause import Pause
+from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine.broker.fleet import Member, decode_member, encode_member
-from readonly_engine.broker.listeners import Urls
+from readonly_engine.config.listeners import Urls
 
 URL = "pulsar://pool-0.pool-headless.team.svc:6650"
 

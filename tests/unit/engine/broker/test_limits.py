@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from readonly_engine.broker.limits import Limits, LimitSettings
+from readonly_engine.broker.limits import Limits
+from readonly_engine.config.limits import LimitSettings
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 A, B = parse_topic_name("a"), parse_topic_name("b")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.dispatch.rate import UNLIMITED, DispatchRate, RateLimit
+from readonly_engine.broker.dispatch.rate import RateLimit
+from readonly_engine.config.limits import UNLIMITED, DispatchRate
 
 
 @given(

@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 from readonly_engine.broker.fleet import Member
-from readonly_engine.broker.listeners import Urls
 from readonly_engine.broker.spread import Rotation, allowance, excess
+from readonly_engine.config.listeners import Urls
 
 MEMBERS = [Member(f"pulsar://pool-{number}.pool-headless.team.svc:6650") for number in range(5)]
 

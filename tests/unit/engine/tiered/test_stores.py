@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from readonly_engine.tiered.config import TieredConfig, TieredConfigError, parse_tiered_config
+from readonly_engine.config.option import ConfigError
+from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.tiered.errors import SettingMissingError
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tiered.stores import DRIVERS, Location, locate, open_store
@@ -109,14 +110,21 @@ def test_everything_is_opened_anew_when_credentials_were_replaced(tmp_path) -> N
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"endpoint": "store:9000"}, "endpoint: 'store:9000' would be http://HOST:PORT"),
-        ({"filesystem-root": "data"}, "filesystem-root: 'data' would be an absolute path"),
-        ({"request-timeout": 0}, "request-timeout: 0 would be seconds"),
-        ({"read-size": 1}, "read-size: 1 would be at least 64KiB"),
-        ({"cache-size": 1 << 20}, "cache-size: 1048576 would be at least four times"),
-        ({"bucket": 5}, "bucket: must be a text"),
+        ({"endpoint": "store:9000"}, "endpoint: must be http://HOST:PORT or https://HOST, not 'store:9000'"),
+        ({"filesystem-root": "data"}, "filesystem-root: must be an absolute path, not 'data'"),
+        ({"request-timeout": 0}, "request-timeout: must be a number of seconds above 0, at most 600, not 0"),
+        ({"read-size": 1}, "read-size: must be at least 64KiB, not 1"),
+        ({"cache-size": 1 << 20}, "cache-size: must be at least four times the read-size 1048576, not 1048576"),
+        ({"bucket": 5}, "bucket: must be a non-empty text, not 5"),
     ],
 )
 def test_wrong_settings_are_named(settings, says) -> None:
-    with pytest.raises(TieredConfigError, match=says):
-        parse_tiered_config(settings, int)
+    with pytest.raises(ConfigError) as caught:
+        TIERED_STORAGE.parse(settings)
+    assert str(caught.value) == says
+
+
+def test_a_cache_for_four_reads_is_enough():
+    assert TIERED_STORAGE.parse({"read-size": "64KiB", "cache-size": "256KiB"}).cache_size == 256 << 10
+    with pytest.raises(ConfigError, match="at least four times"):
+        TIERED_STORAGE.parse({"read-size": "64KiB", "cache-size": (256 << 10) - 1})

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError
+from readonly_engine.config.tiered import BOOKKEEPER_FIRST, TieredConfig
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.tiered.config import BOOKKEEPER_FIRST, TieredConfig
 from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.topic.sources import LedgerSources
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo

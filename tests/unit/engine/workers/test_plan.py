@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from readonly_engine.broker.dispatch.rate import DispatchRate
-from readonly_engine.config import Address, ConfigError, make_config
+from readonly_engine.config.kinds import Address
+from readonly_engine.config.limits import DispatchRate
+from readonly_engine.config.option import ConfigError
+from readonly_engine.config.reader import make_config
 from readonly_engine.workers.plan import check_ports, worker_config
 
 GIVEN = {
@@ -80,9 +82,12 @@ def test_the_usual_ports_are_all_right():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"listen": "127.0.0.1:65300"}, r"^listen: with --workers 3 its port would be from 1 to 65235: .* 100 after"),
-        ({"http": "127.0.0.1:0"}, "^http: with --workers 3 its port would be from 1 to 65235"),
-        ({"http": "127.0.0.1:6850"}, "^workers: port 6850 would be needed twice; .* not 100 apart"),
+        (
+            {"listen": "127.0.0.1:65300"},
+            r"^listen: with --workers 3 the port must be from 1 to 65235, not 65300: .* 100 above",
+        ),
+        ({"http": "127.0.0.1:0"}, "^http: with --workers 3 the port must be from 1 to 65235, not 0"),
+        ({"http": "127.0.0.1:6850"}, "^workers: two processes need port 6850; .* not 100 apart"),
         ({"http": "127.0.0.1:6950", "workers": 2}, "^workers: port"),
     ],
 )

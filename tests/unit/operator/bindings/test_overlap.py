@@ -7,9 +7,10 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.expression import Expression, ExpressionError
+from readonly_engine.config.expression import Expression, ExpressionError
+from readonly_engine.config.topic_patterns import is_name
 from readonly_operator.api.binding import Binding
-from readonly_operator.bindings.overlap import find_overlap, is_name
+from readonly_operator.bindings.overlap import find_overlap
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.names import PoolKey
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from readonly_engine.broker.drain import DRAIN_TIMEOUT_S
-from readonly_engine.config import make_config, read_config_file
+from readonly_engine.config.reader import make_config, read_config_file
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.model.quantities import canonical

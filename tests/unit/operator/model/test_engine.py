@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from readonly_engine.config import make_config
+from readonly_engine.config.reader import make_config
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.pool.source import ADMIN_URL, METADATA_STORE_URL, SERVICE_URL
 from readonly_operator.api.values import SIZE

@@ -1,4 +1,4 @@
-"""Named listeners: addresses of a broker for clients that reach it otherwise (PIP-61), and the ports they come to (PIP-95)."""
+"""Named listeners: further URLs of a broker for clients in other networks (PIP-61), and the ports for them (PIP-95)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from readonly_engine.config.kinds import comma_separated
+from readonly_engine.config.option import ConfigError, shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 DEFAULT: Final = ""
-"""The listener of clients that name none, and came in at no port of another."""
+"""Listener of clients that name none, on a port of no named listener."""
 
 _ITEM: Final = re.compile(r"([\w-]+):(pulsar(?:\+ssl)?://.+)")
 
 
-class ListenerError(ValueError):
-    """A text is not what it should be: says which part, and what would be right."""
-
-
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """Where clients reach a broker.
+    """URLs of a broker.
 
     Attributes:
-        url: without TLS, `pulsar://HOST:PORT`; empty for nowhere.
-        tls_url: with TLS, `pulsar+ssl://HOST:PORT`; empty for nowhere.
+        url: without TLS, `pulsar://HOST:PORT`; empty for none.
+        tls_url: with TLS, `pulsar+ssl://HOST:PORT`; empty for none.
     """
 
     url: str = ""
     tls_url: str = ""
 
     def serve(self, *, tls: bool) -> bool:
-        """Whether a client that speaks TLS, or does not, reaches the broker."""
+        """Return whether there is a URL for clients with TLS, or for those without."""
         return bool(self.tls_url if tls else self.url)
 
 
 @dataclass(frozen=True, slots=True)
 class BindAddress:
-    """Where clients of a listener come in.
+    """Address for clients of a listener.
 
     Attributes:
         listener: its name.
-        tls: whether they speak TLS.
+        tls: whether connections have TLS.
         host: of this machine.
         port: 0 to 65535.
     """
@@ -58,58 +57,67 @@ class BindAddress:
 
 
 def parse_advertised_listeners(items: Iterable[str]) -> Mapping[str, Urls]:
-    """The URLs of each listener, from texts as in Pulsar's `advertisedListeners`.
+    """Parse Pulsar's `advertisedListeners` into the URLs of each listener.
 
     Args:
         items: `NAME:pulsar://HOST:PORT` or `NAME:pulsar+ssl://HOST:PORT` each, at most one of both for a name.
 
     Raises:
-        ListenerError: one is something else, or two say different things of the same.
+        ConfigError: an item has another form, or two contradict each other.
     """
     found: dict[str, Urls] = {}
     for item in items:
         name, tls, host, port = _parse(item)
         if port == 0:
-            raise ListenerError(f"{item!r} would be {name}:SCHEME://HOST:PORT with a port from 1 to 65535")
+            raise ConfigError(f"must be {name}:SCHEME://HOST:PORT with a port from 1 to 65535, not {item!r}")
         url = f"pulsar{'+ssl' if tls else ''}://{host}:{port}"
         if any(url in {urls.url, urls.tls_url} for urls in found.values()):
-            raise ListenerError(f"{url} is given twice: each listener needs addresses of its own")
+            raise ConfigError(f"{url} is given twice: each listener needs addresses of its own")
         before = found.get(name, Urls())
         if before.serve(tls=tls):
-            raise ListenerError(
+            raise ConfigError(
                 f"listener {name} has {before.tls_url if tls else before.url} and {url}: give one of them"
             )
         found[name] = Urls(before.url, url) if tls else Urls(url, before.tls_url)
     return found
 
 
-def parse_bind_addresses(items: Iterable[str], advertised: Mapping[str, Urls]) -> tuple[BindAddress, ...]:
-    """Where clients of each listener come in, from texts as in Pulsar's `bindAddresses`.
+def parse_bind_addresses(items: Iterable[str]) -> tuple[BindAddress, ...]:
+    """Parse Pulsar's `bindAddresses`.
 
     Args:
         items: `NAME:pulsar://HOST:PORT` or `NAME:pulsar+ssl://HOST:PORT` each, HOST of this machine.
-        advertised: the listeners that there are.
 
     Raises:
-        ListenerError: one is something else, is given twice, or is of a listener that is not advertised.
+        ConfigError: an item has another form, or is given twice.
     """
     found: list[BindAddress] = []
     for item in items:
         address = BindAddress(*_parse(item))
-        if not advertised.get(address.listener, Urls()).serve(tls=address.tls):
-            scheme = "pulsar+ssl" if address.tls else "pulsar"
-            raise ListenerError(
-                f"{address}: its clients could be sent nowhere; advertise {address.listener}:{scheme}://HOST:PORT too"
-            )
         if address in found:
-            raise ListenerError(f"{address} is given twice")
+            raise ConfigError(f"{address} is given twice")
         found.append(address)
     return tuple(found)
 
 
+def check_bind_addresses(addresses: Iterable[BindAddress], advertised: Mapping[str, Urls]) -> None:
+    """Check that each address belongs to a listener with a URL of the same scheme.
+
+    Raises:
+        ConfigError: an address has none, so that no client could be sent there.
+    """
+    for address in addresses:
+        if not advertised.get(address.listener, Urls()).serve(tls=address.tls):
+            scheme = "pulsar+ssl" if address.tls else "pulsar"
+            raise ConfigError(
+                f"{address}: listener {address.listener} has no {scheme}:// URL for lookup answers; "
+                f"add {address.listener}:{scheme}://HOST:PORT to advertised-listeners"
+            )
+
+
 def _parse(item: str) -> tuple[str, bool, str, int]:
     match = _ITEM.fullmatch(item.strip())
-    wrong = ListenerError(f"{item!r} would be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT")
+    wrong = ConfigError(f"must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not {shown(item)}")
     if match is None:
         raise wrong
     try:
@@ -121,3 +129,10 @@ def _parse(item: str) -> tuple[str, bool, str, int]:
         raise wrong
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return match[1], parts.scheme == "pulsar+ssl", host, port
+
+
+_FORM: Final = "NAME:pulsar[+ssl]://HOST:PORT[,...]"
+_ITEMS: Final = "texts NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT"
+
+ADVERTISED_LISTENERS: Final = comma_separated(parse_advertised_listeners, _FORM, _ITEMS)
+BIND_ADDRESSES: Final = comma_separated(parse_bind_addresses, _FORM, _ITEMS)

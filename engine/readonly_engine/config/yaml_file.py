@@ -1,4 +1,4 @@
-"""Files of YAML that people and the operator write."""
+"""YAML files of users and of the operator."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The C parser also bounds how deep things nest; the one in Python takes seconds for a few thousand brackets (measured).
+# The C parser also bounds the depth of nesting; the one in Python takes seconds for a few thousand brackets (measured).
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YamlFileError(Exception):
-    """The file cannot be read, or is not YAML."""
+    """An unreadable file, or one that is not YAML."""
 
 
 def parse_yaml(text: str) -> Any:
-    """The document in a text.
+    """Return the document in a text.
 
     Raises:
-        YamlFileError: it is not YAML.
+        YamlFileError: the text is not YAML.
     """
     try:
         return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
@@ -31,14 +31,14 @@ def parse_yaml(text: str) -> Any:
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """The document in a file.
+    """Return the document in a file.
 
     Args:
         path: the file.
-        what: what it is to the user, for the error: the option or kind of file.
+        what: option or kind of the file, for errors.
 
     Raises:
-        YamlFileError: it cannot be read, or is not YAML.
+        YamlFileError: the file cannot be read, or is not YAML.
     """
     try:
         return parse_yaml(path.read_text(encoding="utf-8"))

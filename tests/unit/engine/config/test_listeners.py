@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.listeners import (
+from readonly_engine.config.listeners import (
     BindAddress,
-    ListenerError,
     Urls,
+    check_bind_addresses,
     parse_advertised_listeners,
     parse_bind_addresses,
 )
+from readonly_engine.config.option import ConfigError
 
 BOTH = ("external:pulsar://demo-0.example.com:6650", "external:pulsar+ssl://demo-0.example.com:6651")
 
@@ -28,44 +29,48 @@ def test_the_order_of_the_two_does_not_matter():
     [
         (
             ["pulsar://host:6650"],
-            "'pulsar://host:6650' would be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT",
+            "must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not 'pulsar://host:6650'",
         ),
-        (["a b:pulsar://host:6650"], "would be NAME:"),
-        (["external:http://host:80"], "would be NAME:"),
-        (["external:pulsar://host"], "would be NAME:"),
-        (["external:pulsar://host:99999"], "would be NAME:"),
-        (["external:pulsar://host:6650/path"], "would be NAME:"),
-        (["external:pulsar://me@host:6650"], "would be NAME:"),
-        (["external:pulsar://:6650"], "would be NAME:"),
+        (["a b:pulsar://host:6650"], "must be NAME:"),
+        (["external:http://host:80"], "must be NAME:"),
+        (["external:pulsar://host"], "must be NAME:"),
+        (["external:pulsar://host:99999"], "must be NAME:"),
+        (["external:pulsar://host:6650/path"], "must be NAME:"),
+        (["external:pulsar://me@host:6650"], "must be NAME:"),
+        (["external:pulsar://:6650"], "must be NAME:"),
         (["external:pulsar://host:0"], "with a port from 1 to 65535"),
         ([BOTH[0], "other:pulsar://demo-0.example.com:6650"], "pulsar://demo-0.example.com:6650 is given twice"),
         ([BOTH[0], "external:pulsar://b:1"], "listener external has pulsar://demo-0.example.com:6650 and pulsar://b:1"),
     ],
 )
 def test_what_is_no_listener_is_named(items, says):
-    with pytest.raises(ListenerError) as caught:
+    with pytest.raises(ConfigError) as caught:
         parse_advertised_listeners(items)
     assert says in str(caught.value)
 
 
 def test_clients_of_a_listener_come_in_at_ports_of_its_own():
-    advertised = parse_advertised_listeners(BOTH)
-    assert parse_bind_addresses(["external:pulsar+ssl://0.0.0.0:6661", "external:pulsar://[::]:0"], advertised) == (
+    addresses = parse_bind_addresses(["external:pulsar+ssl://0.0.0.0:6661", "external:pulsar://[::]:0"])
+    assert addresses == (
         BindAddress("external", tls=True, host="0.0.0.0", port=6661),
         BindAddress("external", tls=False, host="[::]", port=0),
     )
+    check_bind_addresses(addresses, parse_advertised_listeners(BOTH))
 
 
 @pytest.mark.parametrize(
     ("items", "says"),
     [
-        (["other:pulsar://h:1"], "its clients could be sent nowhere; advertise other:pulsar://HOST:PORT too"),
-        (["external:pulsar+ssl://h:1"], "advertise external:pulsar+ssl://HOST:PORT too"),
+        (
+            ["other:pulsar://h:1"],
+            "has no pulsar:// URL for lookup answers; add other:pulsar://HOST:PORT to advertised-",
+        ),
+        (["external:pulsar+ssl://h:1"], "add external:pulsar+ssl://HOST:PORT to advertised-listeners"),
         (["external:pulsar://h:1", "external:pulsar://h:1"], "external:pulsar://h:1 is given twice"),
-        (["6660"], "'6660' would be NAME:pulsar://HOST:PORT"),
+        (["6660"], "must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not '6660'"),
     ],
 )
-def test_what_is_no_bind_address_is_named(items, says):
-    with pytest.raises(ListenerError) as caught:
-        parse_bind_addresses(items, parse_advertised_listeners(BOTH[:1]))
+def test_an_invalid_bind_address_is_named(items, says):
+    with pytest.raises(ConfigError) as caught:
+        check_bind_addresses(parse_bind_addresses(items), parse_advertised_listeners(BOTH[:1]))
     assert says in str(caught.value)

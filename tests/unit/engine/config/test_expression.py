@@ -6,7 +6,7 @@ import time
 
 import pytest
 from readonly_engine.broker.bindings import load_bindings
-from readonly_engine.expression import MAX_LENGTH, MAX_PROGRAM_SIZE, Expression, ExpressionError
+from readonly_engine.config.expression import MAX_LENGTH, MAX_PROGRAM_SIZE, Expression, ExpressionError
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 DEADLINE_S = 5.0

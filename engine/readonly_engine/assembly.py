@@ -1,0 +1,227 @@
+"""Assembly of one broker: it makes and connects all parts, runs until a signal, and closes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from readonly_engine.background import keep_going
+from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.broker import descriptors
+from readonly_engine.broker.batch_memory import BatchMemory
+from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
+from readonly_engine.broker.broker import Broker
+from readonly_engine.broker.claiming import Claiming
+from readonly_engine.broker.fleet import Fleet
+from readonly_engine.broker.lease_guard import LeaseGuard
+from readonly_engine.broker.limits import Limits
+from readonly_engine.broker.topics import ServedTopics
+from readonly_engine.config.kinds import Address
+from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.config.settings import ALL_INTERFACES
+from readonly_engine.http.server import HttpServer
+from readonly_engine.locality import LocalityFile
+from readonly_engine.metadata.cluster import ClusterMetadata
+from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
+from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.relay.admin import AdminClient
+from readonly_engine.relay.owners import Owners
+from readonly_engine.tiered.storage import TieredStorage
+from readonly_engine.tls import ClientTls, Reloaded, TlsError
+from readonly_engine.topic.cache import EntryCache
+from readonly_engine.wire.framing import StoredFrameLimit
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from readonly_engine.config.settings import EngineConfig
+
+log = logging.getLogger("readonly_engine")
+
+
+class StartError(Exception):
+    """The broker cannot start; the text names the option and the reason."""
+
+
+def advertised_url(config: EngineConfig) -> str:
+    """Return the URL of this broker in lookup answers.
+
+    Raises:
+        StartError: it listens on all interfaces, and no option names a host that clients reach.
+    """
+    return config.advertised_url or _url_of("pulsar", config.listen, "--advertised-url")
+
+
+def advertised_tls_url(config: EngineConfig) -> str:
+    """Return the URL of this broker in lookup answers to clients with TLS; empty without TLS.
+
+    Raises:
+        StartError: it listens on all interfaces, and no option names a host that clients reach.
+    """
+    if config.tls_listen is None:
+        return ""
+    return config.advertised_tls_url or _url_of("pulsar+ssl", config.tls_listen, "--advertised-tls-url")
+
+
+def _url_of(scheme: str, address: Address, option: str) -> str:
+    if address.host in {ALL_INTERFACES, "::", ""}:
+        raise StartError(
+            f"{option} is missing: clients cannot be sent to {address}; "
+            f"give {scheme}://HOST:{address.port} with a HOST that they reach"
+        )
+    return f"{scheme}://{address}"
+
+
+async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> None:
+    """Run one broker until SIGTERM or SIGINT.
+
+    Args:
+        config: its settings.
+        shared: settings of all workers, where this is one of several: it listens on their addresses too, and ends when its
+            standard input does.
+
+    Raises:
+        StartError: the broker cannot start.
+    """
+    descriptors.raise_limit()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if shared is not None:
+        loop.add_reader(sys.stdin.fileno(), stop.set)
+    try:
+        patterns = Bindings((from_patterns("topics", config.topics),) if config.topics else ())
+    except BindingsError as error:
+        raise StartError(f"--topics: {error}") from error
+    url, tls_url = advertised_url(config), advertised_tls_url(config)
+    try:
+        tls = None if config.tls is None else Reloaded(config.tls.files, config.tls.server_context)
+        writer_tls = None if config.writer_tls is None else ClientTls(config.writer_tls)
+        peer_tls = None if config.peer_tls is None else ClientTls(config.peer_tls)
+        bookie_tls = None if config.bookie_tls is None else ClientTls(config.bookie_tls)
+        admin = AdminClient(*config.admin_urls, tls=writer_tls, token_file=config.admin_token_file)
+    except TlsError as error:
+        raise StartError(f"--{error}") from error
+    except (OSError, ValueError) as error:
+        raise StartError(f"--admin-token-file: {error}") from error
+    store = ZooKeeperStore(config.zookeeper_hosts)
+    try:
+        await store.start()
+    except MetadataUnavailableError as error:
+        raise StartError(f"--metadata-store: {error}") from error
+    cluster = ClusterMetadata(store)
+    stored_limit = StoredFrameLimit()
+    bookies = BookiePool(cluster.bookie_address, tls=bookie_tls, locality=config.locality, limit=stored_limit)
+    if config.locality or config.locality_file is not None:
+        cluster.watch_racks(bookies.replica_order.place)
+    following = None
+    if config.locality_file is not None:
+        following = keep_going(
+            LocalityFile(config.locality_file, bookies.replica_order.move).follow, "following --locality-file"
+        )
+    cache = EntryCache(config.cache_size)
+    tiered = TieredStorage(config.tiered_storage)
+    guard = LeaseGuard()
+    namesakes: list[NotAdmittedError] = []
+
+    def refused(error: NotAdmittedError) -> None:
+        if joined:  # another pool took the name while this broker had no session
+            namesakes.append(error)
+            stop.set()
+
+    joined = False
+    fleet = Fleet(store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused)
+    broker = Broker(
+        Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
+        ServedTopics(
+            cluster,
+            bookies,
+            cache,
+            admin,
+            tiered,
+            config.dispatch_rate_per_subscription,
+            config.dispatch_rate_per_broker,
+            fleet.identity,
+            BatchMemory(admin, store, fleet.folder),
+            guard,
+        ),
+        fleet,
+        Claiming(store, fleet, guard),
+        Limits(config.limits),
+        patterns,
+        config.bindings,
+        config.lookup_unbound,
+        guard,
+    )
+    http = HttpServer(broker, store, cache, cluster, bookies)
+    try:
+        await listen("http", config.http, http.start)
+        await listen("listen", config.listen, broker.start)
+        joined = True
+        await _listen_for_clients(config, broker, tls)
+        if shared is not None:
+            await listen("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True))
+            await _listen_for_clients(shared, broker, tls, shared=True)
+        log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
+        await stop.wait()
+        log.info("stopping")
+        if shared is not None:
+            loop.remove_reader(sys.stdin.fileno())
+        await broker.drain()
+        if namesakes:
+            raise StartError(f"--pool: {namesakes[0]}")
+    finally:
+        if following is not None:
+            following.cancel()
+        await http.close()
+        await admin.close()
+        bookies.close()
+        await bookies.wait_closed()
+        tiered.close()
+        await store.close()
+
+
+async def _listen_for_clients(
+    config: EngineConfig, broker: Broker, tls: Reloaded[ssl.SSLContext] | None, *, shared: bool = False
+) -> None:
+    """Listen on the addresses for clients other than --listen.
+
+    Raises:
+        StartError: see `listen`.
+    """
+    if config.tls_listen is not None and tls is not None:
+        await listen("tls-listen", config.tls_listen, partial(broker.listen_tls, DEFAULT, tls, shared=shared))
+    for bind in config.bind_addresses:
+        start = partial(broker.listen, bind.listener, shared=shared)
+        if bind.tls and tls is not None:
+            start = partial(broker.listen_tls, bind.listener, tls, shared=shared)
+        await listen("bind-addresses", Address(bind.host.strip("[]"), bind.port), start)
+
+
+async def listen(option: str, address: Address, start: Callable[[str, int], Awaitable[None]]) -> None:
+    """Start to listen on an address.
+
+    Args:
+        option: name of its option, for errors.
+        address: the address.
+        start: listens on a host and a port.
+
+    Raises:
+        StartError: the address cannot be listened on, or the pool does not admit this broker.
+    """
+    try:
+        await start(address.host, address.port)
+    except OSError as error:
+        raise StartError(
+            f"--{option} {address}: {error.strerror or error}; choose a free address of this machine"
+        ) from error
+    except MetadataUnavailableError as error:
+        raise StartError(f"--metadata-store: {error}") from error
+    except NotAdmittedError as error:
+        raise StartError(f"--pool: {error}") from error

@@ -1,0 +1,43 @@
+"""The command line of `pulsar-readonly serve`, made from the declarations of its options."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from readonly_engine.config.option import options_of
+from readonly_engine.config.settings import EngineConfig
+
+if TYPE_CHECKING:
+    from readonly_engine.config.option import Option
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser. Every option but --config is also a key of the configuration file; options not given are absent."""
+    made = argparse.ArgumentParser(
+        prog="pulsar-readonly serve",
+        description="Run one read-only broker: serve topics of a Pulsar cluster from storage.",
+        argument_default=argparse.SUPPRESS,
+    )
+    made.add_argument(
+        "--config", metavar="FILE", help="YAML file with these options as keys; options win over the file"
+    )
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for one in options_of(EngineConfig):
+        group = groups.get(one.group) or groups.setdefault(one.group, made.add_argument_group(one.group))
+        form: dict[str, Any] = {"choices": one.kind.choices} if one.kind.choices else {"metavar": one.kind.form}
+        if one.kind.several:
+            form["nargs"] = "+"
+        group.add_argument(one.flag, **form, help=help_of(one))
+    return made
+
+
+def help_of(one: Option) -> str:
+    """Return the text of an option in --help: its help, and its default."""
+    if one.default and one.unset:
+        default = f" (default {one.default}: {one.unset})"
+    elif one.default:
+        default = f" (default {one.default})"
+    else:
+        default = f" (default: {one.unset})" if one.unset else ""
+    return f"{one.help}{default}".replace("%", "%%")

@@ -1,0 +1,187 @@
+"""Declarations of options: a dataclass field with its kind of value and its help is all that an option needs.
+
+Its flag, its key in the YAML file, its line in `--help`, its row in the reference pages and its errors come from there.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+_DECLARATION: Final = "option"
+_MAX_SHOWN: Final = 200
+"""Characters of an invalid value that its error shows."""
+
+
+class ConfigError(ValueError):
+    """An invalid or missing option: the text names it, its value and the expected form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind of values.
+
+    Attributes:
+        form: the value in help and reference pages, for example HOST:PORT.
+        expected: the expected form in errors, after 'must be'.
+        read: converts what the YAML file or the command line has; None for another form. It may raise ConfigError with a text of
+            its own, where the form is right and the value is not.
+        write: converts a default back to the form in which users write it.
+        choices: all values, where they are few.
+        several: whether the value is a list, of separate arguments on the command line.
+    """
+
+    form: str
+    expected: str
+    read: Callable[[object], T | None]
+    write: Callable[[T], str] = str
+    choices: tuple[str, ...] = ()
+    several: bool = False
+
+    def parse(self, value: object) -> T:
+        """Convert a value of the YAML file or the command line.
+
+        Raises:
+            ConfigError: the value has another form.
+        """
+        found = self.read(value)
+        if found is None:
+            raise ConfigError(f"must be {self.expected}, not {shown(value)}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    """See `option`."""
+
+    kind: Kind[Any]
+    help: str
+    unit: str
+    unset: str
+    group: str
+
+
+def option(kind: Kind[Any], text: str, *, unit: str = "", unset: str = "", group: str = "") -> dict[str, _Declaration]:
+    """Return the metadata that makes a dataclass field an option.
+
+    Args:
+        kind: the kind of its values.
+        text: its help, without a full stop.
+        unit: unit of a number.
+        unset: meaning of the default in words, where it is no value or a special one, for example 'no limit'.
+        group: title of the group of options that begins here; the fields below belong to it.
+    """
+    return {_DECLARATION: _Declaration(kind, text, unit, unset, group)}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option, as its field declares it.
+
+    Attributes:
+        name: of the field.
+        kind: of its values.
+        help: the description, without a full stop.
+        unit: of a number; empty for other values.
+        group: title of its group.
+        required: whether it has no default.
+        default: as users write it; empty for no value.
+        unset: meaning of the default in words; empty where the default says it.
+    """
+
+    name: str
+    kind: Kind[Any]
+    help: str
+    unit: str
+    group: str
+    required: bool
+    default: str
+    unset: str
+
+    @property
+    def key(self) -> str:
+        """Key in the YAML file."""
+        return key_of(self.name)
+
+    @property
+    def flag(self) -> str:
+        """Flag of the command line."""
+        return f"--{self.key}"
+
+
+def key_of(name: str) -> str:
+    """Return the key of a field."""
+    return name.replace("_", "-")
+
+
+@cache
+def options_of(declaring: type) -> tuple[Option, ...]:
+    """Return the options of a dataclass, in order.
+
+    Raises:
+        KeyError: a field is not declared by `option`.
+    """
+    found, group = [], ""
+    for field in fields(declaring):
+        declared: _Declaration = field.metadata[_DECLARATION]
+        group = declared.group or group
+        required = field.default is MISSING and field.default_factory is MISSING
+        default = "" if field.default in {MISSING, None, ""} else declared.kind.write(field.default)
+        found.append(
+            Option(field.name, declared.kind, declared.help, declared.unit, group, required, default, declared.unset)
+        )
+    return tuple(found)
+
+
+def keys_of(declaring: type) -> tuple[str, ...]:
+    """Return the keys of a dataclass's options, in order."""
+    return tuple(one.key for one in options_of(declaring))
+
+
+def read_options(
+    declaring: type, values: Mapping[str, object], where: Callable[[Option], str] = lambda one: one.key
+) -> dict[str, Any]:
+    """Convert values by key into keyword arguments of the dataclass. All keys are known.
+
+    Args:
+        declaring: the dataclass.
+        values: the values of some options, as the YAML file or the command line has them.
+        where: returns the words with which an error names an option.
+
+    Raises:
+        ConfigError: a value has another form than its option.
+    """
+    found = {}
+    for one in options_of(declaring):
+        if one.key in values:
+            try:
+                found[one.name] = one.kind.parse(values[one.key])
+            except ConfigError as error:
+                raise ConfigError(f"{where(one)}: {error}") from error
+    return found
+
+
+def check_keys(declaring: type, document: Mapping[Any, object]) -> None:
+    """Check that a mapping has keys of options only.
+
+    Raises:
+        ConfigError: a key belongs to no option.
+    """
+    known = keys_of(declaring)
+    unknown = sorted(str(key) for key in document if key not in known)
+    if unknown:
+        raise ConfigError(f"unknown key {unknown[0]!r}; known are {', '.join(known)}")
+
+
+def shown(value: object) -> str:
+    """Return a value for an error, shortened where it is long."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = _MAX_SHOWN
+    return short.repr(value)

@@ -1,0 +1,90 @@
+"""Read the settings of a broker: the YAML file of --config, then the command line, which wins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from readonly_engine.config.listeners import check_bind_addresses
+from readonly_engine.config.option import ConfigError, Option, check_keys, key_of, options_of, read_options
+from readonly_engine.config.settings import EngineConfig
+from readonly_engine.config.yaml_file import YamlFileError, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """Return the values in a YAML file by key, not checked yet.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, or has an unknown key.
+    """
+    try:
+        document = read_yaml(path, "--config")
+    except YamlFileError as error:
+        raise ConfigError(str(error)) from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"--config {path} must be a mapping of settings")
+    try:
+        check_keys(EngineConfig, document)
+    except ConfigError as error:
+        raise ConfigError(f"--config {path}: {error}") from error
+    return document
+
+
+def make_config(file_settings: Mapping[str, Any], flags: Mapping[str, Any]) -> EngineConfig:
+    """Return the settings from values of a file and of flags, both by key.
+
+    Raises:
+        ConfigError: a required option is missing, a value has another form, or two contradict each other.
+    """
+    settings = {**file_settings, **flags}
+    for one in options_of(EngineConfig):
+        if one.required and one.key not in settings:
+            raise ConfigError(f"{one.key} is missing: give it as {one.flag} or as {one.key} in the file of --config")
+
+    def where(one: Option) -> str:
+        return one.flag if one.key in flags else f"{one.key} in the file of --config"
+
+    config = EngineConfig(**read_options(EngineConfig, settings, where))
+    try:
+        check_bind_addresses(config.bind_addresses, config.advertised_listeners)
+    except ConfigError as error:
+        raise ConfigError(f"bind-addresses: {error}") from error
+    if not config.topics and config.bindings is None:
+        raise ConfigError(
+            "topics is missing: give --topics PATTERN, or --bindings FILE for topics that an operator binds"
+        )
+    _check_tls(config)
+    return config
+
+
+def _check_tls(config: EngineConfig) -> None:
+    """Check the options of TLS against each other.
+
+    Raises:
+        ConfigError: one needs another, or would have no effect.
+    """
+    for prefix in ("tls", "writer_tls", "bookie_tls"):
+        pair = [f"{prefix}_{name}" for name in ("certificate", "key")]
+        given = [name for name in pair if getattr(config, name) is not None]
+        if len(given) == 1:
+            (missing,) = set(pair) - set(given)
+            raise ConfigError(f"{key_of(missing)} is missing: {key_of(given[0])} needs it")
+    if config.tls_listen is None and any(address.tls for address in config.bind_addresses):
+        raise ConfigError("tls-listen is missing: bind-addresses with pulsar+ssl:// use its certificate")
+    if config.tls_listen is not None and config.tls_certificate is None:
+        raise ConfigError("tls-certificate and tls-key are missing: tls-listen needs them")
+    for name, needed in (
+        *((name, "tls_listen") for name in ("tls_certificate", "tls_trust_certificates", "advertised_tls_url")),
+        ("peer_tls_trust_certificates", "tls_listen"),
+        *((name, "writer_tls") for name in ("writer_tls_trust_certificates", "writer_tls_certificate")),
+    ):
+        if getattr(config, name) and getattr(config, needed) is None:
+            what = (
+                "tls-listen" if needed == "tls_listen" else "a writer-url of pulsar+ssl:// or an admin-url of https://"
+            )
+            raise ConfigError(f"{key_of(name)} is given without {what}: it has no effect")

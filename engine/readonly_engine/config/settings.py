@@ -1,0 +1,362 @@
+"""The options of `pulsar-readonly serve`, and the settings of one broker that they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.config.kinds import (
+    ADDRESS,
+    BOOLEAN,
+    FILE,
+    LIMIT,
+    LOCALITY,
+    NAME,
+    SIZE,
+    TEXT,
+    Address,
+    choice_of,
+    list_of,
+    member_of,
+    number_between,
+    read_text,
+    split_urls,
+    url,
+    urls,
+)
+from readonly_engine.config.limits import DISPATCH_RATE, MAX_BUFFERED_BYTES, UNLIMITED, DispatchRate, LimitSettings
+from readonly_engine.config.listeners import ADVERTISED_LISTENERS, BIND_ADDRESSES, BindAddress, Urls
+from readonly_engine.config.option import Kind, option
+from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.metadata.url import hosts_in
+from readonly_engine.tls import TlsFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MAX_WORKERS: Final = 64
+PORT_OFFSET: Final = 100
+"""Worker 0 listens on the given ports plus this offset, worker 1 on those plus twice the offset, and so on."""
+
+ALL_INTERFACES: Final = "0.0.0.0"  # noqa: S104 - in a container a server listens on all
+LISTEN: Final = Address(ALL_INTERFACES, 6650)
+HTTP: Final = Address(ALL_INTERFACES, 8080)
+AS_STORED: Final = TieredConfig()
+
+_SYSTEM_TRUST: Final = "those of the system"
+
+
+class Unbound(StrEnum):
+    """Answer to a lookup of a topic that no binding names."""
+
+    REDIRECT = "redirect"
+    """That of the writable cluster: the client goes to the owner broker."""
+    PROXY = "proxy"
+    """A broker of the pool, which relays everything to the owner: for clients that cannot reach the writable brokers."""
+    REJECT = "reject"
+    """An error."""
+
+
+def _read_metadata_store(value: object) -> str | None:
+    text = read_text(value) or ""
+    try:
+        hosts_in(text)
+    except MetadataError:
+        return None
+    return text
+
+
+METADATA_STORE: Final = Kind(
+    "zk:HOST:PORT[,HOST:PORT...][/chroot]", "zk:HOST:PORT[,HOST:PORT...][/chroot]", _read_metadata_store
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Settings of one broker. A field's name with dashes is its flag, and its key in the file of --config."""
+
+    # Writable cluster: its metadata store, brokers, admin API and bookies.
+
+    metadata_store: str = field(
+        metadata=option(METADATA_STORE, "ZooKeeper of the writable cluster", group="Writable cluster")
+    )
+    writer_url: str = field(
+        metadata=option(
+            urls("pulsar", "pulsar+ssl"), "service URL of the writable cluster; its hosts are tried in turn"
+        )
+    )
+    admin_url: str = field(
+        metadata=option(urls("http", "https"), "admin API of the writable cluster; its hosts are tried in turn")
+    )
+    writer_tls_trust_certificates: Path | None = field(
+        default=None,
+        metadata=option(FILE, "PEM authorities of the writable cluster's brokers", unset=_SYSTEM_TRUST),
+    )
+    writer_tls_certificate: Path | None = field(
+        default=None,
+        metadata=option(FILE, "PEM certificate that this broker presents to the writable cluster's brokers"),
+    )
+    writer_tls_key: Path | None = field(
+        default=None, metadata=option(FILE, "PEM key of --writer-tls-certificate, not encrypted")
+    )
+    writer_tls_verify_hostname: bool = field(
+        default=True, metadata=option(BOOLEAN, "whether the certificate of a writable broker must name its host")
+    )
+    admin_token_file: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE,
+            "token for the admin API, read again when the file changes; its role must be allowed to consume the served topics",
+        ),
+    )
+    bookie_tls_trust_certificates: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE,
+            "PEM authorities of the bookies; any of the four bookie-tls options enables TLS to bookies",
+            unset=_SYSTEM_TRUST,
+        ),
+    )
+    bookie_tls_certificate: Path | None = field(
+        default=None, metadata=option(FILE, "PEM certificate that this broker presents to bookies")
+    )
+    bookie_tls_key: Path | None = field(
+        default=None, metadata=option(FILE, "PEM key of --bookie-tls-certificate, not encrypted")
+    )
+    bookie_tls_verify_hostname: bool = field(
+        default=True, metadata=option(BOOLEAN, "whether the certificate of a bookie must name its host")
+    )
+
+    # Addresses for clients, for HTTP and for the other brokers of the pool.
+
+    listen: Address = field(
+        default=LISTEN, metadata=option(ADDRESS, "address for clients without TLS", group="Addresses and TLS")
+    )
+    http: Address = field(default=HTTP, metadata=option(ADDRESS, "address for health, metrics and statistics"))
+    advertised_url: str = field(
+        default="", metadata=option(url("pulsar"), "URL of this broker in lookup answers", unset="made from --listen")
+    )
+    tls_listen: Address | None = field(
+        default=None, metadata=option(ADDRESS, "address for clients with TLS", unset="no TLS")
+    )
+    tls_certificate: Path | None = field(
+        default=None, metadata=option(FILE, "PEM certificate for clients, read again when it changes")
+    )
+    tls_key: Path | None = field(default=None, metadata=option(FILE, "PEM key of --tls-certificate, not encrypted"))
+    tls_trust_certificates: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE, "PEM authorities of client certificates; with it, each client must present a certificate"
+        ),
+    )
+    advertised_tls_url: str = field(
+        default="",
+        metadata=option(
+            url("pulsar+ssl"),
+            "URL of this broker in lookup answers to clients with TLS",
+            unset="made from --tls-listen",
+        ),
+    )
+    advertised_listeners: Mapping[str, Urls] = field(
+        default_factory=dict,
+        metadata=option(
+            ADVERTISED_LISTENERS,
+            "URLs of this broker for clients that name a listener, or connect at its port (PIP-61)",
+            unset="no named listeners",
+        ),
+    )
+    bind_addresses: tuple[BindAddress, ...] = field(
+        default=(),
+        metadata=option(
+            BIND_ADDRESSES,
+            "further addresses for clients of named listeners, in addition to --listen and --tls-listen (PIP-95)",
+            unset="none",
+        ),
+    )
+    peer_tls_trust_certificates: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE, "PEM authorities of the pool's own brokers; with it, they connect to each other with TLS only"
+        ),
+    )
+
+    # Topics of the pool, and the place of this broker in it.
+
+    topics: tuple[str, ...] = field(
+        default=(),
+        metadata=option(
+            list_of("PATTERN", "topics or patterns"),
+            "bound topics, in addition to those of --bindings: names, or regular expressions (RE2) that match full names",
+            group="Topics and pool",
+        ),
+    )
+    bindings: Path | None = field(
+        default=None, metadata=option(FILE, "file of bindings, read again when it changes; the operator writes it")
+    )
+    lookup_unbound: Unbound = field(
+        default=Unbound.REDIRECT,
+        metadata=option(
+            member_of(Unbound),
+            "answer to lookups of unbound topics: the owner broker (redirect), a broker of this pool, which relays everything "
+            "(proxy), or an error (reject)",
+        ),
+    )
+    pool: str = field(
+        default="default", metadata=option(NAME, "name of the pool; brokers of one pool share its consumers")
+    )
+    pool_uid: str = field(
+        default="",
+        metadata=option(
+            TEXT,
+            "identity that keeps pools of the same name in one metadata store apart; the operator passes the pool's uid",
+            unset="none, the name is enough",
+        ),
+    )
+    locality: str = field(
+        default="",
+        metadata=option(
+            LOCALITY,
+            "rack of this broker, as in `pulsar-admin bookies set-bookie-rack`; bookies near it are read first",
+            unset="none, all bookies are equal",
+        ),
+    )
+    locality_file: Path | None = field(
+        default=None,
+        metadata=option(FILE, "file with the rack, read again when it changes; it wins over --locality"),
+    )
+
+    # Storage, memory and limits.
+
+    cache_size: int = field(
+        default=256 << 20,
+        metadata=option(SIZE, "memory for cached entries, such as 512MiB", unit="bytes", group="Storage and limits"),
+    )
+    tiered_storage: TieredConfig = field(
+        default=AS_STORED,
+        metadata=option(
+            TIERED_STORAGE,
+            "how offloaded ledgers are read; keys as in the configuration file",
+            unset="as the writable brokers stored it",
+        ),
+    )
+    dispatch_rate_per_subscription: DispatchRate = field(
+        default=UNLIMITED,
+        metadata=option(DISPATCH_RATE, "limit of each subscription's dispatch", unit="per second", unset="no limit"),
+    )
+    dispatch_rate_per_broker: DispatchRate = field(
+        default=UNLIMITED,
+        metadata=option(
+            DISPATCH_RATE,
+            "limit of the dispatch to all subscriptions of this broker together",
+            unit="per second",
+            unset="no limit",
+        ),
+    )
+    max_connections: int = field(
+        default=0, metadata=option(LIMIT, "limit of client connections", unit="connections", unset="no limit")
+    )
+    max_connections_per_ip: int = field(
+        default=0,
+        metadata=option(LIMIT, "limit of client connections from one address", unit="connections", unset="no limit"),
+    )
+    max_consumers_per_topic: int = field(
+        default=0,
+        metadata=option(
+            LIMIT, "limit of consumers of a topic or partition on this broker", unit="consumers", unset="no limit"
+        ),
+    )
+    max_consumers_per_subscription: int = field(
+        default=0,
+        metadata=option(
+            LIMIT, "limit of consumers of a subscription on this broker", unit="consumers", unset="no limit"
+        ),
+    )
+    max_buffered_bytes: int = field(
+        default=MAX_BUFFERED_BYTES,
+        metadata=option(SIZE, "limit of data that waits for slow clients, of all clients together", unit="bytes"),
+    )
+
+    # Processes and logs.
+
+    workers: int = field(
+        default=1,
+        metadata=option(
+            number_between(1, MAX_WORKERS, "best the number of cores"),
+            f"broker processes, best one for each core; each also listens on ports of its own: plus {PORT_OFFSET}, "
+            f"plus {2 * PORT_OFFSET} and so on",
+            unit="processes",
+            group="Processes and logs",
+        ),
+    )
+    log_level: str = field(
+        default="info", metadata=option(choice_of("debug", "info", "warning", "error"), "lowest level of log lines")
+    )
+    log_format: str = field(default="text", metadata=option(choice_of("text", "json"), "form of log lines"))
+
+    @property
+    def limits(self) -> LimitSettings:
+        """Limits of connections, consumers and memory of slow clients."""
+        return LimitSettings(
+            connections=self.max_connections,
+            connections_per_ip=self.max_connections_per_ip,
+            consumers_per_topic=self.max_consumers_per_topic,
+            consumers_per_subscription=self.max_consumers_per_subscription,
+            buffered_bytes=self.max_buffered_bytes,
+        )
+
+    @property
+    def writer_urls(self) -> tuple[str, ...]:
+        """One URL for each named broker of the writable cluster."""
+        return split_urls(self.writer_url)
+
+    @property
+    def admin_urls(self) -> tuple[str, ...]:
+        """One URL for each named admin API of the writable cluster."""
+        return split_urls(self.admin_url)
+
+    @property
+    def zookeeper_hosts(self) -> str:
+        """The metadata store as ZooKeeper's clients write it."""
+        return hosts_in(self.metadata_store)
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """Files of TLS with clients; None without TLS."""
+        if self.tls_listen is None:
+            return None
+        return TlsFiles("tls", self.tls_trust_certificates, self.tls_certificate, self.tls_key)
+
+    @property
+    def peer_tls(self) -> TlsFiles | None:
+        """Files of TLS with the pool's other brokers, which see the certificate for clients; None without TLS."""
+        if self.peer_tls_trust_certificates is None:
+            return None
+        return TlsFiles("peer-tls", self.peer_tls_trust_certificates, self.tls_certificate, self.tls_key)
+
+    @property
+    def writer_tls(self) -> TlsFiles | None:
+        """Files of TLS with the writable cluster's brokers; None without TLS."""
+        if not self.writer_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
+            return None
+        return TlsFiles(
+            "writer-tls",
+            self.writer_tls_trust_certificates,
+            self.writer_tls_certificate,
+            self.writer_tls_key,
+            self.writer_tls_verify_hostname,
+        )
+
+    @property
+    def bookie_tls(self) -> TlsFiles | None:
+        """Files of TLS with bookies; None without TLS."""
+        given = TlsFiles(
+            "bookie-tls",
+            self.bookie_tls_trust_certificates,
+            self.bookie_tls_certificate,
+            self.bookie_tls_key,
+            self.bookie_tls_verify_hostname,
+        )
+        return None if given == TlsFiles("bookie-tls") else given
