@@ -14,6 +14,7 @@ from devstack.images.builders import build, load
 from devstack.images.targets import TARGETS
 from devstack.kube.choice import choose
 from devstack.kube.manifest import fill
+from devstack.writer.registration import wait_until_registered
 
 if TYPE_CHECKING:
     from devstack.kube.kubectl import Kubectl
@@ -130,6 +131,7 @@ def up(spec: WriterSpec) -> WriterStatus:
         DevstackError: no Kubernetes runs, or a part did not become ready; the hint says how its pods are.
     """
     kubectl = _kubectl()
+    again = kubectl.succeeds("-n", spec.namespace, "get", "statefulset/pulsar-bookie")
     image = build([TARGETS["pulsar"]])[0]
     load(image)
     kubectl.apply(fill((_MANIFESTS / "namespace.yaml").read_text(), NAMESPACE=spec.namespace))
@@ -143,6 +145,7 @@ def up(spec: WriterSpec) -> WriterStatus:
     with step(f"2 bookies and {spec.brokers} broker{'s' if spec.brokers > 1 else ''} start"):
         kubectl.apply(render("bookkeeper", spec, image, home))
         kubectl.apply(render("broker", spec, image, home))
+        wait_until_registered(kubectl, spec.namespace, again=again)
         _rollout(kubectl, spec, "pulsar-bookie")
         _rollout(kubectl, spec, "pulsar-broker")
     found = status(spec.namespace)
