@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pytest
-from readonly_engine.workers.plan import APART
+from readonly_engine.config.settings import PORT_OFFSET
 
 from devstack.pool import BrokerProcess, free_port
 from tests.integration.fleet import TESTS
@@ -36,7 +36,7 @@ def ports_with_room() -> int:
     while True:
         port = free_port()
         try:
-            for other in (port + APART, port + 2 * APART):
+            for other in (port + PORT_OFFSET, port + 2 * PORT_OFFSET):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", other))
         except (OSError, OverflowError):
@@ -73,7 +73,7 @@ def workers(pulsar: Endpoints, tmp_path: Path) -> Iterator[BrokerProcess]:
         if parent.process.poll() is None:
             parent.kill()
         for index in (1, 2):  # they end with what started them
-            port = parent.http_port + index * APART
+            port = parent.http_port + index * PORT_OFFSET
         wait_until(lambda port=port: asked(port, "/healthz")[0] == 0, 60, "a worker lives on")  # type: ignore[misc]
 
 
@@ -132,7 +132,7 @@ def test_what_one_worker_answers_is_asked_of_one_worker(workers: BrokerProcess) 
     status, text = asked(workers.http_port, "/stats")
     assert status == 404
     urls = json.loads(text)["workers"]
-    assert urls == [f"http://127.0.0.1:{workers.http_port + n * APART}/stats" for n in (1, 2)]
+    assert urls == [f"http://127.0.0.1:{workers.http_port + n * PORT_OFFSET}/stats" for n in (1, 2)]
     with urllib.request.urlopen(urls[1], timeout=10) as response:
         assert len(json.load(response)["brokers"]) == 2
 

@@ -187,7 +187,7 @@ def member_of(enumeration: type[E]) -> Kind[E]:
     values = tuple(enumeration)
 
     def read(value: object) -> E | None:
-        return enumeration(value) if value in values else None
+        return enumeration(str(value)) if value in values else None
 
     return Kind(" or ".join(values), f"one of {', '.join(values)}", read, choices=values)
 

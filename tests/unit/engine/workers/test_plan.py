@@ -88,7 +88,7 @@ def test_the_usual_ports_are_all_right():
         ),
         ({"http": "127.0.0.1:0"}, "^http: with --workers 3 the port must be from 1 to 65235, not 0"),
         ({"http": "127.0.0.1:6850"}, "^workers: two processes need port 6850; .* not 100 apart"),
-        ({"http": "127.0.0.1:6950", "workers": 2}, "^workers: port"),
+        ({"http": "127.0.0.1:6950", "workers": 2}, "^workers: two processes need port 6750"),
     ],
 )
 def test_ports_that_do_not_do_are_one_clear_error(settings, message):
