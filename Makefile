@@ -65,6 +65,10 @@ lint: $(STAMP) ## ruff: rules and formatting
 types: $(STAMP) ## mypy, strict
 	@$(PY) -m mypy
 
+.PHONY: shape
+shape: $(STAMP) ## files of each folder, largest files, repeated lines, import circles; fails on a circle
+	@$(PY) -m tests.shape $(SHAPE_OPTIONS)
+
 .PHONY: crds
 crds: $(STAMP) ## make the custom resource definitions again from the operator's typed specs, here and in the chart
 	@$(PY) -m readonly_operator.api.crds crds charts/pulsar-readonly/crds

@@ -16,6 +16,7 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.reading import TopicReader
 
 from devstack.console import say
 from devstack.errors import DevstackError
@@ -111,7 +112,7 @@ async def _count(endpoints: Endpoints, client: pulsar.Client, load: Load, reader
 
 
 async def _read(log: TopicLog, entries: int) -> None:
-    found = log.entries(follow=True)
+    found = TopicReader(log).entries(follow=True)
     for _ in range(entries):
         await anext(found)
     await found.aclose()

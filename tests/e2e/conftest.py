@@ -7,19 +7,16 @@ With a Docker engine that is kind; else the devstack's own node answers as the k
 
 from __future__ import annotations
 
-import json
-import os
 import pathlib
 import subprocess
 import sys
-import threading
-import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.e2e.install import WAYS, install
+from tests.e2e.kubernetes import Kubernetes, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,89 +40,6 @@ def pytest_addoption(parser):
     parser.addoption(
         "--chaos-seed", type=int, help="when test_chaos_operator.py kills the operator (default: one that is printed)"
     )
-
-
-def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float = 0.1) -> Any:
-    """What the assertion returns, once it does not fail; its last failure when that takes too long."""
-    pause = threading.Event()
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            return assertion()
-        except (AssertionError, LookupError):
-            if time.monotonic() > deadline:
-                raise
-        pause.wait(every)
-
-
-class Kubernetes:
-    """The cluster, by kubectl."""
-
-    def __init__(self, kubectl: str, kubeconfig: str) -> None:
-        self._kubectl = kubectl
-        self.kubeconfig = kubeconfig
-        self._environment = {**os.environ, "KUBECONFIG": kubeconfig}
-
-    def run(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self._kubectl, *arguments],
-            input=stdin,
-            text=True,
-            capture_output=True,
-            check=False,
-            timeout=timeout,
-            env=self._environment,
-        )
-
-    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
-        done = self.run(*arguments, stdin=stdin, timeout=timeout)
-        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
-        return done.stdout
-
-    def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
-        """One object; LookupError when there is none."""
-        found = json.loads(self("get", kind, name, "-n", namespace, "--ignore-not-found", "-o", "json") or "null")
-        if found is None:
-            raise LookupError(f"no {kind} {name} in {namespace}")
-        return found
-
-    def list(self, kinds: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
-        """Objects of one or more kinds."""
-        return json.loads(self("get", kinds, "-n", namespace, "-l", selector, "-o", "json"))["items"]
-
-    def apply(self, *manifests: dict[str, Any]) -> None:
-        """kubectl apply."""
-        self("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}))
-
-    def condition(self, kind: str, name: str, namespace: str, condition: str) -> dict[str, Any]:
-        """A condition that is about the current spec."""
-        body = self.get(kind, name, namespace)
-        status = body.get("status", {})
-        assert status.get("observedGeneration") == body["metadata"]["generation"], "status is of an older spec"
-        return next(one for one in status["conditions"] if one["type"] == condition)
-
-    def expect(
-        self, kind: str, name: str, namespace: str, expected: dict[str, tuple[str, str]], timeout: float = 30.0
-    ) -> dict[str, str]:
-        """Wait for conditions: {type: (status, reason)}.
-
-        Returns:
-            Their messages.
-        """
-
-        def reached() -> dict[str, str]:
-            found = {one: self.condition(kind, name, namespace, one) for one in expected}
-            assert {one: (value["status"], value["reason"]) for one, value in found.items()} == expected, found
-            return {one: value["message"] for one, value in found.items()}
-
-        return eventually(reached, timeout)
-
-    def broker(self, pod: str, namespace: str, path: str) -> Any:
-        """What a broker answers, through the API server; LookupError when it does not answer."""
-        done = self.run("get", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}:8080/proxy{path}")
-        if done.returncode:
-            raise LookupError(done.stderr)
-        return json.loads(done.stdout)
 
 
 def devstack(*arguments: str, timeout: float) -> None:

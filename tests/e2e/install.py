@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from devstack.kube import programs
 
 if TYPE_CHECKING:
-    from tests.e2e.conftest import Kubernetes
+    from tests.e2e.kubernetes import Kubernetes
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "pulsar-readonly"

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.conftest import SYSTEM, eventually
+from tests.e2e.conftest import SYSTEM
 from tests.e2e.conftest import _binding as binding_body
 from tests.e2e.conftest import _pool as pool_body
+from tests.e2e.kubernetes import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.e2e.conftest import Kubernetes
+    from tests.e2e.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 

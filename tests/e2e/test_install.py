@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from devstack.kube import programs
-from tests.e2e.conftest import SYSTEM, Kubernetes
+from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, RELEASE, ROOT, helm
+from tests.e2e.kubernetes import Kubernetes
 from tests.scale.control_plane import control_plane
 
 if TYPE_CHECKING:

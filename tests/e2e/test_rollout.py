@@ -15,7 +15,7 @@ from tests.e2e.traffic import Traffic, plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.e2e.conftest import Kubernetes
+    from tests.e2e.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from devstack.images.targets import TARGETS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.e2e.conftest import Kubernetes
+    from tests.e2e.kubernetes import Kubernetes
 
 POD = "traffic"
 RATE = 20

@@ -22,6 +22,7 @@ from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.reading import TopicReader
 
 from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
 from devstack.pool import Pool
@@ -176,7 +177,7 @@ def read_all(stack: PulsarCluster, topic: str, tiered: TieredStorage | None = No
             while log.limit is None or log.limit < (last.ledger, last.entry):
                 await moved.wait()
                 moved.clear()
-            return [(entry.position, entry.stored) async for entry in log.entries(follow=False)]
+            return [(entry.position, entry.stored) async for entry in TopicReader(log).entries()]
 
     return asyncio.run(run())
 

@@ -127,7 +127,7 @@ def test_first_last_next_previous_and_distance(pulsar, pulsar_client, topic: str
             assert [chain.before(one) for one in ids[1:]] == ids[:-1]
             assert chain.distance(ids[0], ids[-1]) == 249
             assert chain.distance(ids[150], ids[20]) == -130
-            assert [one.position async for one in log.entries(ids[120], follow=False)] == ids[120:]
+            assert [one.position async for one in TopicReader(log, ids[120]).entries()] == ids[120:]
             follower.task.cancel()
 
     asyncio.run(run())
@@ -259,7 +259,7 @@ def test_the_position_of_a_time_is_the_owners(pulsar, pulsar_client, admin: Puls
             follower = Follower(log)
             await follower.until(229)
             follower.task.cancel()
-            times = [entry.timestamp async for entry in log.entries(follow=False)]
+            times = [entry.timestamp async for entry in TopicReader(log).entries()]
             for when in (1, times[0], times[1] + 1, times[99], times[100], times[150] + 1, times[-1], times[-1] + 1):
                 found = await position_at(log, when)
                 consumer = await asyncio.to_thread(pulsar_client.create_reader, topic, pulsar_lib.MessageId.earliest)
@@ -302,7 +302,7 @@ def test_reads_go_on_while_zookeeper_is_away_and_a_roll_is_seen_afterwards(
                         sent += 10
                         await follower.until(sent - 1)
                     again = [
-                        number(entry) async for entry in log.entries(Position(log.first.ledger_id, 50), follow=False)
+                        number(entry) async for entry in TopicReader(log, Position(log.first.ledger_id, 50)).entries()
                     ]
                     assert again == list(range(50, sent))
                     await asyncio.sleep(0.2)
@@ -349,7 +349,7 @@ def test_an_entry_is_read_from_a_bookie_once_however_many_read_it(
             assert 0.99 <= per_entry <= 1.02
 
     async def read_all(log: TopicLog) -> list[int]:
-        return [number(entry) async for entry in log.entries(follow=False)]
+        return [number(entry) async for entry in TopicReader(log).entries()]
 
     asyncio.run(run())
 
@@ -455,7 +455,7 @@ def test_of_bookies_in_different_racks_the_near_one_is_read(pulsar, pulsar_clien
             ):  # the last ones are confirmed a moment later
                 assert time.monotonic() < deadline, log.limit
                 await asyncio.sleep(0.02)
-            assert [number(entry) async for entry in log.entries(follow=False)] == list(range(250))
+            assert [number(entry) async for entry in TopicReader(log).entries()] == list(range(250))
         after = [entries_read_at(url) for url in pulsar.bookie_metrics]
         return [late - early for early, late in zip(before, after, strict=True)]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.reading import TopicReader
 
 from tests.oracle.storage import READ_ENTRIES, StorageError
 
@@ -93,7 +94,7 @@ class Follower:
 
     async def _iterate(self) -> None:
         await self._log.opened()
-        async for entry in self._log.entries(follow=True):
+        async for entry in TopicReader(self._log).entries(follow=True):
             await self._saw([entry])
 
     async def _follow(self) -> None:

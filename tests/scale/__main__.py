@@ -7,9 +7,7 @@ import datetime as dt
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +20,7 @@ from tests.scale import audit, report
 from tests.scale.control_plane import OPERATOR, Client, ControlPlane, ScaleError, control_plane
 from tests.scale.objects import POOLS, Load, wait_until_settled
 from tests.scale.operator_process import FAILED, Operator, operator
+from tests.scale.phase import Phase
 from tests.scale.writers import writers
 
 if TYPE_CHECKING:
@@ -30,27 +29,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 SETTLE_SECONDS = 900.0
 WRITERS = 4
-
-
-@dataclass(slots=True)
-class Phase:
-    """What a part of the run cost.
-
-    Attributes:
-        name: for the table.
-        seconds: from its begin until all was settled.
-        requests: of the operator, by verb and resource.
-        cpu_seconds: of the operator.
-        resident_mib: of the operator, at its end.
-        waits: whether it is a time of waiting, which says nothing about how long something takes.
-    """
-
-    name: str
-    waits: bool = False
-    seconds: float = 0.0
-    requests: Counter[str] = field(default_factory=Counter)
-    cpu_seconds: float = 0.0
-    resident_mib: float = 0.0
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Sequence
 
-    from tests.scale.__main__ import Phase
     from tests.scale.objects import Load
+    from tests.scale.phase import Phase
 
 TEXT = """# Scale of the operator
 

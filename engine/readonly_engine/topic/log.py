@@ -15,8 +15,7 @@ from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
-from readonly_engine.topic.position import EARLIEST, Position
-from readonly_engine.topic.reading import TopicReader
+from readonly_engine.topic.position import Position
 from readonly_engine.topic.sources import LedgerSources
 from readonly_engine.topic.tail_notifier import TailNotifier
 from readonly_engine.waiting import shared
@@ -24,7 +23,7 @@ from readonly_engine.wire.entry_view import summarize
 from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.metadata.cluster import ClusterMetadata
@@ -255,10 +254,6 @@ class TopicLog:
         return self._notifier.await_notification(position)
 
     # Reading
-
-    def entries(self, position: Position = EARLIEST, *, follow: bool = True) -> AsyncGenerator[TopicEntry, None]:
-        """The entries from a position on, in order: to the end that there is now, or on and on (TopicReader tells more)."""
-        return TopicReader(self, position).entries(follow=follow)
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
         """The entries from `first` on that may be read and are in the cache, without a gap: at most `count`, about 1 MiB."""

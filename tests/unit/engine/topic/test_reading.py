@@ -41,7 +41,7 @@ def test_to_the_end_there_is_now():
         assert await take(TopicReader(stage.log, Position(3, 1))) == [(3, 1), (6, 0), (6, 1)]
         assert await take(TopicReader(stage.log, Position(4, 9))) == [(6, 0), (6, 1)]
         assert await take(TopicReader(stage.log, Position(6, 2))) == []
-        assert [entry.position async for entry in stage.log.entries(Position(6, 1), follow=False)] == [(6, 1)]
+        assert [entry.position async for entry in TopicReader(stage.log, Position(6, 1)).entries()] == [(6, 1)]
 
     play(scene)
 
