@@ -1,4 +1,4 @@
-"""Topics, ledgers and bookies of a Pulsar cluster, as its metadata store has them."""
+"""Topics, ledgers and bookies of a Pulsar cluster, read from its metadata store."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ log = logging.getLogger(__name__)
 _FIRST_LONG_ID = (1 << 31) - 1
 
 _AT_A_TIME = 64
-"""Nodes that are read at the same time."""
+"""Nodes read concurrently."""
 
 REMEMBERED_LEDGERS = 10_000
-"""Metadata of so many ledgers is kept for the time when the store does not answer."""
+"""Ledgers whose metadata is kept for the time when the store does not answer."""
 
 
 def ledger_path(root: str, ledger_id: int) -> str:
-    """A ledger's znode under the hierarchical ledger managers (StringUtils.getHybridHierarchicalLedgerPath, BookKeeper 4.17)."""
+    """Return a ledger's znode under the hierarchical ledger managers.
+
+    As StringUtils.getHybridHierarchicalLedgerPath of BookKeeper 4.17 does.
+    """
     if ledger_id < _FIRST_LONG_ID:
         digits = f"{ledger_id:010d}"
         return f"{root}/{digits[:2]}/{digits[2:6]}/L{digits[6:]}"
@@ -50,8 +53,8 @@ class ClusterMetadata:
     """Read access to one cluster's metadata.
 
     Args:
-        store: where the metadata is.
-        ledgers_root: BookKeeper's part of it (metadataServiceUri names it; Pulsar's is /ledgers).
+        store: the metadata store.
+        ledgers_root: BookKeeper's root in it, from metadataServiceUri; Pulsar's is /ledgers.
     """
 
     def __init__(self, store: MetadataStore, ledgers_root: str = "/ledgers") -> None:
@@ -61,21 +64,21 @@ class ClusterMetadata:
         self._ledgers: OrderedDict[int, LedgerMetadata] = OrderedDict()
 
     def watch_topic(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> Watch:
-        """Follow a topic's list of ledgers; None while the topic does not exist."""
+        """Watch a topic's list of ledgers; None while the topic does not exist."""
         path = topic.managed_ledger_path
 
         def on_change(node: Versioned | None) -> None:
             try:
                 info = None if node is None else decode_managed_ledger(node.value)
             except WireError as error:
-                log.error("%s cannot be followed: %s", path, error)  # noqa: TRY400 - the message says it all
+                log.error("%s cannot be followed: %s", path, error)  # noqa: TRY400 - the text is enough
                 return
             changed(info)
 
         return self._store.watch(path, on_change)
 
     def watch_ledger(self, ledger_id: int, changed: Callable[[LedgerMetadata | None], None]) -> Watch:
-        """Follow a ledger's metadata; None where it was deleted."""
+        """Watch a ledger's metadata; None once it is deleted."""
         path = ledger_path(self._root, ledger_id)
 
         def on_change(node: Versioned | None) -> None:
@@ -89,22 +92,22 @@ class ClusterMetadata:
         return self._store.watch(path, on_change)
 
     def watch_racks(self, changed: Callable[[dict[str, str]], None]) -> Watch:
-        """Follow where the bookies are: from bookie ids to `/rack` or `/zone/rack`, of those that somebody has placed."""
+        """Watch the racks of bookies: bookie id to `/rack` or `/zone/rack`, for each bookie that has one."""
 
         def on_change(node: Versioned | None) -> None:
             try:
                 changed({} if node is None else decode_racks(node.value))
             except MetadataError as error:
-                log.error("%s", error)  # noqa: TRY400 - the message says it all
+                log.error("%s", error)  # noqa: TRY400 - the text is enough
 
         return self._store.watch(RACKS_PATH, on_change)
 
     async def ledger(self, ledger_id: int) -> LedgerMetadata | None:
-        """A ledger's metadata, None where it was deleted. What was read before is given while the store does not answer.
+        """Return a ledger's metadata, None if it was deleted. While the store does not answer, return the last known metadata.
 
         Raises:
-            MetadataUnavailableError: the store does not answer, and did not tell of this ledger before.
-            WireError: the metadata is damaged, or of a format that is not understood.
+            MetadataUnavailableError: the store does not answer, and this ledger was not read before.
+            WireError: the metadata is damaged, or of an unknown format.
         """
         known = self._ledgers.get(ledger_id)
         if known is not None and not self._store.connected:
@@ -126,13 +129,13 @@ class ClusterMetadata:
         return metadata
 
     async def bookie_address(self, bookie_id: str) -> tuple[str, int]:
-        """Where a bookie listens. A read-only bookie is registered elsewhere and still serves reads.
+        """Return a bookie's host and port. A read-only bookie is registered under another node and still serves reads.
 
-        A bookie id need not be HOST:PORT: its registration says where it is (DefaultBookieAddressResolver). While the store does
-        not answer, a bookie is where it was.
+        A bookie id need not be HOST:PORT: the registration has the address (DefaultBookieAddressResolver). While the store does
+        not answer, return the last known address.
 
         Raises:
-            MetadataError: the bookie is not registered and its id is no address.
+            MetadataError: the bookie is not registered, and its id is not an address.
         """
         known = self._addresses.get(bookie_id)
         if known is not None and not self._store.connected:
@@ -161,17 +164,17 @@ class ClusterMetadata:
     # Topics and subscriptions
 
     async def topic(self, topic: TopicName) -> ManagedLedgerInfo | None:
-        """A topic's list of ledgers now, None where there is no such topic.
+        """Return a topic's list of ledgers now, None if the topic does not exist.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
-            WireError: the list is damaged, or of a format that is not understood.
+            WireError: the list is damaged, or of an unknown format.
         """
         node = await self._store.get(topic.managed_ledger_path)
         return None if node is None else decode_managed_ledger(node.value)
 
     async def partitions(self, topic: TopicName) -> int:
-        """How many partitions a topic has; 0 for one that is not partitioned, or does not exist.
+        """Return the number of a topic's partitions; 0 for a topic that is not partitioned or does not exist.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
@@ -183,10 +186,10 @@ class ClusterMetadata:
         try:
             return int(json.loads(node.value)["partitions"])
         except (ValueError, KeyError, TypeError) as error:
-            raise MetadataError(f"{topic.partitions_path} does not say how many partitions there are") from error
+            raise MetadataError(f"{topic.partitions_path} is damaged: it has no number of partitions") from error
 
     async def namespaces(self) -> list[str]:
-        """All namespaces, as TENANT/NAMESPACE.
+        """Return all namespaces, as TENANT/NAMESPACE.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
@@ -199,7 +202,7 @@ class ClusterMetadata:
         ]
 
     async def topics(self, tenant: str, namespace: str) -> list[TopicName]:
-        """The persistent topics of a namespace, and the partitions of partitioned ones.
+        """Return the persistent topics of a namespace, with the partitions of partitioned topics.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
@@ -208,7 +211,7 @@ class ClusterMetadata:
         return [TopicName("persistent", tenant, namespace, decode_name(name)) for name in sorted(names or ())]
 
     async def partitioned_topics(self, tenant: str, namespace: str) -> dict[TopicName, int]:
-        """The persistent partitioned topics of a namespace, and how many partitions each has.
+        """Return the persistent partitioned topics of a namespace, each with its number of partitions.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
@@ -223,7 +226,7 @@ class ClusterMetadata:
         return found
 
     async def subscriptions(self, topic: TopicName) -> list[str]:
-        """The names of a topic's durable subscriptions, also of those that Pulsar itself has.
+        """Return the names of a topic's durable subscriptions, with Pulsar's own.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
@@ -232,11 +235,11 @@ class ClusterMetadata:
         return sorted(decode_name(name) for name in names or ())
 
     async def cursor(self, topic: TopicName, subscription: str) -> CursorState | None:
-        """What a subscription's znode says, None where there is no such subscription; it may point to a cursor ledger.
+        """Return the state in a subscription's znode, None if there is none. The state may point to a cursor ledger.
 
         Raises:
             MetadataUnavailableError: the store does not answer.
-            WireError: the node is damaged, or of a format that is not understood.
+            WireError: the node is damaged, or of an unknown format.
         """
         node = await self._store.get(f"{topic.managed_ledger_path}/{encode_name(subscription)}")
         return None if node is None else decode_cursor(node.value)

@@ -2,24 +2,24 @@
 
 MetadataError
 ├── MetadataUnavailableError   the store cannot be reached; try again
-├── NotAdmittedError           what is to be registered may not be now
-└── TopicNameError             a name that is no topic's
+├── NotAdmittedError           another process holds the node to register
+└── TopicNameError             an invalid name of a topic
 """
 
 from __future__ import annotations
 
 
 class MetadataError(Exception):
-    """Base of all that this package can raise."""
+    """Base of all errors of this package."""
 
 
 class MetadataUnavailableError(MetadataError):
-    """The store cannot be reached now; what was read before stays valid."""
+    """The store cannot be reached now; values read before stay valid."""
 
 
 class NotAdmittedError(MetadataError):
-    """Somebody else has what is to be registered; says who, and what would help."""
+    """Another process holds the node to register; the text names it and the remedy."""
 
 
 class TopicNameError(MetadataError):
-    """A text that is not the name of a topic."""
+    """An invalid name of a topic."""

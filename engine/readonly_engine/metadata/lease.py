@@ -1,35 +1,35 @@
-"""How long a session of the metadata store certainly lives. Pure: time is an argument, in seconds (see clock.py)."""
+"""Lease of a session of the metadata store: the time for which it certainly lives. Pure: time is an argument, in s (clock.py)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 LEASE_SHARE: Final = 0.6
-"""The part of the session timeout that a lease lasts, counted from the sending of a request that was answered.
+"""Duration of a lease as a share of the session timeout, from the sending of an answered request on.
 
-A follower tells ZooKeeper's leader only every half tick which sessions it has heard from, and a session lasts two ticks at least:
-a quarter of the timeout may be gone already. A probe's interval is a tenth. The rest is for clocks that run unevenly.
+A follower reports live sessions to ZooKeeper's leader only every half tick, and a session lasts at least two ticks. So a quarter
+of the timeout may have passed already. A probe's interval is a tenth. The rest is a margin for clocks of different speed.
 """
 
 PROBE_SHARE: Final = 0.1
-"""The part of the session timeout between two probes."""
+"""Interval of probes as a share of the session timeout."""
 
 SILENCE_SHARE: Final = 0.5
-"""The part of the session timeout after which a connection that answers nothing is given up, so that another server is tried."""
+"""Share of the session timeout after which a silent connection is dropped, so that another server is tried."""
 
 NO_SESSION: Final = 0
 NEVER: Final = float("-inf")
 
 
 class SessionLease:
-    """What the answers of the store prove: the session lives until then, at least.
+    """Lease of a session, extended by each answer of the store.
 
-    A session ends at the store once its timeout has passed since the store last heard from it. When that was, only an answer
-    proves: requests that are sent and not answered may never have arrived.
+    The store ends a session when its timeout has passed since the last request that arrived. Only an answer proves that a request
+    arrived.
 
     Attributes:
-        session: which; NO_SESSION before the first answer.
-        until: when it may end.
+        session: id of the session; NO_SESSION before the first answer.
+        until: time until which the session certainly lives.
     """
 
     __slots__ = ("session", "until")
@@ -39,15 +39,15 @@ class SessionLease:
         self.until = NEVER
 
     def answered(self, session: int, sent: float, timeout: float) -> bool:
-        """Take an answer into account.
+        """Extend the lease after an answer.
 
         Args:
-            session: in which the request was sent and answered.
-            sent: when it was sent.
-            timeout: the session's, as negotiated, in seconds.
+            session: session of the request and its answer.
+            sent: time at which the request was sent.
+            timeout: negotiated timeout of the session, in seconds.
 
         Returns:
-            Whether the lease is longer now, or that of another session.
+            Whether the lease is longer now, or of another session.
         """
         until = sent + LEASE_SHARE * timeout
         if session == self.session and until <= self.until:
@@ -56,9 +56,9 @@ class SessionLease:
         return True
 
     def ended(self) -> None:
-        """The session is known to have ended."""
+        """End the lease: the session has ended."""
         self.until = NEVER
 
     def holds(self, now: float) -> bool:
-        """Whether the session lives for certain."""
+        """Return whether the session certainly lives."""
         return now < self.until

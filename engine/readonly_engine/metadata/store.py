@@ -1,4 +1,4 @@
-"""What the engine needs of a metadata store; ZooKeeper is the one that there is (zookeeper.py)."""
+"""Interface of a metadata store; zookeeper.py implements it."""
 
 from __future__ import annotations
 
@@ -11,33 +11,37 @@ if TYPE_CHECKING:
 
 
 OWN_ROOT = "/pulsar-readonly"
-"""Everything that this project writes into a metadata store is below this node; all else belongs to Pulsar and BookKeeper."""
+"""Root of all nodes that brokers write. All other nodes are Pulsar's and BookKeeper's."""
 
 
 def is_own(path: str) -> bool:
-    """Whether a node may be written."""
+    """Return whether a node is below OWN_ROOT, so that it may be written."""
     return path.startswith(f"{OWN_ROOT}/")
 
 
 def check_own(path: str) -> None:
-    """Raise a ValueError for a node that must not be written: an owner whose node changes under it fences itself off."""
+    """Check that a node may be written. An owner broker whose node changes fences its topic off.
+
+    Raises:
+        ValueError: the node is not below OWN_ROOT.
+    """
     if not is_own(path):
-        raise ValueError(f"{path} is not ours to write; our nodes are below {OWN_ROOT}")
+        raise ValueError(f"{path} must not be written: it is not below {OWN_ROOT}")
 
 
 class Versioned(NamedTuple):
-    """A node's value and its version, which grows with every change."""
+    """A node's value, and its version, which increases with every change."""
 
     value: bytes
     version: int
 
 
 class Claimed(NamedTuple):
-    """Who has a node that was claimed.
+    """Holder of a claimed node.
 
     Attributes:
-        session: this store's session that the node belongs to; 0 where another's does.
-        value: what another has given it.
+        session: session of this store that holds the node; 0 if another process holds it.
+        value: the other process's value.
     """
 
     session: int
@@ -45,12 +49,12 @@ class Claimed(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """What is written together with a node that is registered, or neither is.
+    """A second node, written in one transaction with a registered node.
 
     Attributes:
-        path: a node that outlives sessions.
-        value: what it says then.
-        version: which it must have; None where it must not be there.
+        path: a persistent node.
+        value: its new value.
+        version: its expected version; None if it must not exist.
     """
 
     path: str
@@ -62,69 +66,69 @@ class Watch(Protocol):
     """A running watch."""
 
     def stop(self) -> None:
-        """Call back no more."""
+        """Stop the callbacks."""
 
 
 class MetadataStore(Protocol):
     """A tree of small values with watches.
 
-    All callbacks come on the event loop. A watch calls back once with what is there when it starts and again after every change,
-    survives the loss of the session, and may leave out values that were replaced quickly.
+    All callbacks run on the event loop. A watch calls back with the value at its start and after every change. It survives the
+    loss of the session, and may leave out values that were replaced quickly.
     """
 
     @property
     def connected(self) -> bool:
-        """Whether the store answers now."""
+        """Return whether the store answers now."""
 
     async def get(self, path: str) -> Versioned | None:
-        """A node's value, None where there is no such node.
+        """Return a node's value, None if there is no such node.
 
         Raises:
             MetadataUnavailableError: the store did not answer in time.
         """
 
     async def children(self, path: str) -> frozenset[str] | None:
-        """The names of a node's children, None where there is no such node.
+        """Return the names of a node's children, None if there is no such node.
 
         Raises:
             MetadataUnavailableError: the store did not answer in time.
         """
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> Watch:
-        """Follow a node's value; None while there is no such node."""
+        """Watch a node's value; None while there is no such node."""
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> Watch:
-        """Follow the names of a node's children; none while there is no such node. One of our own is made if it is missing."""
+        """Watch the names of a node's children; empty while there is no such node. A missing node below OWN_ROOT is created."""
 
     async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
-        """Keep an ephemeral node with this value, through losses of the session, until `unregister`.
+        """Keep an ephemeral node with this value until `unregister`; after the loss of the session it is created again.
 
         Args:
             path: the node.
             value: its value.
-            admit: called before the node is made, and again where what it says was not so; None where nothing must be.
+            admit: returns the fence before the node is created, and again if the fence did not hold; None for no fence.
 
         Raises:
             ValueError: the node is not below OWN_ROOT.
-            NotAdmittedError: `admit` does not admit it.
+            NotAdmittedError: raised by `admit`.
             MetadataUnavailableError: the store did not answer in time.
         """
 
     async def update(self, path: str, value: bytes) -> None:
-        """Give a node made by `register` another value.
+        """Change the value of a node made by `register`.
 
         Raises:
-            MetadataUnavailableError: the store did not answer in time; the value follows when it answers again.
+            MetadataUnavailableError: the store did not answer in time; the value is written when it answers again.
         """
 
     async def unregister(self, path: str) -> None:
-        """Remove a node made by `register`; no error where it is gone already."""
+        """Remove a node made by `register`; a missing node is no error."""
 
     async def claim(self, path: str, value: bytes) -> Claimed:
-        """Make an ephemeral node, which ends with this session, unless somebody else has it.
+        """Create an ephemeral node, which ends with this session, unless another process holds it.
 
-        One with the same value belongs to an earlier session of the same broker; the end of that session is waited for, so long
-        as sessions last.
+        A node with the same value belongs to an earlier session of the same broker. The call waits for the end of that session,
+        at most for the time that sessions last.
 
         Raises:
             ValueError: the node is not below OWN_ROOT.
@@ -132,14 +136,14 @@ class MetadataStore(Protocol):
         """
 
     async def release(self, path: str) -> None:
-        """Remove a node made by `claim`; nothing happens where it is not this session's.
+        """Remove a node made by `claim`; a node of another session stays.
 
         Raises:
             MetadataUnavailableError: the store did not answer in time.
         """
 
     async def put(self, path: str, value: bytes) -> None:
-        """Make a node, or give it another value. It outlives this session: whoever puts it sees to its end.
+        """Create a persistent node, or change its value. The caller removes it.
 
         Raises:
             ValueError: the node is not below OWN_ROOT.
@@ -147,7 +151,7 @@ class MetadataStore(Protocol):
         """
 
     async def remove(self, path: str) -> None:
-        """Remove a node made by `put`; no error where it is gone already.
+        """Remove a node made by `put`; a missing node is no error.
 
         Raises:
             ValueError: the node is not below OWN_ROOT.
@@ -155,7 +159,7 @@ class MetadataStore(Protocol):
         """
 
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
-        """Call back with the session's lease, now and whenever it changes: the store is probed all the time."""
+        """Call back with the session's lease, now and after every change. The store is probed continuously."""
 
     async def close(self) -> None:
-        """End the session: ephemeral nodes go at once."""
+        """End the session, which removes its ephemeral nodes at once."""

@@ -1,4 +1,4 @@
-"""Names of topics, as Pulsar's TopicName writes them."""
+"""Names of topics, in the forms of Pulsar's TopicName."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TENANT_OR_NAMESPACE = re.compile(r"[-=:.\w]+")
 
 
 def encode_name(text: str) -> str:
-    """A name as Pulsar stores it, of a topic or a cursor: Java's URLEncoder keeps `.-*_` and makes a space `+`."""
+    """Encode the name of a topic or cursor as Pulsar stores it: Java's URLEncoder keeps `.-*_` and writes a space as `+`."""
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
 def decode_name(text: str) -> str:
-    """The name of which `encode_name` made this."""
+    """Decode a name from `encode_name`."""
     return unquote_plus(text)
 
 
@@ -32,7 +32,7 @@ class TopicName:
         domain: persistent or non-persistent.
         tenant: the tenant.
         namespace: the namespace within the tenant.
-        local_name: the rest, with the partition's suffix where it has one.
+        local_name: the rest, with the suffix of a partition.
     """
 
     domain: str
@@ -45,43 +45,43 @@ class TopicName:
 
     @property
     def partition(self) -> int:
-        """The partition's index, -1 for a topic that is no partition."""
+        """Index of the partition; -1 for a topic that is no partition."""
         _, found, index = self.local_name.rpartition(_PARTITION_SUFFIX)
         return int(index) if found and _PARTITION_INDEX.fullmatch(index) else -1
 
     @property
     def base(self) -> TopicName:
-        """The partitioned topic that this is a partition of; the topic itself where it is none."""
+        """Partitioned topic of a partition; the topic itself if it is no partition."""
         if self.partition < 0:
             return self
         return TopicName(self.domain, self.tenant, self.namespace, self.local_name.rpartition(_PARTITION_SUFFIX)[0])
 
     def at(self, partition: int) -> TopicName:
-        """A partition of this partitioned topic."""
+        """Return a partition of this partitioned topic."""
         return TopicName(self.domain, self.tenant, self.namespace, f"{self.local_name}{_PARTITION_SUFFIX}{partition}")
 
     @property
     def partitions_path(self) -> str:
-        """The znode that tells how many partitions a partitioned topic has."""
+        """Znode with the number of partitions of a partitioned topic."""
         return f"/admin/partitioned-topics/{self.tenant}/{self.namespace}/{self.domain}/{encode_name(self.local_name)}"
 
     @property
     def managed_ledger_path(self) -> str:
-        """The topic's znode (TopicName.getPersistenceNamingEncoding)."""
+        """Znode of the topic (TopicName.getPersistenceNamingEncoding)."""
         return f"/managed-ledgers/{self.tenant}/{self.namespace}/{self.domain}/{encode_name(self.local_name)}"
 
     @property
     def rest_path(self) -> str:
-        """The topic in paths of the admin API."""
+        """Path of the topic in the admin API."""
         return f"{self.domain}/{self.tenant}/{self.namespace}/{quote_plus(self.local_name)}"
 
 
 @lru_cache(maxsize=65536)
 def parse_topic_name(text: str) -> TopicName:
-    """A topic's name, in full or as short as Pulsar's clients allow: `orders`, `tenant/namespace/orders`.
+    """Parse a topic's name, in full or in the short forms of Pulsar's clients: `orders`, `tenant/namespace/orders`.
 
     Raises:
-        TopicNameError: no topic can have this name.
+        TopicNameError: the name is invalid.
     """
     domain, found, rest = text.partition("://")
     if not found:
@@ -90,7 +90,9 @@ def parse_topic_name(text: str) -> TopicName:
             rest = f"public/default/{rest}"
     parts = rest.split("/", 2)
     if domain not in {"persistent", "non-persistent"}:
-        raise TopicNameError(f"topic {text!r} starts with {domain}://; it would be persistent:// or non-persistent://")
+        raise TopicNameError(
+            f"topic {text!r} starts with {domain}://; it must start with persistent:// or non-persistent://"
+        )
     if len(parts) != 3 or not parts[2] or not all(_TENANT_OR_NAMESPACE.fullmatch(part) for part in parts[:2]):
         raise TopicNameError(f"{text!r} is not a topic name; write persistent://TENANT/NAMESPACE/TOPIC")
     return TopicName(domain, *parts)

@@ -1,4 +1,4 @@
-"""Watches in kazoo that can be taken back: kazoo keeps a watch, and all that it holds, until its node changes."""
+"""Removable watches in kazoo. kazoo itself keeps a watch, and everything that it references, until its node changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 CHILDREN: Final = 1
 DATA: Final = 2
-"""Kinds of watches, as in WatcherType of ZooKeeper's client. One for the existence of a node is of its data."""
+"""Kinds of watches, as in WatcherType of ZooKeeper's client. A watch for the existence of a node is of kind DATA."""
 
 
 class NoWatcherError(ZookeeperError):  # type: ignore[misc] # kazoo has no types
-    """ZooKeeper does not have the watch that is taken back. kazoo ends its connection over an error that it does not know."""
+    """ZooKeeper does not have the watch to remove. kazoo closes its connection after an error code that it does not know."""
 
     code = -121
 
@@ -28,21 +28,21 @@ class NoWatcherError(ZookeeperError):  # type: ignore[misc] # kazoo has no types
 EXCEPTIONS[NoWatcherError.code] = NoWatcherError
 
 
-class RemoveWatches(namedtuple("RemoveWatches", "path kind")):  # noqa: PYI024 - kazoo's requests are made so
-    """Take all watches of a kind on a node back; a request as kazoo sends it (RemoveWatchesRequest, ZooKeeper 3.5)."""
+class RemoveWatches(namedtuple("RemoveWatches", "path kind")):  # noqa: PYI024 - the form of kazoo's requests
+    """Request to remove all watches of a kind on a node, in kazoo's form (RemoveWatchesRequest, ZooKeeper 3.5)."""
 
     __slots__ = ()
 
     type = 18
 
     def serialize(self) -> bytearray:
-        """The request's body."""
+        """Return the request's body."""
         path = self.path.encode()
         return bytearray(len(path).to_bytes(4, "big") + path + self.kind.to_bytes(4, "big"))
 
     @classmethod
     def deserialize(cls, data: bytes, offset: int) -> bool:
-        """The answer has no body."""
+        """Return True: the answer has no body."""
         del data, offset
         return True
 
@@ -53,7 +53,7 @@ class _Key(NamedTuple):
 
 
 class _Handler:
-    """What kazoo holds of all watches of a kind on a node: called in a thread of kazoo's when one has fired."""
+    """Callback of kazoo for all watches of a kind on a node; runs in a thread of kazoo's."""
 
     __slots__ = ("_key", "_watchers")
 
@@ -66,11 +66,11 @@ class _Handler:
 
 
 class Watchers:
-    """Who follows which node of one ZooKeeper session. Of a node that nobody follows any more nothing is kept, here or there.
+    """Watches of one ZooKeeper session by node. The last watch of a node that stops is removed here and in ZooKeeper.
 
     Args:
         client: the session.
-        loop: where those who follow are called.
+        loop: event loop of the callbacks.
     """
 
     def __init__(self, client: KazooClient, loop: asyncio.AbstractEventLoop) -> None:
@@ -81,20 +81,20 @@ class Watchers:
 
     @property
     def all(self) -> list[NodeWatch[Any]]:
-        """All who follow a node."""
+        """All watches."""
         return [watch for watches in self._watches.values() for watch in watches]
 
     def add(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
-        """A node is followed."""
+        """Add a watch on a node."""
         self._watches.setdefault(_Key(kind, path), set()).add(watch)
 
     def handler(self, kind: int, path: str) -> _Handler:
-        """What is given to kazoo to be called: the same for all who follow a node, as kazoo calls each once."""
+        """Return the callback for kazoo. All watches on a node share one, as kazoo calls each callback once."""
         key = _Key(kind, path)
         return self._handlers.setdefault(key, _Handler(self, key))
 
     def remove(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
-        """A node is followed no more."""
+        """Remove a watch on a node."""
         key = _Key(kind, path)
         watches = self._watches.get(key, set())
         watches.discard(watch)
@@ -106,13 +106,13 @@ class Watchers:
         self._forget(key)
         if not self._client.connected:
             return  # watches end with the connection
-        # A look may be under way. kazoo adds its watch when it is answered, and this is answered after it.
+        # A read may be in flight. kazoo adds the watch when its answer arrives, and the answer to this request arrives later.
         answer = self._client.handler.async_result()
         answer.rawlink(lambda _: self._call_soon(self._forget, key))
         self._client._call(RemoveWatches(self._rooted(path), kind), answer)  # noqa: SLF001 - kazoo has no such request
 
     def fired(self, key: _Key) -> None:
-        """Called in a thread of kazoo's."""
+        """Read the node again; called in a thread of kazoo's."""
         self._call_soon(self._refresh, key)
 
     def _refresh(self, key: _Key) -> None:

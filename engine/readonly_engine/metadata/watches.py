@@ -1,4 +1,4 @@
-"""A watch on one node that cannot get lost: the store's own watch, a look after every reconnection, and a slow poll."""
+"""A watch on one node that misses no change: the store's own watch, a read after every reconnection, and a slow poll."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 30.0
-"""How often a node is looked at although its watch has not fired, give or take a quarter: only its version is asked for."""
+"""Interval of polls of a node's version in case its watch was lost, give or take a quarter."""
 
 RETRY_S = 1.0
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Seen(NamedTuple, Generic[T]):
-    """What a look at a node has found.
+    """Result of reading a node.
 
     Attributes:
-        value: what is passed on.
-        mark: grows with every change of it; None for a node that is not there.
+        value: the value for the callback.
+        mark: increases with every change of the value; None for a missing node.
     """
 
     value: T
@@ -35,14 +35,14 @@ class Seen(NamedTuple, Generic[T]):
 
 
 class NodeWatch(Generic[T]):
-    """Follows one node and calls back on the event loop, at first and after every change.
+    """Watches one node and calls back on the event loop, at the start and after every change.
 
     Args:
         name: the node, for the log.
-        look: gets the node and leaves a watch that calls the given function, from any thread, when it changes.
-        probe: gets the node's mark only.
-        changed: called with what is there.
-        stopped: called when it stops.
+        look: reads the node, and sets a watch that calls the given function, from any thread, after the next change.
+        probe: reads the node's mark only.
+        changed: called with the value.
+        stopped: called when the watch stops.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class NodeWatch(Generic[T]):
         self.refresh()
 
     def stop(self) -> None:
-        """Call back no more."""
+        """Stop the callbacks."""
         if self.stopped:
             return
         self.stopped = True
@@ -79,7 +79,7 @@ class NodeWatch(Generic[T]):
             self._task.cancel()
 
     def refresh(self) -> None:
-        """Look again, now or as soon as the look that is under way has ended."""
+        """Read the node again, now or after the read in flight."""
         if self.stopped:
             return
         self._wanted = True
@@ -87,7 +87,7 @@ class NodeWatch(Generic[T]):
             self._task = self._loop.create_task(self._run())
 
     def fired(self, _event: object) -> None:
-        """Called by the store, in a thread of its own, when the node has changed or the connection was lost."""
+        """Read the node again; called in a thread of the store after a change of the node or the loss of the connection."""
         if not self.stopped and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.refresh)
 
@@ -101,7 +101,7 @@ class NodeWatch(Generic[T]):
                     self._told, self._mark = True, seen.mark
                     self._changed(seen.value)
         except MetadataUnavailableError as error:
-            log.debug("%s: %s; looking again", self.name, error)
+            log.debug("%s: %s; reading again", self.name, error)
             pause = RETRY_S
         finally:
             self._task = None
@@ -111,12 +111,12 @@ class NodeWatch(Generic[T]):
         if self._timer is not None:
             self._timer.cancel()
         if not self.stopped:
-            jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311 - to spread polls, not to hide anything
+            jittered = pause * random.uniform(0.75, 1.25)  # noqa: S311 - spreads polls, no secret
             self._timer = self._loop.call_later(jittered, self._poll, pause == RETRY_S)
 
     def _poll(self, failed: bool) -> None:
         if self._task is not None:
-            return  # its end arms the timer again
+            return  # the end of the task sets the timer again
         if failed or not self._told:
             self.refresh()
         else:
@@ -125,7 +125,7 @@ class NodeWatch(Generic[T]):
     async def _compare(self) -> None:
         try:
             if await self._probe() != self._mark:
-                log.warning("%s has changed and its watch has not told; looking again", self.name)
+                log.warning("%s has changed and its watch has not fired; reading again", self.name)
                 self._wanted = True
         except MetadataUnavailableError as error:
             log.debug("%s: %s", self.name, error)

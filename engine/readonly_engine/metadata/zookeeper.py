@@ -1,4 +1,4 @@
-"""ZooKeeper as the metadata store: kazoo's threads on one side, the event loop on the other."""
+"""ZooKeeper as the metadata store, by kazoo, whose callbacks run in threads of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REQUEST_TIMEOUT_S = 10.0
 REGISTER_RETRY_S = 1.0
 
 EARLIER_SESSION_S = 1.5 * SESSION_TIMEOUT_S
-"""So long a claim of an earlier session of this broker is waited for: it ends with that session."""
+"""Longest wait for the end of an earlier session of this broker, which ends its claims."""
 
 EARLIER_POLL_S = 0.5
 
@@ -65,7 +65,7 @@ class ZooKeeperStore:
         """Connect.
 
         Raises:
-            MetadataUnavailableError: nobody answers at these hosts.
+            MetadataUnavailableError: no ZooKeeper answers at these hosts.
         """
         self._loop = asyncio.get_running_loop()
         self._following = Watchers(self._client, self._loop)
@@ -81,11 +81,11 @@ class ZooKeeperStore:
 
     @property
     def connected(self) -> bool:
-        """Whether the session is alive and connected."""
+        """Return whether the session is alive and connected."""
         return bool(self._client.connected)
 
     async def get(self, path: str) -> Versioned | None:
-        """A node's value, None where there is no such node."""
+        """Return a node's value, None if there is no such node."""
         try:
             value, stat = await self._call(self._client.get_async, path)
         except NoNodeError:
@@ -93,14 +93,14 @@ class ZooKeeperStore:
         return Versioned(value, stat.version)
 
     async def children(self, path: str) -> frozenset[str] | None:
-        """The names of a node's children, None where there is no such node."""
+        """Return the names of a node's children, None if there is no such node."""
         try:
             return frozenset(await self._call(self._client.get_children_async, path))
         except NoNodeError:
             return None
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
-        """Follow a node's value."""
+        """Watch a node's value."""
         watchers = self._watchers
 
         async def look(_fired: Callable[[object], None]) -> Seen[Versioned | None]:
@@ -121,7 +121,7 @@ class ZooKeeperStore:
         return watch
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
-        """Follow the names of a node's children."""
+        """Watch the names of a node's children."""
         watchers = self._watchers
 
         async def look(_fired: Callable[[object], None]) -> Seen[frozenset[str]]:
@@ -145,7 +145,7 @@ class ZooKeeperStore:
                 watchers.remove(kind, path, watch)
 
         watch = NodeWatch(path, look, probe, changed, stopped)
-        for kind in (CHILDREN, DATA):  # of one that is not there, its coming is watched for
+        for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
             watchers.add(kind, path, watch)
         return watch
 
@@ -167,10 +167,10 @@ class ZooKeeperStore:
         try:
             await self._call(self._client.delete_async, path)
         except NoNodeError:
-            log.debug("%s was gone already", path)
+            log.debug("%s was removed already", path)
 
     async def update(self, path: str, value: bytes) -> None:
-        """Give a node made by `register` another value."""
+        """Change the value of a node made by `register`."""
         self._registered[path] = value
         try:
             await self._call(self._client.set_async, path, value)
@@ -178,10 +178,10 @@ class ZooKeeperStore:
             await self._create(path)
 
     async def claim(self, path: str, value: bytes) -> Claimed:
-        """Make an ephemeral node unless somebody else has it.
+        """Create an ephemeral node unless another process holds it.
 
-        A node of an earlier session is never deleted: the first version of each node is 0, so a condition on the version does
-        not keep it from being another broker's by then. It ends with its session.
+        A node of an earlier session is never deleted, it ends with that session. The first version of every node is 0, so a
+        condition on the version could not protect a node that another broker has created meanwhile.
         """
         check_own(path)
         deadline = self._running_loop().time() + EARLIER_SESSION_S
@@ -192,7 +192,7 @@ class ZooKeeperStore:
                 try:
                     found, stat = await self._call(self._client.get_async, path)
                 except NoNodeError:
-                    continue  # gone meanwhile
+                    continue  # removed meanwhile
                 if stat.ephemeralOwner == self._session_id:
                     return Claimed(stat.ephemeralOwner)
                 if found != value or self._running_loop().time() >= deadline:
@@ -211,7 +211,7 @@ class ZooKeeperStore:
             await self._delete(path, stat.version)
 
     async def put(self, path: str, value: bytes) -> None:
-        """Make a node that outlives this session, or give it another value."""
+        """Create a persistent node, or change its value."""
         check_own(path)
         while True:
             try:
@@ -220,7 +220,7 @@ class ZooKeeperStore:
                 try:
                     await self._call(self._client.create_async, path, value, None, False, False, True)
                 except NodeExistsError:
-                    continue  # made meanwhile
+                    continue  # created meanwhile
             return
 
     async def remove(self, path: str) -> None:
@@ -229,10 +229,10 @@ class ZooKeeperStore:
         try:
             await self._call(self._client.delete_async, path)
         except NoNodeError:
-            log.debug("%s was gone already", path)
+            log.debug("%s was removed already", path)
 
     def on_session(self, changed: Callable[[SessionLease], None]) -> None:
-        """Hear of the session's lease."""
+        """Call back with the session's lease."""
         self._session_listeners.append(changed)
         changed(self._lease)
 
@@ -242,10 +242,10 @@ class ZooKeeperStore:
         return NO_SESSION if identity is None else int(identity[0] or NO_SESSION)
 
     async def _probe(self) -> None:
-        """Keep finding out that the session lives, and give up a connection that is silent.
+        """Probe the session continuously, and drop a connection that is silent.
 
-        `sync` goes through ZooKeeper's leader, who decides which sessions live: a follower that is cut off from it answers reads.
-        kazoo pings only when nothing else is sent, and never misses the answers to requests.
+        `sync` goes through ZooKeeper's leader, which decides about sessions; a follower without a leader still answers reads.
+        kazoo pings only when it sends nothing else, and does not notice that requests get no answers.
         """
         while True:
             self._probe_now.clear()
@@ -254,7 +254,7 @@ class ZooKeeperStore:
                 try:
                     await self._answer_of(SILENCE_SHARE * timeout, self._client.sync_async, OWN_ROOT)
                 except TimeoutError:
-                    log.warning("ZooKeeper says nothing for %g s; giving the connection up", SILENCE_SHARE * timeout)
+                    log.warning("ZooKeeper has not answered for %g s; dropping the connection", SILENCE_SHARE * timeout)
                     self._connection.drop()
                 except KazooException as error:
                     log.debug("ZooKeeper does not answer a probe: %s", type(error).__name__)
@@ -269,7 +269,7 @@ class ZooKeeperStore:
         try:
             await self._call(self._client.delete_async, path, version)
         except (NoNodeError, BadVersionError):
-            log.debug("%s went away by itself", path)
+            log.debug("%s was removed already", path)
 
     async def close(self) -> None:
         """End the session."""
@@ -285,7 +285,7 @@ class ZooKeeperStore:
         await asyncio.to_thread(self._client.close)
 
     async def _create(self, path: str) -> None:
-        """Make a registered node, together with what admits it."""
+        """Create a registered node, in one transaction with its fence."""
         await self._call(self._client.ensure_path_async, path.rpartition("/")[0])
         while path in self._registered:
             admit, request = self._admissions.get(path), self._client.transaction()
@@ -300,11 +300,11 @@ class ZooKeeperStore:
             if isinstance(made, str):
                 return
             if isinstance(made, NodeExistsError):
-                # Ours from a session that has just ended, or from a life before: replace it, so that it belongs to this session.
+                # The node is of an earlier session or an earlier process of this broker: replace it by one of this session.
                 with suppress(NoNodeError):
                     await self._call(self._client.delete_async, path)
             elif not (admitted and isinstance(admitted[0], NoNodeError | NodeExistsError | BadVersionError)):
-                raise MetadataUnavailableError(f"ZooKeeper at {self.hosts}: {path} cannot be made: {made!r}")
+                raise MetadataUnavailableError(f"ZooKeeper at {self.hosts}: {path} cannot be created: {made!r}")
 
     async def _call(self, function: Callable[..., Any], *args: object) -> Any:
         try:
@@ -344,7 +344,7 @@ class ZooKeeperStore:
         return self._loop
 
     def _state_changed(self, state: str) -> None:
-        """Called in kazoo's threads. Watches end with a connection, ephemeral nodes with a session."""
+        """Handle a change of kazoo's state, in its thread. Watches end with a connection, ephemeral nodes with a session."""
         loop = self._running_loop()
         if loop.is_closed():
             return

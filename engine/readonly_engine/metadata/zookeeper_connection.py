@@ -1,4 +1,4 @@
-"""kazoo's connection, with what it keeps to itself: the session timeout as negotiated, and a way to give the connection up."""
+"""kazoo's connection, with the negotiated session timeout and a method to drop the connection."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SESSION_TIMEOUT_S = 10.0
-"""How long a dead broker's nodes stay.
+"""Session timeout, after which a dead broker's nodes are removed.
 
-Shorter than Pulsar's 30 s, because a Shared subscription waits for the end of its dead broker's claim; longer than an election of
-ZooKeeper's leader takes (a few seconds) and than a busy machine may keep heartbeats waiting.
+It is shorter than Pulsar's 30 s, because a Shared subscription waits for the end of its dead broker's claim. It is longer than an
+election of ZooKeeper's leader (a few seconds), and longer than a busy machine delays heartbeats.
 """
 
 _MS_PER_S = 1000
@@ -28,28 +28,28 @@ class Connection(ConnectionHandler):  # type: ignore[misc]
     """A connection to ZooKeeper, in threads of kazoo's.
 
     Attributes:
-        session_timeout: of the session, in seconds: what was asked for, or what the server allows.
+        session_timeout: timeout of the session, in seconds, as requested or as limited by the server.
     """
 
     session_timeout = SESSION_TIMEOUT_S
 
     @classmethod
     def of(cls, client: KazooClient) -> Connection:
-        """A client's connection, which is not started yet, in the place of its own."""
+        """Replace the connection of a client that has not started, and return the new one."""
         own = client._connection  # noqa: SLF001 - kazoo has no other way to replace it
         made = cls(client, own.retry_sleeper, logger=own.logger, sasl_options=own.sasl_options)
         client._connection = made  # noqa: SLF001
         return made
 
     def drop(self) -> None:
-        """Give the connection up: kazoo connects again, to the next server that it knows."""
+        """Drop the connection; kazoo connects again, to its next server."""
         connected = self._socket
         if connected is None:
             return
         try:
             connected.shutdown(socket.SHUT_RDWR)
         except OSError as error:
-            log.debug("the connection to ZooKeeper has ended already: %s", error)
+            log.debug("the connection to ZooKeeper was closed already: %s", error)
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = super()._invoke(timeout, request, xid)

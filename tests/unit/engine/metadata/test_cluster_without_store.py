@@ -94,7 +94,7 @@ def test_the_ledgers_that_are_remembered_are_bounded(store, monkeypatch):
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"partitions": "many"}', b"\xff"])
 def test_a_damaged_count_of_partitions_is_the_named_error(store, value):
     store.values[TOPIC.partitions_path] = value
-    with pytest.raises(MetadataError, match="does not say how many partitions"):
+    with pytest.raises(MetadataError, match="is damaged: it has no number of partitions"):
         asyncio.run(ClusterMetadata(store).partitions(TOPIC))
 
 

@@ -25,5 +25,5 @@ def test_nothing_is_known(value):
     "value", [b"\xff", b"[]", b"3", b'{"a":3}', b'{"a":{"b":{}}}', b'{"a":{"b":{"rack":3}}}', b"[" * 100_000]
 )
 def test_damage_is_the_named_error(value):
-    with pytest.raises(MetadataError, match="/bookies does not say where the bookies are"):
+    with pytest.raises(MetadataError, match="/bookies is damaged: it has no racks of bookies"):
         decode_racks(value)

@@ -71,7 +71,9 @@ def test_what_is_no_topic_is_named_and_what_would_be_one(text):
 
 
 def test_another_domain_is_named():
-    with pytest.raises(TopicNameError, match=r"starts with kafka://; it would be persistent:// or non-persistent://"):
+    with pytest.raises(
+        TopicNameError, match=r"starts with kafka://; it must start with persistent:// or non-persistent://"
+    ):
         parse_topic_name("kafka://t/n/orders")
 
 

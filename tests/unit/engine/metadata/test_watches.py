@@ -113,7 +113,7 @@ def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, caplog)
         await until(lambda: node.told == ["one", "two"])
 
     play(scene)
-    assert "/node has changed and its watch has not told" in caplog.text
+    assert "/node has changed and its watch has not fired" in caplog.text
 
 
 def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch):
@@ -135,5 +135,5 @@ def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch):
 @pytest.mark.parametrize("path", ["/ledgers/00/0000/L0001", "/managed-ledgers/public", "/pulsar-readonly", "/"])
 def test_only_our_own_nodes_may_be_written(path):
     check_own("/pulsar-readonly/pools/a")
-    with pytest.raises(ValueError, match="not ours to write; our nodes are below /pulsar-readonly"):
+    with pytest.raises(ValueError, match="must not be written: it is not below /pulsar-readonly"):
         check_own(path)
