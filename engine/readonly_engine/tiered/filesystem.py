@@ -1,4 +1,4 @@
-"""Ledgers that the filesystem offloader wrote: Hadoop MapFiles, read by ranges."""
+"""Ledgers of the filesystem offloader: Hadoop MapFiles, read by ranges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.sequence_file import RecordScan, SequenceHeader
 
 MAX_MAP_INDEX_BYTES = 256 << 20
-"""Compressed: some bytes for every 128th entry."""
+"""Limit of a compressed index, which has some bytes for every 128th entry."""
 
 _ENDS_KEPT = 64
 _BLOCKS_KEPT = 2
@@ -40,8 +40,8 @@ class FileSystemLedger:
 
     Args:
         ledger_id: the ledger.
-        header: of the file `data`.
-        places: keys and where their records begin, from the file `index`.
+        header: header of the file `data`.
+        places: keys, each with the offset of its record, from the file `index`.
         data: the file `data`.
     """
 
@@ -60,8 +60,8 @@ class FileSystemLedger:
         """Read the index and the header.
 
         Raises:
-            TieredStorageError: they are not there, or cannot be read.
-            WireError: they are not what the offloader writes.
+            TieredStorageError: a file is missing or unreadable.
+            WireError: a file has another form than the offloader writes.
         """
         index = await objects.read(f"{folder}/index", 0, MAX_MAP_INDEX_BYTES + 1)
         if len(index) > MAX_MAP_INDEX_BYTES:
@@ -71,11 +71,11 @@ class FileSystemLedger:
         return cls(ledger_id, header, decode_map_index(index), data)
 
     async def read(self, first: int, last: int) -> list[Entry]:
-        """The entries from `first` to `last`, both included, in order; LAC and length as in JcloudLedger.
+        """Return the entries from `first` to `last`, both included, in order; LAC and length as in JcloudLedger.
 
         Raises:
-            TieredStorageError: the file system does not give them.
-            WireError: what it gives are not these entries.
+            TieredStorageError: the file system cannot be read.
+            WireError: the file has other data than these entries.
         """
         position = offset = self._place(first)
         entries: list[Entry] = []
@@ -101,7 +101,7 @@ class FileSystemLedger:
         return entries
 
     async def _block(self, offset: int, wanted: int) -> tuple[list[tuple[int, bytes]], int]:
-        """The block at an offset, and where the next one begins. The latest are kept: a block is larger than most reads."""
+        """Return the block at an offset, and the offset of the next. The latest blocks are kept: a block exceeds most reads."""
         kept = self._blocks.get(offset)
         if kept is None:
             scan = await self._scan(offset, wanted, lambda data, at: scan_block(data, at, self._header))
@@ -111,14 +111,14 @@ class FileSystemLedger:
         return kept
 
     async def _records(self, offset: int, wanted: int, last: int) -> tuple[list[tuple[int, bytes]], int]:
-        """Records from an offset on, at least one unless all are before the wanted one, and where it stopped."""
+        """Return records from an offset on, and the offset after them; none if all of them precede the wanted record."""
         scan = await self._scan(offset, wanted, lambda data, at: scan_records(data, at, self._header, wanted, last))
         if not scan.needed and not scan.found:
             raise MalformedFrameError(f"{self._data.key} has no entry {wanted}")
         return scan.found, scan.position
 
     async def _scan(self, offset: int, wanted: int, scan: Callable[[bytes, int], RecordScan]) -> RecordScan:
-        """Scan a window, and, where that holds nothing whole, as many bytes as it takes. The position is that in the file."""
+        """Scan a window; if it has no complete record, scan as many bytes as one needs. The position is an offset in the file."""
         data, base = await self._data.window(offset, _NO_END)
         found = scan(data, offset - base)
         asked = 0

@@ -1,4 +1,4 @@
-"""Ledgers that the jcloud offloaders wrote: an index that is read once, and data that is read by ranges."""
+"""Ledgers of the jcloud offloaders: an index, read once, and data, read by ranges."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from readonly_engine.wire.offload import Block
 
 _FIRST_INDEX_READ = 64 << 10
-"""Three thousand blocks: nearly every index in one request."""
+"""Enough for three thousand blocks: one request reads nearly every index."""
 
 _ENDS_KEPT = 64
-"""So many readers of one ledger go on exactly where they stopped; others find their place from the last known one before it."""
+"""Readers of one ledger whose offset is kept; others scan from the last known offset before their entry."""
 
 _ENTRY_HEADER = 12
 
 
 async def read_index(objects: Objects, key: str, ledger_id: int) -> OffloadIndex:
-    """What an index object says of a ledger.
+    """Read a ledger's index object.
 
     Raises:
-        TieredStorageError: it cannot be read.
-        WireError: it is not an index, or does not know the ledger.
+        TieredStorageError: the object cannot be read.
+        WireError: the object is not an index of this ledger.
     """
     data = await objects.read(key, 0, _FIRST_INDEX_READ)
     length = index_length(data[:INDEX_PREAMBLE_BYTES])
@@ -50,13 +50,13 @@ async def read_index(objects: Objects, key: str, ledger_id: int) -> OffloadIndex
 class JcloudPart:
     """The entries of a ledger in one data object.
 
-    An index knows only where blocks begin. What a read learns beyond it is kept: one place for each window of the object, and
-    where the latest reads ended.
+    An index has only the offsets of blocks. Reads add further offsets: one for each window of the object, and the ends of the
+    latest reads.
 
     Args:
-        index: what the index says.
+        index: the decoded index.
         data: the data object.
-        spacing: bytes between two places that are kept.
+        spacing: least distance of two kept offsets, in bytes.
     """
 
     def __init__(self, index: OffloadIndex, data: RangedObject, spacing: int) -> None:
@@ -68,21 +68,21 @@ class JcloudPart:
 
     @property
     def first_entry(self) -> int:
-        """The first entry that is here."""
+        """First entry in this object."""
         return self.index.blocks[0].first_entry
 
     async def read(self, first: int, last: int) -> list[tuple[int, bytes]]:
-        """Entry ids and payloads from `first` to `last`, or to the last one that is here; at least one.
+        """Return entry ids and payloads from `first` to `last`, or to the end of this object; at least one.
 
         Raises:
-            TieredStorageError: the store does not give them.
-            WireError: what it gives are not these entries.
+            TieredStorageError: the store cannot be read.
+            WireError: the object has other data than these entries.
         """
         found: list[tuple[int, bytes]] = []
         while (wanted := first + len(found)) <= last:
             block = self.index.blocks[self.index.block_of(wanted)]
             if found and wanted != block.first_entry:
-                break  # the last block ended: what follows is in another object
+                break  # the last block ended: the next entry is in another object
             piece = await self._read_block(block, wanted, last)
             if not piece:
                 raise MalformedFrameError(f"{self._data.key} has no entry {wanted}, which its index would have")
@@ -123,7 +123,7 @@ class JcloudPart:
         return found
 
     def _place(self, entry_id: int) -> tuple[int, int]:
-        """The nearest known place at or before an entry, in its block."""
+        """Return the nearest known entry at or before an entry, with its offset."""
         known = self._known[max(bisect_right(self._known, entry_id, key=lambda place: place[0]) - 1, 0)]
         end = self._ends.get(entry_id)
         if end is not None and known[0] != entry_id:
@@ -143,7 +143,7 @@ class JcloudLedger:
 
     Args:
         ledger_id: the ledger.
-        parts: what holds its entries.
+        parts: its data objects.
     """
 
     def __init__(self, ledger_id: int, parts: Sequence[JcloudPart]) -> None:
@@ -151,14 +151,14 @@ class JcloudLedger:
         self._parts = sorted(parts, key=lambda part: part.first_entry)
 
     async def read(self, first: int, last: int) -> list[Entry]:
-        """The entries from `first` to `last`, both included, in order.
+        """Return the entries from `first` to `last`, both included, in order.
 
-        The digest is gone, so each payload is compared with the checksum inside it; LAC and length, which only a bookie knows,
-        are what they must be at least: the entry before, and 0.
+        An offloaded entry has no digest, so each payload is verified by the checksum inside it. Only bookies know LAC and length;
+        here they are lower bounds: the entry before, and 0.
 
         Raises:
-            TieredStorageError: the store does not give them.
-            WireError: what it gives are not these entries.
+            TieredStorageError: the store cannot be read.
+            WireError: an object has other data than these entries.
         """
         entries: list[Entry] = []
         while (wanted := first + len(entries)) <= last:

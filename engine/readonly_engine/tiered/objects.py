@@ -20,13 +20,13 @@ _MAX_REASON = 200
 
 
 class Objects(Protocol):
-    """Where objects are read from."""
+    """A store of objects."""
 
     async def read(self, key: str, start: int, end: int) -> bytes:
-        """The bytes of an object from `start` to before `end`; fewer where it ends before.
+        """Return the bytes of an object from `start` to before `end`; fewer at the end of the object.
 
         Raises:
-            TieredStorageError: the object is not there, or the store does not give it.
+            TieredStorageError: the object does not exist or cannot be read.
         """
         ...
 
@@ -36,8 +36,8 @@ class Bucket:
 
     Args:
         store: the bucket.
-        where: how to call it in errors, with nothing secret in it.
-        timeout_s: for one read, its repetitions included.
+        where: description for errors, without secrets.
+        timeout_s: deadline of one read with its retries.
     """
 
     def __init__(self, store: ObjectStore, where: str, timeout_s: float) -> None:
@@ -62,7 +62,7 @@ class Bucket:
                 "see the credentials in tiered-storage.credentials-file or the environment"
             ) from None
         except TimeoutError:
-            raise StoreUnavailableError(f"{self._where} gave nothing of {key} in {self._timeout_s:g} s") from None
+            raise StoreUnavailableError(f"{self._where} did not return {key} within {self._timeout_s:g} s") from None
         except (BaseError, OSError, ValueError) as error:
             raise StoreUnavailableError(f"{self._where}, {key}: {_reason(error)}") from None
 
@@ -72,8 +72,8 @@ class Folder:
 
     Args:
         root: the folder.
-        where: which setting named it, for errors.
-        timeout_s: for one read.
+        where: description of the setting that names it, for errors.
+        timeout_s: deadline of one read.
     """
 
     def __init__(self, root: Path, where: str, timeout_s: float) -> None:
@@ -90,7 +90,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             raise ObjectMissingError(f"there is no file {path}; {self._where}") from None
         except TimeoutError:
-            raise StoreUnavailableError(f"{path} gave nothing in {self._timeout_s:g} s; {self._where}") from None
+            raise StoreUnavailableError(f"{path} was not read within {self._timeout_s:g} s; {self._where}") from None
         except OSError as error:
             raise StoreUnavailableError(f"{path}: {error.strerror}; {self._where}") from None
 
@@ -108,7 +108,7 @@ def _pread(path: Path, start: int, end: int) -> bytes:
 
 
 def _code(error: Exception) -> str:
-    """The store's own code of an error. The rest of its answer can quote access keys and signatures."""
+    """Return the store's code of an error. The rest of its answer can quote access keys and signatures."""
     found = re.search(r"<Code>(\w{1,80})</Code>", str(error))
     return found[1] if found else ""
 

@@ -1,4 +1,4 @@
-"""One object as one run of bytes, read through windows."""
+"""One object as a range of bytes, read through windows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from readonly_engine.tiered.windows import WindowCache
 
 _THROUGH_WINDOWS = 4
-"""What is longer than so many windows is read by itself, and not kept."""
+"""Windows of the longest range that is cached; a longer range is read directly."""
 
 
 class RangedObject:
-    """An object of which no more is read than what is wanted, and a little ahead of one who reads in order.
+    """An object that is read by windows on demand, with read-ahead for sequential readers.
 
     Args:
         objects: the store.
         key: the object.
-        windows: what is kept of all objects.
+        windows: cached windows of all objects.
     """
 
     def __init__(self, objects: Objects, key: str, windows: WindowCache) -> None:
@@ -28,14 +28,14 @@ class RangedObject:
         self._latest = -1
 
     async def window(self, offset: int, end: int) -> tuple[bytes, int]:
-        """The bytes around an offset, and the offset of the first of them.
+        """Return the bytes around an offset, and the offset of their first byte.
 
         Args:
-            offset: where.
-            end: nothing behind this is read ahead, nor returned.
+            offset: an offset in the object.
+            end: offset after the last byte to return or read ahead.
 
         Raises:
-            TieredStorageError: they cannot be read.
+            TieredStorageError: the window cannot be read.
         """
         number = offset // self._windows.size
         if number == self._latest + 1:
@@ -46,10 +46,10 @@ class RangedObject:
         return (data if base + len(data) <= end else data[: end - base]), base
 
     async def read(self, start: int, end: int) -> bytes:
-        """The bytes from `start` to before `end`; fewer where the object ends.
+        """Return the bytes from `start` to before `end`; fewer at the end of the object.
 
         Raises:
-            TieredStorageError: they cannot be read.
+            TieredStorageError: the range cannot be read.
         """
         size = self._windows.size
         if end - start > _THROUGH_WINDOWS * size:

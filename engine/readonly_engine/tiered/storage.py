@@ -1,4 +1,4 @@
-"""Tiered storage as a whole: opens offloaded ledgers, once each, over stores that are opened once each."""
+"""Tiered storage: opens each offloaded ledger and each store once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 
 _MAX_LEDGERS = 1000
-"""So many indexes are kept."""
+"""Open ledgers, each with its index."""
 
 _WORD = (1 << 64) - 1
 
@@ -34,11 +34,11 @@ class OffloadedLedger(Protocol):
     """Entries of a ledger in tiered storage."""
 
     async def read(self, first: int, last: int) -> list[Entry]:
-        """The entries from `first` to `last`, both included, in order.
+        """Return the entries from `first` to `last`, both included, in order.
 
         Raises:
-            TieredStorageError: the store does not give them.
-            WireError: what it gives are not these entries.
+            TieredStorageError: the store cannot be read.
+            WireError: the store has other data than these entries.
         """
         ...
 
@@ -47,8 +47,8 @@ class TieredStorage:
     """The offloaded ledgers of a cluster.
 
     Args:
-        config: how to read them.
-        environment: where credentials are; by default the process's environment.
+        config: the option `tiered-storage`.
+        environment: variables with credentials; by default those of the process.
     """
 
     def __init__(self, config: TieredConfig | None = None, environment: Mapping[str, str] | None = None) -> None:
@@ -60,15 +60,15 @@ class TieredStorage:
         self._ledgers: OrderedDict[tuple[int, bytes], asyncio.Task[OffloadedLedger]] = OrderedDict()
 
     async def open(self, topic_path: str, ledger_id: int, context: OffloadContext) -> OffloadedLedger:
-        """An offloaded ledger.
+        """Open an offloaded ledger.
 
         Args:
-            topic_path: the topic as managed ledgers are called, `tenant/namespace/persistent/name`.
+            topic_path: the topic as the name of a managed ledger, `tenant/namespace/persistent/name`.
             ledger_id: the ledger.
-            context: what the topic's list says of its offload; complete.
+            context: its completed offload, from the topic's list of ledgers.
 
         Raises:
-            TieredStorageError: a setting is missing, or the store does not give the index.
+            TieredStorageError: a setting is missing, or the index cannot be read.
             WireError: the index is damaged.
         """
         self._look_at_credentials()
@@ -84,7 +84,7 @@ class TieredStorage:
         return await shared(opening)
 
     def _look_at_credentials(self) -> None:
-        """Open everything anew when the credentials file was replaced: the old ones may be good for nothing soon."""
+        """Close all stores and ledgers after a change of the credentials file, as the old credentials may expire soon."""
         found = self._signature()
         if found != self._credentials:
             self._credentials = found
@@ -92,7 +92,7 @@ class TieredStorage:
             self._ledgers.clear()
 
     def _signature(self) -> tuple[int, int, int] | None:
-        """What changes when the credentials file does; None for no file."""
+        """Return a value that changes with the credentials file; None for no file."""
         if self.config.credentials_file is None:
             return None
         try:
@@ -102,7 +102,7 @@ class TieredStorage:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def close(self) -> None:
-        """Read no more."""
+        """Cancel all reads."""
         for opening in self._ledgers.values():
             opening.cancel()
         self._ledgers.clear()
@@ -134,5 +134,5 @@ class TieredStorage:
 
 
 def _uuid(msb: int, lsb: int) -> UUID:
-    """Java's UUID(msb, lsb)."""
+    """Return Java's UUID(msb, lsb)."""
     return UUID(int=(msb & _WORD) << 64 | lsb & _WORD)

@@ -1,4 +1,4 @@
-"""From what a broker noted beside an offloaded ledger to the store that has it."""
+"""Stores of offloaded ledgers, opened by the brokers' description of the offload and by the option `tiered-storage`."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _KEY_PAIRS = (
     ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     ("ALIYUN_OSS_ACCESS_KEY_ID", "ALIYUN_OSS_ACCESS_KEY_SECRET"),
 )
-"""Variables of the environment; the first and the last are those that the brokers' offloader reads."""
+"""Variables of the environment; the brokers' offloader reads the first and the last pair."""
 
 _RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a ledger was offloaded to.
+    """Store of an offloaded ledger.
 
     Attributes:
         driver: the offloader's driver, one of DRIVERS.
         bucket: bucket or container.
-        region: its region, may be empty.
-        endpoint: the store's address, empty for the provider's own.
+        region: its region; may be empty.
+        endpoint: the store's address; empty for the provider's own.
         path: base path of the filesystem driver.
     """
 
@@ -61,10 +61,10 @@ class Location:
 
 
 def locate(noted: OffloadDriverMetadata, config: TieredConfig) -> Location:
-    """Where a ledger is, by the broker's note and the settings that replace it.
+    """Return the store of a ledger, from the broker's description and the settings that replace parts of it.
 
     Raises:
-        SettingMissingError: a driver that is not known here, or no bucket or path.
+        SettingMissingError: the driver is unknown, or there is no bucket or path.
     """
     properties = {pair.key: pair.value for pair in noted.properties}
     if noted.name not in DRIVERS:
@@ -73,7 +73,7 @@ def locate(noted: OffloadDriverMetadata, config: TieredConfig) -> Location:
         return Location(FILESYSTEM_DRIVER, path=_base_path(properties.get("storageBasePath", ""), config))
     bucket = config.bucket or properties.get("bucket", "")
     if not bucket:
-        raise SettingMissingError("the brokers noted no bucket; set tiered-storage.bucket")
+        raise SettingMissingError("the brokers stored no bucket; set tiered-storage.bucket")
     return Location(
         noted.name,
         bucket,
@@ -88,18 +88,18 @@ def _base_path(noted: str, config: TieredConfig) -> str:
     parts = urlsplit(noted)
     if parts.scheme not in {"", "file"} or not parts.path.startswith("/"):
         raise SettingMissingError(
-            f"offloaded to the file system {noted!r}, which is no path of this machine; "
-            "set tiered-storage.filesystem-root to where it is mounted"
+            f"offloaded to the file system {noted!r}, which is not a path of this machine; "
+            "set tiered-storage.filesystem-root to its mount point"
         )
     return parts.path
 
 
 def open_store(location: Location, config: TieredConfig, environment: Mapping[str, str]) -> Objects:
-    """The store of a location.
+    """Open a store.
 
     Raises:
         SettingMissingError: credentials or an endpoint are missing.
-        StoreUnavailableError: the credentials file cannot be read, or the settings do not fit the store.
+        StoreUnavailableError: the store does not accept the settings.
     """
     if location.driver == FILESYSTEM_DRIVER:
         return Folder(
@@ -122,7 +122,7 @@ def open_store(location: Location, config: TieredConfig, environment: Mapping[st
         else:
             store = _azure(location, config, environment, client, where)
     except BaseError as error:
-        raise StoreUnavailableError(f"{where}: {type(error).__name__}: its settings do not make a store") from None
+        raise StoreUnavailableError(f"{where}: {type(error).__name__}: the settings of the store are invalid") from None
     return Bucket(store, where, config.request_timeout)
 
 
@@ -131,7 +131,7 @@ def _s3(
 ) -> S3Store:
     aliyun = location.driver == "aliyun-oss"
     if not location.endpoint and location.driver != "aws-s3":
-        raise SettingMissingError(f"{where}: the brokers noted no endpoint; set tiered-storage.endpoint")
+        raise SettingMissingError(f"{where}: the brokers stored no endpoint; set tiered-storage.endpoint")
     keys = _s3_keys(config, environment, where)
     if not keys and location.endpoint:
         raise SettingMissingError(
@@ -139,7 +139,7 @@ def _s3(
             "or tiered-storage.credentials-file"
         )
     endpoint = location.endpoint
-    if aliyun:  # which answers only where the bucket is part of the host's name
+    if aliyun:  # its servers require the bucket in the host's name
         parts = urlsplit(endpoint)
         endpoint = parts._replace(netloc=f"{location.bucket}.{parts.netloc}").geturl()
     settings: S3Config = {"region": location.region or "us-east-1", "virtual_hosted_style_request": aliyun, **keys}
@@ -149,7 +149,7 @@ def _s3(
 
 
 def _s3_keys(config: TieredConfig, environment: Mapping[str, str], where: str) -> S3Config:
-    """Key, secret and token. None of them: the library asks where Amazon's machines and pods have theirs."""
+    """Return key, secret and token. Without them, the library queries the identity of Amazon's machines and pods."""
     if config.credentials_file is not None:
         found = _from_file(config.credentials_file, ("aws_access_key_id", "aws_secret_access_key"), where)
         keys: S3Config = {
@@ -169,7 +169,11 @@ def _s3_keys(config: TieredConfig, environment: Mapping[str, str], where: str) -
 
 
 def _from_file(path: Path, names: tuple[str, str], where: str) -> Mapping[str, str]:
-    """The section `default` of an ini file, which has these names."""
+    """Return the section `default` of an ini file.
+
+    Raises:
+        SettingMissingError: the file cannot be read, or a name is missing.
+    """
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(path.read_text(encoding="utf-8"))
@@ -193,7 +197,7 @@ def _google(
         raise SettingMissingError(
             f"{where}: there is no file {path}, which tiered-storage.credentials-file or GOOGLE_APPLICATION_CREDENTIALS names"
         )
-    if path is None:  # the machine's or the pod's own identity
+    if path is None:  # the identity of the machine or the pod
         return GCSStore(location.bucket, client_options=client, retry_config=_RETRIES)
     return GCSStore(location.bucket, application_credentials=str(path), client_options=client, retry_config=_RETRIES)
 

@@ -1,4 +1,4 @@
-"""Windows of objects: what is read of a store at once, kept a while, and read ahead."""
+"""Windows of objects: ranges of fixed size that are read by one request, cached, and read ahead."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from readonly_engine.tiered.objects import Objects
 
 AHEAD = 2
-"""Windows that are asked for before they are needed."""
+"""Windows that are read ahead."""
 
 MAX_REQUESTS = 8
-"""Requests under way at once, of all ledgers."""
+"""Concurrent requests, of all ledgers together."""
 
 
 class WindowCache:
-    """Pieces of objects with bounds at multiples of `size`; each is read once, whoever asks meanwhile.
+    """A cache of windows, which begin at multiples of `size`. Concurrent readers of a window share one request.
 
     Args:
         size: bytes of a window.
-        max_bytes: of all windows that are kept or under way.
+        max_bytes: bytes of all windows that are cached or in flight.
     """
 
     def __init__(self, size: int, max_bytes: int) -> None:
@@ -35,22 +35,22 @@ class WindowCache:
         self.bytes_read = 0
 
     async def get(self, objects: Objects, key: str, number: int) -> bytes:
-        """One window: `size` bytes, fewer at the end of the object.
+        """Return one window: `size` bytes, fewer at the end of the object.
 
         Raises:
-            TieredStorageError: it cannot be read.
+            TieredStorageError: the window cannot be read.
         """
-        # One who gives up waiting must not cancel it for the others.
+        # A cancelled reader must not cancel the request of the others.
         return await shared(self._start(objects, key, number))
 
     def ahead(self, objects: Objects, key: str, number: int, end: int) -> None:
-        """Begin to read the windows from `number` on, a few, those that begin before `end`."""
+        """Start to read AHEAD windows from `number` on, those that begin before `end`."""
         for following in range(number, number + AHEAD):
             if following * self.size < end:
                 self._start(objects, key, following)
 
     def close(self) -> None:
-        """Forget everything, and read no more."""
+        """Drop all windows, and cancel all requests."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -71,7 +71,7 @@ class WindowCache:
 
     def _make_room(self) -> None:
         for at in list(self._tasks)[: max(len(self._tasks) - self._max, 0)]:
-            # One under way is wanted by somebody; there are never more of these than readers and what they read ahead.
+            # A window in flight has a reader; readers and their read-ahead bound the number of these.
             if self._tasks[at].done():
                 del self._tasks[at]
 
@@ -84,10 +84,10 @@ class WindowCache:
         return await self.read(objects, key, start, start + self.size)
 
     async def read(self, objects: Objects, key: str, start: int, end: int) -> bytes:
-        """Bytes that are not kept: those of an entry that is larger than a window.
+        """Return bytes without caching them, for an entry that is larger than a window.
 
         Raises:
-            TieredStorageError: they cannot be read.
+            TieredStorageError: the range cannot be read.
         """
         async with self._slots:
             self.requests += 1
