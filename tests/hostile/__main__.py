@@ -16,24 +16,27 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec
 from tests.faults.table import write
 from tests.hostile.attacks import ATTACKS
+from tests.hostile.commands import ROWS, broker_counts, run_row, settled, worse_row
 from tests.hostile.run import run_attack, worse
-from tests.hostile.table import BEGIN, END, table
+from tests.hostile.table import BEGIN, COMMANDS_BEGIN, COMMANDS_END, END, commands_table, table
+from tests.support.waiting import wait_until
 
 DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 SPEC: Final = PulsarSpec(name="hostile", base_port=29700, bookies=1, brokers=1, quick=True)
 TOPICS: Final = "persistent://public/default/hostile-"
+SETTLED_S: Final = 60.0
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status: 0 the pool is nowhere worse, 1 it is, 2 wrong usage."""
-    names = [attack.name for attack in ATTACKS]
+    names = [*(attack.name for attack in ATTACKS), *(row.name for row in ROWS)]
     parser = argparse.ArgumentParser(prog="make hostile", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CLIENT", help=", ".join(names))
     parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
     parser.add_argument("--keep", action="store_true", help="leave the stack running")
     args = parser.parse_args(argv)
     stack = PulsarCluster(SPEC)
-    outcomes = {}
+    outcomes, reactions = {}, {}
     wrong = 0
     try:
         stack.up()
@@ -49,6 +52,14 @@ def main(argv: list[str] | None = None) -> int:
                     faults = worse(owner, served)
                     wrong += bool(faults)
                     say(f"{attack.title}: {owner} | {served}{''.join(f'; FAULT {fault}' for fault in faults)}")
+                before = broker_counts(broker)
+                for row in [each for each in ROWS if each.name in args.only]:
+                    both = run_row(row, stack.endpoints.writer_url, TOPICS), run_row(row, broker.url, TOPICS)
+                    reactions[row] = both
+                    faults = worse_row(*both)
+                    wrong += bool(faults)
+                    say(f"{row.title}: {both}{''.join(f'; FAULT {fault}' for fault in faults)}")
+                wait_until(lambda: settled(before, broker_counts(broker)), SETTLED_S, f"the counts are {before} again")
             finally:
                 pool.close()
     except DevstackError as error:
@@ -57,10 +68,11 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         if not args.keep:
             stack.down(purge=True)
-    rows = table(outcomes)
-    sys.stdout.write("\n".join(rows) + "\n")
-    if args.write and outcomes:
-        write(DOCUMENT, rows, (BEGIN, END))
+    tables = ((table(outcomes), (BEGIN, END)), (commands_table(reactions), (COMMANDS_BEGIN, COMMANDS_END)))
+    for (rows, marks), found in zip(tables, (outcomes, reactions), strict=True):
+        sys.stdout.write("\n".join(rows) + "\n")
+        if args.write and found:
+            write(DOCUMENT, rows, marks)
     return 1 if wrong else 0
 
 

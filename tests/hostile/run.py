@@ -59,14 +59,14 @@ def run_attack(attack: Attack, url: str, topics: str) -> Outcome:
         url: of a broker that serves the topics, the owner or one of the pool.
         topics: what the names of the topics begin with.
     """
-    with Innocent(url, _topic(url, topics)) as innocent:
-        did = attack.run(url, _topic(url, topics))
+    with Innocent(url, make_topic(url, topics)) as innocent:
+        did = attack.run(url, make_topic(url, topics))
         time.sleep(SETTLED_S)  # what it has set off shows in the innocent client's next pings
     return Outcome(did, innocent.slowest, innocent.losses)
 
 
-def _topic(url: str, topics: str) -> str:
-    """A new topic that a lookup at a broker sends to that broker itself."""
+def make_topic(url: str, topics: str) -> str:
+    """Return the name of a new topic that a lookup at a broker sends to that broker itself."""
     with RawClient(url) as client:
         while True:
             topic = f"{topics}{uuid.uuid4().hex[:12]}"

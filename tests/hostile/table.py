@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tests.hostile.frames import MALFORMED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.hostile.attacks import Attack
+    from tests.hostile.commands import Reactions, Row
     from tests.hostile.run import Outcome
 
 BEGIN: Final = "<!-- hostile: written by make hostile HOSTILE_OPTIONS=--write -->"
 END: Final = "<!-- end of hostile -->"
+COMMANDS_BEGIN: Final = "<!-- hostile commands: written by make hostile HOSTILE_OPTIONS=--write -->"
+COMMANDS_END: Final = "<!-- end of hostile commands -->"
 
 
 def table(outcomes: Mapping[Attack, tuple[Outcome, Outcome]]) -> list[str]:
@@ -23,4 +28,20 @@ def table(outcomes: Mapping[Attack, tuple[Outcome, Outcome]]) -> list[str]:
     for attack, both in outcomes.items():
         cells = [f"{one.did} | {one.slowest * 1000:.0f} ms | {one.losses}" for one in both]
         rows.append(f"| {attack.title} | {' | '.join(cells)} |")
+    return rows
+
+
+def commands_table(reactions: Mapping[Row, tuple[Reactions, Reactions]]) -> list[str]:
+    """Make one row for each command, in Markdown: the owner's reaction before the pool's where they differ."""
+    rows = [
+        f"| command | {' | '.join(MALFORMED.values())} | others' slowest PING |",
+        "|---" * (len(MALFORMED) + 2) + "|",
+    ]
+    for row, (owner, pool) in reactions.items():
+        cells = []
+        for how in MALFORMED:
+            one, other = (" or ".join(each.by_frame[how]) for each in (owner, pool))
+            cells.append(one if one == other else f"{one} / {other}")
+        title = f"`{row.title}`" if len(row.commands) == 1 else row.title
+        rows.append(f"| {title} | {' | '.join(cells)} | {owner.slowest * 1000:.0f} / {pool.slowest * 1000:.0f} ms |")
     return rows

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.hostile.attacks import ATTACKS
+from tests.hostile.commands import ROWS, broker_counts, run_row, settled, worse_row
 from tests.hostile.run import run_attack, worse
 from tests.integration.raw_client import RawClient
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from devstack.pool import Pool
     from devstack.pulsar.status import Endpoints
     from tests.hostile.attacks import Attack
+    from tests.hostile.commands import Row
 
 TOPICS = "persistent://public/default/test-"
 
@@ -24,3 +27,16 @@ def test_the_pool_is_no_worse_than_the_owner(pool: Pool, pulsar: Endpoints, atta
     assert worse(owner, served) == []
     with RawClient(pool.brokers[0].url) as client:
         client.ping()
+
+
+SETTLED_S = 60.0
+SHORT = {"CONNECT", "SUBSCRIBE", "SEND", "ACK", "LOOKUP", "SEEK"}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if SHORT.intersection(row.commands)], ids=lambda row: row.name)
+def test_malformed_commands_harm_nobody_at_the_pool(pool: Pool, pulsar: Endpoints, row: Row) -> None:
+    broker = pool.brokers[0]
+    before = broker_counts(broker)
+    owner, served = (run_row(row, url, TOPICS) for url in (pulsar.writer_url, broker.url))
+    assert worse_row(owner, served) == []
+    wait_until(lambda: settled(before, broker_counts(broker)), SETTLED_S, f"the counts are {before} again")
