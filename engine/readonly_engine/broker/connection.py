@@ -36,7 +36,6 @@ from readonly_engine.wire.commands import (
     command_name,
     decode_command,
     encode_command,
-    has_request_id,
 )
 from readonly_engine.wire.errors import MalformedFrameError, WireError
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter, frame_limit
@@ -482,14 +481,12 @@ class ClientConnection(asyncio.Protocol):
             self._watch(command, frame)
         elif kind == BaseCommand.WATCH_TOPIC_LIST_CLOSE:
             self._unwatch(command)
-        elif has_request_id(command):
+        else:  # of transactions
             self.refuse(
                 body_of(command).request_id,
                 ServerError.NotAllowedError,
                 f"{command_name(command)} is not served by a read-only broker; send it to the owner of the topic",
             )
-        else:
-            log.info("client %s sent %s, which is not expected of a client", self.peer, command_name(command))
 
     def _asking(self) -> ClientRequests:
         if self._requests is None:

@@ -55,6 +55,25 @@ _ENUMS: Final = {
 _NAMESPACE = re.compile(r"[-=:.\w]+/[-=:.\w]+(/[-=:.\w]+)?", re.ASCII)
 """TENANT/NAMESPACE (NamespaceName and NamedEntity); older names have a cluster between."""
 
+_OF_SERVERS: Final = frozenset(
+    number
+    for name, number in BaseCommand.Type.items()
+    if name.endswith(("_RESPONSE", "_SUCCESS")) and name != "AUTH_RESPONSE"
+) | {
+    BaseCommand.ACTIVE_CONSUMER_CHANGE,
+    BaseCommand.AUTH_CHALLENGE,
+    BaseCommand.CONNECTED,
+    BaseCommand.ERROR,
+    BaseCommand.MESSAGE,
+    BaseCommand.REACHED_END_OF_TOPIC,
+    BaseCommand.SEND_ERROR,
+    BaseCommand.SEND_RECEIPT,
+    BaseCommand.SUCCESS,
+    BaseCommand.TOPIC_MIGRATED,
+    BaseCommand.WATCH_TOPIC_UPDATE,
+}
+"""Commands that only servers send."""
+
 _OF_NAMESPACES: Final = frozenset({BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.WATCH_TOPIC_LIST})
 
 
@@ -64,6 +83,8 @@ def check_command(command: BaseCommand) -> None:
     Raises:
         MalformedFrameError: a stock broker would close the connection that it comes by.
     """
+    if command.type in _OF_SERVERS:
+        raise MalformedFrameError(f"{command_name(command)}, which only servers send")
     body = body_of(command)
     missing = _missing(body)
     if missing:

@@ -14,6 +14,8 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 from readonly_engine.wire.well_formed import _REQUIRED, check_command
 
+from tests.hostile.frames import CLIENT_COMMANDS, SERVER_COMMANDS, make_command
+
 RECORDED = [
     "client_ack_cumulative",
     "client_ack_individual",
@@ -81,3 +83,18 @@ def test_a_namespace_that_is_none_would_cost_the_connection(namespace, right):
         else:
             with pytest.raises(MalformedFrameError, match="it would be TENANT/NAMESPACE"):
                 check_command(command)
+
+
+@pytest.mark.parametrize("name", SERVER_COMMANDS)
+def test_a_command_that_only_servers_send_ends_the_connection(name):
+    with pytest.raises(MalformedFrameError, match=f"{name}, which only servers send|unknown type"):
+        check_command(BaseCommand.FromString(make_command(name, "orders")))
+
+
+@pytest.mark.parametrize("name", CLIENT_COMMANDS)
+def test_a_command_of_a_client_is_taken(name):
+    command = BaseCommand.FromString(make_command(name, "orders"))
+    try:
+        check_command(command)
+    except MalformedFrameError:
+        assert command.type in {58, 60, 62}, "between brokers, or to a coordinator"
