@@ -1,4 +1,4 @@
-"""Work that goes on for as long as its owner lives."""
+"""Background loops that survive unexpected errors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AGAIN_S: Final = 1.0
-"""A mistake in a loop must not become a busy loop that writes logs."""
+"""Pause after an unexpected error, so that a broken loop does not flood the log."""
 
 
 def keep_going(work: Callable[[], Coroutine[Any, Any, None]], what: str) -> asyncio.Task[None]:
-    """Run a loop beside; an error that it does not handle is logged with its traceback, and the loop begins again.
+    """Run a loop in the background. An unexpected error is logged with its traceback, and the loop starts again.
 
-    A task that nobody awaits would end without a word, and with it a topic's or a subscription's progress.
+    A task that is not awaited would end silently, and with it a topic's or a subscription's progress.
 
     Args:
-        work: begins the loop; where it returns, that is the end.
-        what: names the work in the log.
+        work: starts the loop; its return ends the task.
+        what: name of the work in the log.
 
     Returns:
-        The task; whoever holds it cancels it.
+        The task, which the caller cancels.
     """
     return asyncio.get_running_loop().create_task(_keep_going(work, what))
 
@@ -35,5 +35,5 @@ async def _keep_going(work: Callable[[], Coroutine[Any, Any, None]], what: str) 
         try:
             return await work()
         except Exception:
-            log.exception("%s failed unexpectedly; beginning again in %g s", what, AGAIN_S)
+            log.exception("%s failed unexpectedly; starting again in %g s", what, AGAIN_S)
         await asyncio.sleep(AGAIN_S)

@@ -1,4 +1,4 @@
-"""The clock that leases are counted with."""
+"""The clock of leases."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 lease_time: Final[Callable[[], float]] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 )
-"""Seconds, never stepping back. It goes on while the machine is suspended, as a lease does at the other side."""
+"""Monotonic seconds. The clock includes the time while the machine is suspended, in which the peer's lease runs on."""

@@ -1,4 +1,4 @@
-"""How often Python looks for garbage in cycles."""
+"""Frequency of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import gc
 from typing import Final
 
 THRESHOLDS: Final = (50_000, 20, 50)
-"""Entries come by the ten thousand a second, and each is an object: by the default (700, 10, 10) much of the CPU of reading small
-ones goes into looking at them again and again (measured). They are in no cycles: nothing is kept longer for it."""
+"""Reads make tens of thousands of entry objects per second. With the default (700, 10, 10), the collector takes much of the CPU
+of reading small entries (measured). Entries are in no cycles, so higher thresholds keep none of them longer."""
 
 
 def relax() -> None:
-    """Look for garbage seldom, and not at all among what is there now: the imported modules. For the start of a process."""
+    """Collect garbage less often, and never among the present objects (imported modules). Call it at the start of a process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

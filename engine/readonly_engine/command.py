@@ -1,4 +1,4 @@
-"""The command `pulsar-readonly`: one word chooses the part; each part has its own `--help`."""
+"""The command `pulsar-readonly`, with its subcommands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from readonly_engine import __version__
 
-# Names, not imports: each part needs only its own dependencies.
+# Modules by name, imported on use: each subcommand needs only its own dependencies.
 PARTS = {
     "serve": ("readonly_engine.serve", "run one read-only broker"),
     "topic": ("readonly_engine.tool.command", "inspect topics in storage"),
@@ -17,7 +17,7 @@ PARTS = {
 
 
 def usage() -> str:
-    """What `--help` prints."""
+    """Return the text of `--help`."""
     parts = "\n".join(f"  {name:10} {summary}" for name, (_, summary) in PARTS.items())
     return (
         "usage: pulsar-readonly COMMAND [options]\n\nRead-only broker pools for Apache Pulsar.\n\n"
@@ -26,7 +26,11 @@ def usage() -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a part; returns its exit status, 2 for wrong usage."""
+    """Run a subcommand.
+
+    Returns:
+        Its exit status; 2 for an unknown subcommand.
+    """
     arguments = sys.argv[1:] if argv is None else argv
     if not arguments or arguments[0] in {"-h", "--help"}:
         print(usage())

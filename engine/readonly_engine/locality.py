@@ -1,4 +1,4 @@
-"""Where this broker is, as `/RACK` or `/ZONE/RACK`: the same words in which bookies are placed."""
+"""Locality of this broker, `/RACK` or `/ZONE/RACK`, in the form of bookies' racks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ POLL_S: Final = 1.0
 
 
 class LocalityFile:
-    """A file with this broker's place, which somebody else writes when it is known: on Kubernetes, after the broker has started.
+    """A file with this broker's rack. On Kubernetes, the operator writes it after the broker has started.
 
     Args:
-        path: of the file. One that is not there or is empty says nothing.
-        moved: told of each new place.
+        path: the file. A missing or empty file changes nothing.
+        moved: called with each new rack.
     """
 
     def __init__(self, path: Path, moved: Callable[[str], None]) -> None:
@@ -31,7 +31,7 @@ class LocalityFile:
         self._last = ""
 
     def look(self) -> None:
-        """Read the file; what cannot be used is complained about once, and what was known stays."""
+        """Read the file. An invalid rack is logged once, and the last valid one stays in force."""
         try:
             text = self._path.read_text(encoding="utf-8").strip()
         except (OSError, ValueError):
@@ -40,13 +40,13 @@ class LocalityFile:
             return
         self._last = text
         if is_locality(text):
-            log.info("this broker is at %s; bookies near it are read first", text)
+            log.info("locality of this broker: %s; bookies near it are read first", text)
             self._moved(text)
         else:
-            log.warning("locality-file %s: %r would be /RACK or /ZONE/RACK", self._path, text)
+            log.warning("locality-file %s: must be /RACK or /ZONE/RACK, not %r", self._path, text)
 
     async def follow(self) -> None:
-        """Look at the file for ever."""
+        """Poll the file forever."""
         while True:
             self.look()
             await asyncio.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""How log lines look: for people, or one JSON object a line."""
+"""Formats of log lines: text, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def set_up_logging(level: str, log_format: str, worker: int | None = None) -> No
     Args:
         level: debug, info, warning or error.
         log_format: text or json.
-        worker: the number of this process among those that serve together; None where it is alone.
+        worker: number of this worker process; None for a single process.
     """
     handler = logging.StreamHandler()
     if log_format == "json":

@@ -1,7 +1,7 @@
-"""The optional modules in C: each does what a module in Python does as well, in less time.
+"""Optional C modules: each is a faster twin of Python code, with the same results and errors.
 
-They are built where the package is installed and a C compiler is there. Without them, and with PULSAR_READONLY_PURE=1 in the
-environment, Python does all the work; results and errors are the same.
+They are built when the package is installed and a C compiler is available. Without them, or with PULSAR_READONLY_PURE=1 in the
+environment, the Python code runs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MODULES: Final = (
     "readonly_engine.broker._send",
     "readonly_spark.rows._decode",
 )
-"""All of them."""
+"""All C modules."""
 
 
 def load(name: str) -> Any | None:
-    """A module in C; None where it was not built, or is not wanted.
+    """Import a C module; None if it was not built or is disabled.
 
     Args:
         name: its full name, one of MODULES.
@@ -36,7 +36,7 @@ def load(name: str) -> Any | None:
 
 
 def main() -> int:
-    """Say which modules in C this Python has."""
+    """Print which C modules this Python has."""
     missing = [name for name in MODULES if load(name) is None]
     without = f"; without {', '.join(missing)}" if missing else ""
     print(f"{len(MODULES) - len(missing)} of {len(MODULES)} modules in C{without}")

@@ -1,4 +1,4 @@
-"""TLS contexts from PEM files, read again when the files change: certificates are renewed while brokers run."""
+"""TLS contexts from PEM files, made again after a change of the files, so that certificates can be renewed without a restart."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ T = TypeVar("T")
 
 
 class TlsError(ValueError):
-    """A file that cannot be used: says which option names it."""
+    """An unusable file; the text names its option."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What is trusted, and what is shown.
+    """PEM files of one kind of connection.
 
     Attributes:
-        prefix: how the options are called that name the files: PREFIX-trust-certificates, PREFIX-certificate, PREFIX-key.
-        trust: certificates of the authorities that sign the peers'; None for those that the system trusts, or on a server that
-            asks clients for no certificate.
-        certificate: our own certificate, and the chain up to an authority.
+        prefix: prefix of the options with the files: PREFIX-trust-certificates, PREFIX-certificate, PREFIX-key.
+        trust: certificates of the authorities of peers; None for those of the system, or on a server for no client certificates.
+        certificate: own certificate, with the chain up to an authority.
         key: its private key, not encrypted.
-        verify_hostname: whether a server's certificate must name the host that was connected to.
+        verify_hostname: whether a server's certificate must name its host.
     """
 
     prefix: str
@@ -47,10 +46,10 @@ class TlsFiles:
         return tuple(path for path in (self.trust, self.certificate, self.key) if path is not None)
 
     def client_context(self) -> ssl.SSLContext:
-        """For connections that we open.
+        """Make a context for outgoing connections.
 
         Raises:
-            TlsError: a file cannot be used.
+            TlsError: a file is unusable.
         """
         context = ssl.create_default_context()
         if self.trust is not None:
@@ -63,10 +62,10 @@ class TlsFiles:
         return context
 
     def server_context(self) -> ssl.SSLContext:
-        """For connections that clients open.
+        """Make a context for connections of clients.
 
         Raises:
-            TlsError: a file cannot be used.
+            TlsError: a file is unusable.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -83,7 +82,7 @@ class TlsFiles:
         except OSError as error:
             raise TlsError(
                 f"{self.prefix}-trust-certificates: {trust} cannot be used: {_reason(error)}; "
-                "it would be a file of PEM certificates"
+                "it must be a file of PEM certificates"
             ) from error
 
     def _load_certificate(self, context: ssl.SSLContext, certificate: Path) -> None:
@@ -100,19 +99,19 @@ class TlsFiles:
         except OSError as error:
             raise TlsError(
                 f"{self.prefix}-certificate and {self.prefix}-key: {certificate} with {key} cannot be used: {_reason(error)}; "
-                "they would be a PEM certificate and its own PEM key, not encrypted"
+                "they must be a PEM certificate and its own PEM key, not encrypted"
             ) from error
 
 
 class Reloaded(Generic[T]):
-    """Something made from files, made again when they have changed. What cannot be made leaves the last good one in force.
+    """A value made from files, and made again after they change. If that fails, the last valid value stays in force.
 
     Args:
-        files: where it comes from.
-        make: makes it; an OSError or ValueError says why it cannot be made.
+        files: the files.
+        make: makes the value; raises OSError or ValueError.
 
     Raises:
-        OSError: it cannot be made the first time, as `make` says.
+        OSError: `make` failed the first time.
         ValueError: the same.
     """
 
@@ -123,14 +122,14 @@ class Reloaded(Generic[T]):
         self._made = make()
 
     def get(self) -> T:
-        """What the files say now."""
+        """Return the current value."""
         seen = self._look()
         if seen != self._seen:
             self._seen = seen
             try:
                 self._made = self._make()
             except (OSError, ValueError) as error:
-                log.warning("%s; what was read before stays in force", error)
+                log.warning("%s; the last valid files stay in force", error)
             else:
                 log.info("read again: %s", ", ".join(map(str, self._files)))
         return self._made
@@ -140,13 +139,13 @@ class Reloaded(Generic[T]):
 
 
 class ClientTls:
-    """TLS of connections that we open.
+    """TLS of outgoing connections.
 
     Args:
-        files: what is trusted and shown.
+        files: the PEM files.
 
     Raises:
-        TlsError: a file cannot be used.
+        TlsError: a file is unusable.
     """
 
     def __init__(self, files: TlsFiles) -> None:
@@ -154,12 +153,12 @@ class ClientTls:
         self._context = Reloaded(files.files, files.client_context)
 
     def context(self) -> ssl.SSLContext:
-        """What the files say now."""
+        """Return the current context."""
         return self._context.get()
 
 
 def _identity_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes with a file's content; a mounted Secret changes by a swap of links, which are followed."""
+    """Return a value that changes with a file's content. A mounted Secret changes by a swap of symbolic links."""
     try:
         found = path.stat()
     except OSError:

@@ -57,7 +57,7 @@ def test_a_broker_takes_up_its_place_and_a_renewed_certificate(
 
     def placed():
         assert broker()["metadata"]["annotations"]["pulsar-readonly.io/locality"] == f"/{rack}"
-        assert f"this broker is at /{rack}" in operator("logs", "demo-0", "-n", namespace)
+        assert f"locality of this broker: /{rack}" in operator("logs", "demo-0", "-n", namespace)
 
     eventually(placed, 60)
     before = broker()["metadata"]["uid"]

@@ -52,12 +52,14 @@ class Expression:
         try:
             compiled = re2.compile(text, options)
         except UnicodeEncodeError:
-            raise ExpressionError("it is no text in Unicode") from None
+            raise ExpressionError("it is not valid Unicode") from None
         except re2.error as error:
             reason = error.args[0].decode(errors="replace")  # bytes, unlike other errors
             raise ExpressionError(f"{reason}; it must be in {SYNTAX}") from None
         if compiled.programsize > MAX_PROGRAM_SIZE:
-            raise ExpressionError(f"it comes to {compiled.programsize} steps; at most {MAX_PROGRAM_SIZE} are allowed")
+            raise ExpressionError(
+                f"it compiles to {compiled.programsize} instructions; at most {MAX_PROGRAM_SIZE} are allowed"
+            )
         return cls(text, compiled)
 
     def matches(self, whole: str) -> bool:

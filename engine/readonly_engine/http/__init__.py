@@ -1,1 +1,1 @@
-"""What operators of the broker ask it over HTTP: health, metrics, statistics, bindings."""
+"""HTTP endpoints of a broker: health, metrics, statistics, bindings."""

@@ -1,4 +1,4 @@
-"""What the bindings come to: which topics of the writable cluster they match, and how far their readers are behind."""
+"""Status of bindings: the topics of the writable cluster that they match, and the lag of their subscriptions."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LISTED_S = 10.0
-"""Topics come and go: what was listed counts for so long. Nothing is listed while nobody asks."""
+"""Age at which a list of topics is refreshed by the next request."""
 
 FIRST_LIST_S = 1.0
-"""Who asks first waits so long for the list at most; later ones get what the last list said."""
+"""Longest wait of the first request for the list of topics; later requests get the last list."""
 
 TOPICS_A_TURN = 500
-"""Topics that are compared with a binding in one turn of the event loop."""
+"""Topics that are compared with a binding in one iteration of the event loop."""
 
 MOST_LAGGING = 20
-"""Topics of a binding whose lag is named: the worst ones. All of them are in the metrics."""
+"""Topics of a binding with their lag in its status, those with the most. The metrics have all."""
 
 
 class Lag(NamedTuple):
-    """How far the slowest subscription of a topic is behind.
+    """Lag of the slowest subscription of a topic.
 
     Attributes:
-        entries: that can be read and are not acked, of all partitions together, as far as they are served here.
-        topic: full name, without a partition's suffix.
-        subscription: the slowest one.
+        entries: readable entries that are not acked, of all partitions served by this broker.
+        topic: full name, without the suffix of a partition.
+        subscription: the slowest subscription.
     """
 
     entries: int
@@ -48,11 +48,11 @@ class Lag(NamedTuple):
 
 
 def worst(backlogs: Iterable[tuple[TopicName, str, int]], most: int = MOST_LAGGING) -> list[Lag]:
-    """The topics whose subscriptions are behind farthest, the worst first.
+    """Return the topics with the most lag, in descending order.
 
     Args:
-        backlogs: topic or partition, subscription, entries that it has not acked.
-        most: how many topics.
+        backlogs: topic or partition, subscription, entries not acked.
+        most: number of topics.
     """
     sums: dict[tuple[str, str], int] = defaultdict(int)
     for topic, subscription, entries in backlogs:
@@ -65,11 +65,11 @@ def worst(backlogs: Iterable[tuple[TopicName, str, int]], most: int = MOST_LAGGI
 
 
 class Matched(NamedTuple):
-    """The topics that a binding matches.
+    """Topics that match a binding.
 
     Attributes:
         topics: sorted; a partitioned topic counts once.
-        partitions: how many partitions those of them that are partitioned have.
+        partitions: number of partitions of all partitioned topics.
     """
 
     topics: tuple[str, ...]
@@ -77,7 +77,7 @@ class Matched(NamedTuple):
 
 
 async def match(binding: Binding, listed: Mapping[str, list[TopicName]]) -> Matched | None:
-    """What a binding matches of what there is; None where it does not say in which namespaces.
+    """Return the existing topics that match a binding; None if an expression leaves the namespace open.
 
     Args:
         binding: the binding.
@@ -99,7 +99,7 @@ async def match(binding: Binding, listed: Mapping[str, list[TopicName]]) -> Matc
 
 
 def namespaces_of(binding: Binding) -> list[str] | None:
-    """Where all topics of a binding are; None where an expression leaves that open."""
+    """Return the namespaces of a binding's topics; None if an expression leaves the namespace open."""
     found = [pattern.namespace for pattern in binding.topics]
     if None in found:
         return None
@@ -107,11 +107,11 @@ def namespaces_of(binding: Binding) -> list[str] | None:
 
 
 class BoundTopics:
-    """Tells what the bindings in force come to.
+    """Status of the bindings in force.
 
     Args:
         broker: the broker that holds them.
-        cluster: where topics are listed.
+        cluster: lists topics.
     """
 
     def __init__(self, broker: Broker, cluster: ClusterMetadata) -> None:
@@ -123,9 +123,9 @@ class BoundTopics:
         self._listing: asyncio.Task[None] | None = None
 
     async def documents(self) -> list[dict[str, Any]]:
-        """Each binding as the file has it, with what it matches and how far its readers are behind.
+        """Return each binding in the form of the file, with its matched topics and its lag.
 
-        `matched` is null while that is not known.
+        `matched` is null while it is unknown.
         """
         bindings = self._broker.bindings
         await self._refresh()
@@ -143,13 +143,13 @@ class BoundTopics:
         return found
 
     async def topics(self, name: str) -> list[str] | None:
-        """The topics that a binding matches; None while that is not known, or where there is no such binding."""
+        """Return the topics that match a binding; None while they are unknown, or if there is no such binding."""
         await self._refresh()
         matched = self._matched.get(name) if self._of is self._broker.bindings else None
         return None if matched is None else list(matched.topics)
 
     def close(self) -> None:
-        """List no more."""
+        """Cancel the list of topics."""
         if self._listing is not None:
             self._listing.cancel()
 
@@ -165,10 +165,10 @@ class BoundTopics:
         return {name: worst(found) for name, found in backlogs.items()}
 
     async def _refresh(self) -> None:
-        """List topics anew where that was long ago, and wait for the first list of these bindings."""
+        """Refresh an old list of topics, and wait for the first list of these bindings."""
         now, bindings = time.monotonic(), self._broker.bindings
         if self._listing is not None and not self._listing.done():
-            pass  # it is under way
+            pass  # a list is in flight
         elif self._of is not bindings or now - self._listed_at > LISTED_S:
             self._listing = asyncio.create_task(self._list(bindings))
         if self._of is not bindings and self._listing is not None:
@@ -184,6 +184,6 @@ class BoundTopics:
                         listed[namespace] = await self._cluster.topics(tenant, name)
             matched = {binding.name: await match(binding, listed) for binding in bindings.bindings}
         except MetadataError as error:
-            log.info("topics cannot be listed, so what is bound is not counted: %s", error)
+            log.info("topics cannot be listed, so the status of bindings stays as it is: %s", error)
             return
         self._matched, self._of, self._listed_at = matched, bindings, time.monotonic()

@@ -1,4 +1,4 @@
-"""What the bookies know of the end of a topic: has its owner told them the last confirmed entry by itself (explicit LAC)?"""
+"""Explicit LAC of a topic: the last confirmed entry that its owner broker wrote to the bookies."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 LONGEST_S = 5.0
 _HEALTH = re.compile(r"persistent://pulsar/[^/:]+:[0-9]+/healthcheck")
-"""Topics that writable brokers check themselves with (NamespaceService.getHeartbeatNamespaceV2): of no user, so always told."""
+"""Topics of the writable brokers' health checks (NamespaceService.getHeartbeatNamespaceV2). They need no
+binding: they have no data of users."""
 
 
 class NotAskableError(Exception):
-    """Nothing can be said about this topic.
+    """A topic without an answer.
 
     Args:
-        status: of the HTTP answer.
-        reason: why.
+        status: HTTP status of the response.
+        reason: the reason.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -37,12 +38,12 @@ class NotAskableError(Exception):
 
 
 class LastConfirmed:
-    """Asks bookies for the explicit LAC of a topic, one at a time: of topics that are bound, and of brokers' health checks.
+    """Reads the explicit LAC of bound topics, and of topics of health checks, one topic at a time.
 
     Args:
-        broker: knows what is bound.
-        cluster: where a topic's ledgers are listed.
-        bookies: what is asked.
+        broker: has the bindings.
+        cluster: lists a topic's ledgers.
+        bookies: connections to bookies.
     """
 
     def __init__(self, broker: Broker, cluster: ClusterMetadata, bookies: BookiePool) -> None:
@@ -52,14 +53,14 @@ class LastConfirmed:
         self._one = asyncio.Lock()
 
     async def document(self, name: str) -> dict[str, Any]:
-        """What is known of the newest ledger of a topic.
+        """Return the state of a topic's newest ledger.
 
         Returns:
-            `topic`, `ledger` (None for none yet, also where there is no such topic), whether it is `open`, its `lastEntry` and
-            `lac` (-1 for none), and whether an `explicit` LAC is there.
+            `topic`, `ledger` (None for a topic without a ledger, or no topic), whether the ledger is `open`, its `lastEntry` and
+            `lac` (-1 for none), and whether bookies have an `explicit` LAC.
 
         Raises:
-            NotAskableError: it is no topic, has partitions, is not bound, or storage does not answer.
+            NotAskableError: the name is invalid, the topic has partitions or no binding, or storage does not answer.
         """
         try:
             topic = parse_topic_name(name)

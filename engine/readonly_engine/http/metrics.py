@@ -1,4 +1,4 @@
-"""Prometheus metrics, collected when they are asked for: the read path only counts in plain integers."""
+"""Prometheus metrics, collected on request. The read path counts in plain integers."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ if TYPE_CHECKING:
 _LABELS = ["topic", "subscription"]
 
 MOST_LABELS = 1000
-"""With more subscriptions than this they are counted by topic, and with ten times as many all together."""
+"""Subscriptions with labels of their own. Above it, labels name topics only; above ten times as many, there is one total."""
 
 _READER = re.compile(r"(reader|multiTopicsReader)-[0-9a-f]+")
-"""Clients make a name for each reader (ReaderImpl, MultiTopicsReaderImpl)."""
+"""Names of subscriptions that clients generate for readers (ReaderImpl, MultiTopicsReaderImpl)."""
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker; a subscription's counters stay when its consumers leave."""
+    """Metrics of one broker. A subscription keeps its counters after its consumers have disconnected."""
 
     def __init__(self, broker: Broker, cache: EntryCache) -> None:
         self._broker = broker
         self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
-        """Called by prometheus_client."""
+        """Yield all metrics; called by prometheus_client."""
         dispatched = CounterMetricFamily(
             "pulsar_readonly_messages_dispatched", "Messages sent to consumers", labels=_LABELS
         )
         size = CounterMetricFamily("pulsar_readonly_bytes_dispatched", "Bytes sent to consumers", labels=_LABELS)
         acks = CounterMetricFamily("pulsar_readonly_acks_relayed", "Acks relayed to the owner", labels=_LABELS)
-        failures = CounterMetricFamily("pulsar_readonly_read_failures", "Reads that were tried again", labels=_LABELS)
+        failures = CounterMetricFamily(
+            "pulsar_readonly_read_failures", "Reads that failed and were retried", labels=_LABELS
+        )
         consumers = GaugeMetricFamily("pulsar_readonly_consumers", "Consumers connected", labels=_LABELS)
         for labels, counters in self._labelled():
             dispatched.add_metric(labels, counters.messages)
@@ -52,7 +54,7 @@ class BrokerCollector(Collector):
             acks.add_metric(labels, counters.acks)
             failures.add_metric(labels, counters.read_failures)
         backlog = GaugeMetricFamily(
-            "pulsar_readonly_backlog_entries", "Entries that can be read and are not acked", labels=_LABELS
+            "pulsar_readonly_backlog_entries", "Readable entries that are not acked", labels=_LABELS
         )
         connected: Counter[tuple[str, str]] = Counter()
         unacked: Counter[tuple[str, str]] = Counter()
@@ -66,7 +68,9 @@ class BrokerCollector(Collector):
             backlog.add_metric([topic_label, name], unacked[topic_label, name])
         yield from (dispatched, size, acks, failures, consumers, backlog)
         passing = GaugeMetricFamily(
-            "pulsar_readonly_passed_through", "Subscriptions left to the owner, by the reason", labels=["reason"]
+            "pulsar_readonly_passed_through",
+            "Subscriptions that pass through to the owner, by reason",
+            labels=["reason"],
         )
         reasons = Counter(found.reason for found in self._broker.topics.passing.passing)
         for reason in Reason:
@@ -91,24 +95,24 @@ class BrokerCollector(Collector):
             ("members", "Brokers of the pool", len(broker.fleet.members)),
             (
                 "bindings_refused",
-                "1 while the bindings file cannot be used and the last good bindings are in force",
+                "1 while the bindings file is invalid and the last valid bindings are in force",
                 broker.bindings_error is not None,
             ),
             ("claims", "Shared and Key_Shared subscriptions that this broker has claimed", len(broker.claiming.held)),
             (
                 "resting",
-                "1 while claimed subscriptions rest, because ZooKeeper does not answer",
+                "1 while dispatch to claimed subscriptions is suspended, because ZooKeeper does not answer",
                 broker.claiming.resting,
             ),
             ("consumers_to_peers", "Consumers that are relayed to another broker of the pool", relayed),
             ("producers", "Producers that are relayed to their owner", producers),
-            ("slow_clients", "Clients that do not read what is sent to them", broker.slow_clients),
-            ("buffered_bytes", "Bytes that wait for clients to read them", buffered),
+            ("slow_clients", "Clients whose socket buffer is full", broker.slow_clients),
+            ("buffered_bytes", "Bytes buffered for slow clients", buffered),
         ):
             yield GaugeMetricFamily(f"pulsar_readonly_{name}", text, value=value)
         yield CounterMetricFamily(
             "pulsar_readonly_moved",
-            "Consumers that were sent to the broker that serves their subscription",
+            "Consumers redirected to the broker that serves their subscription",
             value=broker.moves.moved,
         )
         yield CounterMetricFamily(
@@ -116,7 +120,7 @@ class BrokerCollector(Collector):
         )
 
     def _labelled(self) -> Iterable[tuple[tuple[str, str], Counters]]:
-        """The counters by their labels; those of many subscriptions together where there would be too many labels."""
+        """Return counters by labels; subscriptions share labels where there would be too many."""
         self._broker.topics.settle()
         found: dict[tuple[str, str], Counters] = {}
         for (topic, name), counters in self._broker.topics.counters.items():
@@ -132,7 +136,7 @@ class BrokerCollector(Collector):
         return found.items()
 
     def _label(self, topic: str, subscription: str) -> tuple[str, str]:
-        """The labels of a subscription: its names, while there are not too many; readers of a topic are one."""
+        """Return the labels of a subscription: its names while there are few subscriptions. Readers of a topic share one."""
         known = self._broker.topics.counters
         if len(known) > MOST_LABELS * 10:
             return "", ""

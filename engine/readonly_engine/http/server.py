@@ -28,11 +28,11 @@ class HttpServer:
     """Serves /healthz, /readyz, /metrics, /bindings, /bindings/topics, /explicit-lac, /stats, and topics' statistics.
 
     Args:
-        broker: what is asked about.
-        store: the metadata store; readiness needs it.
+        broker: the broker.
+        store: the metadata store; readiness requires its connection.
         cache: the entry cache.
-        cluster: where topics are listed.
-        bookies: know the last confirmed entry of topics.
+        cluster: lists topics.
+        bookies: connections to bookies, for the last confirmed entry.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class HttpServer:
         await self._port.start(host, port)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Close the port."""
         self._bound.close()
         if self._port is not None:
             await self._port.close()
@@ -102,7 +102,7 @@ class HttpServer:
         name = request.query.get("binding", "")
         topics = await self._bound.topics(name)
         if topics is None:
-            return web.json_response({"reason": f"it is not known which topics binding {name!r} matches"}, status=404)
+            return web.json_response({"reason": f"the topics of binding {name!r} are unknown"}, status=404)
         return web.json_response({"topics": topics})
 
     async def _explicit_lac(self, request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""The statistics of a broker, in the shape of Pulsar's topic stats, with what is ours beside: who serves it, and how far."""
+"""Statistics of a broker in the form of Pulsar's topic stats, with keys of our own, such as servedBy and lastReadable."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SUMS = ("msgRateOut", "msgThroughputOut", "msgOutCounter", "bytesOutCounter")
 
 
 class Statistics:
-    """Makes the documents.
+    """Statistics of one broker.
 
     Args:
-        broker: whose.
+        broker: the broker.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -32,10 +32,10 @@ class Statistics:
         self._passing: dict[tuple[TopicName, str], str] = {}
 
     def document(self, only: str | None = None) -> dict[str, Any]:
-        """All topics that have consumers here, the pool, and its claims of this broker.
+        """Return the statistics of all topics with consumers on this broker, of the pool, and of this broker's claims.
 
         Args:
-            only: the full name of the one topic that is asked for.
+            only: full name of the only topic to return; None for all.
         """
         broker, now = self._broker, time.monotonic()
         relayed: dict[TopicName, list[Consumer]] = {}
@@ -104,7 +104,7 @@ class Statistics:
     def _add_relayed(
         self, subscriptions: dict[str, dict[str, Any]], consumer: Consumer, counted: set[object], now: float
     ) -> None:
-        """A consumer that another serves: its backlog and cursor are known there."""
+        """Add a consumer that another broker serves, which has its backlog and cursor."""
         subscribe = consumer.subscribe
         name = subscribe.subscription
         entry = subscriptions.setdefault(

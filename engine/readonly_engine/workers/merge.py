@@ -1,4 +1,4 @@
-"""The metrics of several workers as those of one target: each sample says of which worker it is. Pure."""
+"""Metrics of several workers merged into one target: each sample gets the label `worker`. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABEL = "worker"
 
 
 class _Collected(Collector):
-    """Families that were read elsewhere."""
+    """Families that were parsed from text."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = list(families)
@@ -27,13 +27,13 @@ class _Collected(Collector):
 
 
 def merge(texts: Mapping[int, str]) -> bytes:
-    """One exposition of all.
+    """Merge expositions into one.
 
     Args:
-        texts: by the number of the worker, in Prometheus' text format.
+        texts: expositions in Prometheus' text format, by worker number.
 
     Raises:
-        ValueError: one is not in that format.
+        ValueError: a text has another format.
     """
     families: dict[str, Metric] = {}
     for worker, text in texts.items():

@@ -1,4 +1,4 @@
-"""The process that starts workers, keeps them running, ends them, and speaks for them over HTTP."""
+"""The parent process of workers: it starts, restarts and ends them, and serves their health and metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ASK_S: Final = 5.0
 READY_POLL_S: Final = 0.2
 
 END_S: Final = 60.0
-"""A worker that was asked to end has so long to drain; then it is killed."""
+"""Time for a worker to drain after SIGTERM; then it is killed."""
 
-LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - where a worker listens everywhere
+LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - a worker that listens on all interfaces
 
 
 class Worker:
@@ -52,14 +52,14 @@ class Worker:
         self._argv = argv
 
     async def start(self) -> asyncio.subprocess.Process:
-        """Start it. It ends when its standard input does, so that it never outlives this process."""
+        """Start the process. It ends when its standard input is closed, so it never outlives its parent."""
         self.process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "readonly_engine.worker", str(self.index), *self._argv, stdin=asyncio.subprocess.PIPE
         )
         return self.process
 
     async def end(self) -> None:
-        """Let it drain and end."""
+        """Let the process drain and end; kill it after END_S."""
         process = self.process
         if process is None or process.returncode is not None:
             return
@@ -68,17 +68,17 @@ class Worker:
             async with asyncio.timeout(END_S):
                 await process.wait()
         except TimeoutError:
-            log.warning("worker %d has not ended in %g s; it is killed", self.index, END_S)
+            log.warning("worker %d has not ended within %g s; killing it", self.index, END_S)
             process.kill()
             await process.wait()
 
 
 class Parent:
-    """All workers.
+    """Supervisor of all workers.
 
     Args:
-        config: the configuration of all.
-        argv: the arguments of `serve`, which each worker gets too.
+        config: settings of all workers.
+        argv: arguments of `serve`, passed on to each worker.
     """
 
     def __init__(self, config: EngineConfig, argv: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ class Parent:
         self._port: HttpPort | None = None
 
     async def listen(self, host: str, port: int) -> None:
-        """Answer over HTTP.
+        """Serve health and metrics over HTTP.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -115,7 +115,7 @@ class Parent:
             loop.add_signal_handler(number, self._stop.set)
         async with ClientSession(timeout=ClientTimeout(total=ASK_S)) as self._session:
             keeping = [
-                keep_going(partial(self._keep, worker), f"looking after worker {worker.index}")
+                keep_going(partial(self._keep, worker), f"supervising worker {worker.index}")
                 for worker in self._workers
             ]
             log.info("%d workers; health and metrics on %s", len(self._workers), self._config.http)
@@ -146,11 +146,11 @@ class Parent:
                 self._status = self._status or status
                 self._stop.set()
                 return
-            log.error("worker %d ended with status %d; it is started again in %g s", worker.index, status, pause)
+            log.error("worker %d ended with status %d; restarting it in %g s", worker.index, status, pause)
             await asyncio.sleep(pause)
 
     async def _watch(self, worker: Worker) -> None:
-        """Notice that it serves: one that has served once is started again whatever it ends with."""
+        """Poll the worker until it is ready. A worker that was ready is restarted after any exit status."""
         while not worker.restarts.ready:
             worker.restarts.ready = not await self._why_unready(worker)
             await asyncio.sleep(READY_POLL_S)
@@ -163,7 +163,7 @@ class Parent:
 
     async def _why_unready(self, worker: Worker) -> str:
         if worker.process is None or worker.process.returncode is not None:
-            return f"worker {worker.index}: does not run"
+            return f"worker {worker.index}: not running"
         try:
             status, text = await self._ask(worker, "/readyz")
         except (ClientError, OSError, TimeoutError) as error:
@@ -186,11 +186,11 @@ class Parent:
         texts = {}
         for worker, answer in zip(self._workers, answers, strict=True):
             if isinstance(answer, BaseException):
-                log.info("worker %d tells no metrics: %s", worker.index, answer or "no answer in time")
+                log.info("worker %d did not return metrics: %s", worker.index, answer or "no answer in time")
             else:
                 texts[worker.index] = answer[1]
         return web.Response(body=merge(texts), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _elsewhere(self, request: web.Request) -> web.Response:
         urls = [f"{worker.http}{request.path_qs}" for worker in self._workers]
-        return web.json_response({"reason": "each worker answers this for itself", "workers": urls}, status=404)
+        return web.json_response({"reason": "ask each worker", "workers": urls}, status=404)

@@ -1,4 +1,4 @@
-"""When a worker that has ended is started again: a pure state machine; seconds are those of any one clock."""
+"""Restarts of a worker that has ended, with backoff: a pure state machine; times are seconds of any monotonic clock."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import Final
 
 PAUSE_S: Final = (1.0, 30.0)
-"""Before a start again: the first, doubled each time, at most the second."""
+"""Backoff before a restart: the first pause, doubled each time, at most the second."""
 
 STEADY_S: Final = 60.0
-"""A worker that ran for so long begins with the first pause again."""
+"""Uptime of a worker that resets the backoff."""
 
 COULD_NOT_START: Final = frozenset({1, 2})
-"""Exit status of `serve` where a setting is at fault, or what it needs cannot be reached."""
+"""Exit statuses of `serve` for an invalid setting or an unreachable dependency."""
 
 
 @dataclass(slots=True)
 class Restarts:
-    """Of one worker.
+    """Restarts of one worker.
 
     Attributes:
-        ready: whether it has ever served.
-        count: how often it was started again.
+        ready: whether it was ready at any time.
+        count: number of restarts.
     """
 
     ready: bool = False
@@ -30,18 +30,18 @@ class Restarts:
     _started: float = 0.0
 
     def started(self, now: float) -> None:
-        """It was started."""
+        """Record a start of the worker."""
         self._started = now
 
     def ended(self, status: int, now: float) -> float | None:
-        """It has ended, which nobody asked for.
+        """Record an unexpected end of the worker.
 
         Args:
             status: its exit status; below 0 for a signal.
-            now: when.
+            now: time of the end.
 
         Returns:
-            In how many seconds it is started again; None where it cannot start at all, and all must end.
+            Seconds until its restart; None if it cannot start at all, so that all workers must end.
         """
         if not self.ready and status in COULD_NOT_START:
             return None

@@ -41,7 +41,7 @@ def test_nonsense_is_complained_about_once_and_changes_nothing(tmp_path, caplog)
         file.look()
     assert found == []
     assert [record.getMessage() for record in caplog.records] == [
-        f"locality-file {path}: 'zone-a' would be /RACK or /ZONE/RACK"
+        f"locality-file {path}: must be /RACK or /ZONE/RACK, not 'zone-a'"
     ]
 
 

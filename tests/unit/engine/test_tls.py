@@ -71,7 +71,7 @@ def test_a_file_that_is_not_there_is_named_with_its_option(made, tmp_path):
 def test_a_file_that_is_something_else_is_named(made, tmp_path):
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_bytes(b"\xff\x00")
-    with pytest.raises(TlsError, match="it would be a file of PEM certificates"):
+    with pytest.raises(TlsError, match="it must be a file of PEM certificates"):
         TlsFiles("tls", nonsense).client_context()
     with pytest.raises(TlsError, match="a PEM certificate and its own PEM key, not encrypted"):
         TlsFiles("tls", None, made.folder / "first.pem", nonsense).server_context()
@@ -101,7 +101,7 @@ def test_files_that_cannot_be_used_leave_the_last_good_ones_in_force(made, files
     assert reloaded.get() is before
     assert reloaded.get() is before
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "stays in force" in caplog.text
+    assert "the last valid files stay in force" in caplog.text
     shutil.copy(made.folder / "second.key", tmp_path / "server.key")
     assert reloaded.get() is not before
 

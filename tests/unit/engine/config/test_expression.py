@@ -48,9 +48,9 @@ def test_a_binding_whose_expressions_are_the_worst_is_looked_up_at_once(tmp_path
         ("x{0,1001}", "invalid repetition size"),
         ("(x{900}|.{900}){10}", "invalid repetition size"),
         (r"[\pL\pN]{1000}", "pattern too large"),
-        (r"[\pL\pN]{9}", f"steps; at most {MAX_PROGRAM_SIZE} are allowed"),
+        (r"[\pL\pN]{9}", f"instructions; at most {MAX_PROGRAM_SIZE} are allowed"),
         ("a" * (MAX_LENGTH + 1), f"it has {MAX_LENGTH + 1} characters; at most {MAX_LENGTH} are allowed"),
-        ("\ud800", "it is no text in Unicode"),
+        ("\ud800", "it is not valid Unicode"),
     ],
 )
 def test_what_is_refused_says_why_and_nothing_is_printed(text, says, capfd):
