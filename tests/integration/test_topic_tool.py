@@ -131,7 +131,7 @@ def test_chunks_are_joined_or_shown(tool: Tool, pulsar_client, topic: str) -> No
     assert ["chunk 1 of 3" in parts[0], "chunk 2 of 3" in parts[1], "chunk 3 of 3" in parts[2]] == [True] * 3
     second = parts[1].split()[0]
     assert [one["value"] for one in tool.read(topic, "--from", second)] == ["small"]
-    assert "1 messages in chunks are not whole here" in tool.error
+    assert "incomplete chunked messages: 1; --parts" in tool.error
 
 
 def test_encrypted_messages_are_marked(tool: Tool, pulsar_client, topic: str, tmp_path) -> None:
@@ -297,11 +297,11 @@ def test_reading_costs_no_broker_anything(tool: Tool, pulsar_client, admin: Puls
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (["show", "non-persistent://public/default/x"], 1, "is not persistent: nothing of it is stored"),
+        (["show", "non-persistent://public/default/x"], 1, "is not persistent, so it has no storage"),
         (["show", "public/default"], 1, "'public/default' is not a topic name"),
-        (["show", "publik/default/x"], 1, "there is no namespace publik/default; there is public/default"),
-        (["ls", "publik/default"], 1, "there is no namespace publik/default; there is public/default"),
-        (["ls", "public"], 1, "'public' would be TENANT/NAMESPACE"),
+        (["show", "publik/default/x"], 1, "there is no namespace publik/default; existing: public/default"),
+        (["ls", "publik/default"], 1, "there is no namespace publik/default; existing: public/default"),
+        (["ls", "public"], 1, "the namespace must be TENANT/NAMESPACE, not 'public'"),
         (["read", "x", "--from", "yesterday"], 1, "--from yesterday: must be earliest, latest, LEDGER:ENTRY"),
         (["read", "x", "--from", "latest"], 1, "add --follow to wait for more"),
         (["read", "x", "--count", "0"], 2, "'0' must be a whole number above 0"),
@@ -320,7 +320,7 @@ def test_near_names_are_offered(tool: Tool, pulsar_client, topic: str) -> None:
     send_all(pulsar_client, topic, [b"x"])
     near = topic.removeprefix("persistent://public/default/")
     tool.run("read", topic[:-1], status=1)
-    assert f"there is no topic {topic[:-1]}; near it: " in tool.error
+    assert f"there is no topic {topic[:-1]}; similar: " in tool.error
     assert near in tool.error
 
 

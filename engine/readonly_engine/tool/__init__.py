@@ -1,1 +1,1 @@
-"""`pulsar-readonly topic`: lists, shows and reads topics straight from storage; no broker hears of it."""
+"""`pulsar-readonly topic`: list, show and read topics directly from storage, without requests to brokers."""

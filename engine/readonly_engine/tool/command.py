@@ -1,4 +1,4 @@
-"""`pulsar-readonly topic ls|show|read`: inspect topics in storage. It writes nothing and asks no broker."""
+"""Command line of `pulsar-readonly topic ls|show|read`: inspect topics in storage. It writes nothing and asks no broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAME = "pulsar-readonly topic"
 INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells count it."""
+"""Exit status after Ctrl-C, as shells have it."""
 
 _EXAMPLES = """examples:
   pulsar-readonly topic ls
@@ -48,7 +48,7 @@ TOPIC may be as short as clients allow: orders is persistent://public/default/or
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command's options."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--metadata-store", metavar="zk:HOST:PORT", default=os.environ.get(ENVIRONMENT),
@@ -106,7 +106,7 @@ async def _ls(options: argparse.Namespace) -> None:
     async with storage_at(options.metadata_store) as storage:
         namespace = options.namespace
         if namespace is not None and namespace.count("/") != 1:
-            raise ToolError(f"{namespace!r} would be TENANT/NAMESPACE")
+            raise ToolError(f"the namespace must be TENANT/NAMESPACE, not {namespace!r}")
         for line in await (list_topics(storage, namespace) if namespace else list_namespaces(storage)):
             print(line)  # noqa: T201
 
@@ -123,7 +123,7 @@ async def _show(options: argparse.Namespace) -> None:
 async def _read(options: argparse.Namespace) -> None:
     start = parse_start(options.start, int(time.time() * 1000))
     if start == "latest" and not options.follow:
-        raise ToolError("--from latest: nothing is behind the last message; add --follow to wait for more")
+        raise ToolError("--from latest: there is nothing after the last message; add --follow to wait for more")
     wanted = ReadOptions(start, follow=options.follow, count=options.count, join=not options.parts)
     encode, outcome, out = FORMATS[options.output], Outcome(), sys.stdout.buffer
     shown = sys.stderr.isatty() and not sys.stdout.isatty() and not options.follow
@@ -150,9 +150,9 @@ async def _read(options: argparse.Namespace) -> None:
         if progress is not None:
             progress.end()
     if outcome.incomplete:
-        _say(f"{outcome.incomplete} messages in chunks are not whole here; --parts shows what there is")
+        _say(f"incomplete chunked messages: {outcome.incomplete}; --parts shows their chunks")
     if outcome.lost:
-        _say(f"{outcome.lost} entries were trimmed away before they were read")
+        _say(f"entries trimmed before they were read: {outcome.lost}")
 
 
 def _say(text: str) -> None:
@@ -160,7 +160,7 @@ def _say(text: str) -> None:
 
 
 async def _until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
-    """Run; says whether Ctrl-C, or SIGTERM, came."""
+    """Run a coroutine until it ends, or until SIGINT or SIGTERM; return whether a signal ended it."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     interrupted = False
@@ -181,7 +181,11 @@ async def _until_interrupted(work: Coroutine[Any, Any, None]) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; returns its exit status: 0 done, 1 it cannot be done, 2 wrong usage, 130 interrupted."""
+    """Run the command.
+
+    Returns:
+        The exit status: 0 for success, 1 for a failure, 2 for invalid options, 130 after an interrupt.
+    """
     options = parser().parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
@@ -191,7 +195,7 @@ def main(argv: list[str]) -> int:
         interrupted = asyncio.run(_until_interrupted(work(options)))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads the output has enough, as `head` does. What is left of it must not be flushed at exit.
+        # The reader of the output has ended, for example `head`. The rest must not be flushed at exit.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -1,7 +1,7 @@
-"""The one error of the tool."""
+"""The error of the tool."""
 
 from __future__ import annotations
 
 
 class ToolError(Exception):
-    """What the user asked for cannot be done: says why, and what would be right."""
+    """The command cannot be done; the text has the reason and the remedy."""

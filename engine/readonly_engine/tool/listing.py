@@ -1,4 +1,4 @@
-"""`topic ls`: namespaces, and the topics in one."""
+"""`topic ls`: namespaces, or the topics of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def list_namespaces(storage: Storage) -> list[str]:
-    """A line for each namespace: its name, and how many topics it has; a partitioned topic is one.
+    """Return a line for each namespace: its name, and its number of topics. A partitioned topic counts once.
 
     Raises:
         MetadataError: the metadata store does not answer.
@@ -25,7 +25,7 @@ async def list_namespaces(storage: Storage) -> list[str]:
 
 
 async def list_topics(storage: Storage, namespace: str) -> list[str]:
-    """A line for each topic: its full name, and how many partitions it has.
+    """Return a line for each topic: its full name, and its number of partitions.
 
     Raises:
         ToolError: there is no such namespace.
@@ -34,13 +34,13 @@ async def list_topics(storage: Storage, namespace: str) -> list[str]:
     known = await storage.cluster.namespaces()
     if namespace not in known:
         near = difflib.get_close_matches(namespace, known) or known
-        raise ToolError(f"there is no namespace {namespace}; there is {', '.join(near) or 'none at all'}")
+        raise ToolError(f"there is no namespace {namespace}; existing: {', '.join(near) or 'none'}")
     names = await _names(storage, namespace)
     return [f"{name}  {count} partitions" if count else name for name, count in sorted(names.items())]
 
 
 async def _names(storage: Storage, namespace: str) -> dict[str, int]:
-    """Full names of topics, and their partitions."""
+    """Return full names of topics, with their numbers of partitions; 0 for a topic that is not partitioned."""
     tenant, _, local = namespace.partition("/")
     partitioned = await storage.cluster.partitioned_topics(tenant, local)
     plain = [topic for topic in await storage.cluster.topics(tenant, local) if topic.base not in partitioned]

@@ -1,4 +1,4 @@
-"""From entries to what the tool prints: one item for a message, a marker, or anything else that an entry can be."""
+"""Items of output from entries: an item for each message, marker, encrypted or damaged entry."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Item:
     """One line of output.
 
     Attributes:
-        position: the entry; of joined chunks the last one, whose id clients give to the message.
-        partition: of a partitioned topic, -1 else.
-        stored: the entry's metadata; None where it has none that can be understood.
-        message: the message; None for everything else, which `note` then tells.
-        note: what it is that is no message, or what is special about it.
+        position: the entry; for joined chunks the last one, whose id clients give to the message.
+        partition: index of the partition; -1 without partitions.
+        stored: the entry's metadata; None if it cannot be decoded.
+        message: the message; None for any other item.
+        note: description of an item that is no message, or an addition to a message.
     """
 
     position: Position
@@ -37,18 +37,18 @@ class Item:
 
     @property
     def id(self) -> str:
-        """LEDGER:ENTRY, and :INDEX in a batch."""
+        """Message id as text: LEDGER:ENTRY, with :INDEX in a batch."""
         if self.message is None or self.message.batch_index == NOT_IN_BATCH:
             return str(self.position)
         return f"{self.position}:{self.message.batch_index}"
 
 
 class Unpacker:
-    """Takes the entries of one topic or partition in order.
+    """Unpacks the entries of one topic or partition, in order.
 
     Args:
-        partition: of a partitioned topic, -1 else.
-        join: whether chunks are joined to messages; else each is shown.
+        partition: index of the partition; -1 without partitions.
+        join: whether chunks are joined to messages; otherwise each chunk is an item.
     """
 
     def __init__(self, partition: int, *, join: bool) -> None:
@@ -57,11 +57,11 @@ class Unpacker:
 
     @property
     def incomplete(self) -> int:
-        """Chunked messages that could not be joined, because a part of them is not there."""
+        """Number of chunked messages with a missing chunk."""
         return 0 if self._joiner is None else self._joiner.dropped
 
     def items(self, entry: TopicEntry) -> Iterator[Item]:
-        """What an entry holds; nothing for a chunk whose message is not complete yet."""
+        """Yield the items of an entry; none for a chunk of an incomplete message."""
         stored = None
         try:
             stored = decode_stored_entry(entry.stored)

@@ -1,4 +1,4 @@
-"""How items are printed: a line for people, an object for programs, or the bare bytes."""
+"""Forms of the output: a line of text, a JSON object, or the raw bytes of a value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from readonly_engine.tool.messages import Item
 
 SHOWN_BYTES = 64
-"""Of a value that is no text, so many bytes are shown to people."""
+"""Bytes of a binary value that a line of text shows."""
 
 
 def as_text(item: Item) -> bytes:
-    """One line: id, partition, publish time, key, properties, value."""
+    """Return one line: id, partition, publish time, key, properties, value."""
     words = [item.id]
     if item.partition >= 0:
         words.append(f"p{item.partition}")
@@ -38,7 +38,7 @@ def as_text(item: Item) -> bytes:
 
 
 def as_json(item: Item) -> bytes:
-    """One object on one line. Bytes that are no text are under NAME_base64."""
+    """Return one JSON object on one line. Bytes that are not UTF-8 have the key NAME_base64."""
     fields: dict[str, Any] = {
         "id": item.id, "ledger": item.position.ledger_id, "entry": item.position.entry_id,
     }  # fmt: skip
@@ -63,7 +63,7 @@ def as_json(item: Item) -> bytes:
 
 
 def as_raw(item: Item) -> bytes:
-    """The value's bytes, with nothing before or behind them; nothing for what is no message."""
+    """Return the value's bytes alone; nothing for an item without a message."""
     return b"" if item.message is None or item.message.value is None else item.message.value
 
 
@@ -111,7 +111,7 @@ def _readable(value: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text on one line, that cannot move the cursor or change colours: control characters as Python writes them."""
+    """Escape control characters as Python does, so that a text stays on its line and cannot control the terminal."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

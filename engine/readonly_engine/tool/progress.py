@@ -1,4 +1,4 @@
-"""How far a long read is, on standard error, when somebody looks at it there."""
+"""Progress of a long read, on a terminal's standard error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """One line that is written again and again.
+    """A line that is overwritten with the progress.
 
     Args:
-        stream: where to.
-        total: entries there are to read, 0 where that is not known.
-        shown: whether to write at all; the output itself may go to the same terminal.
+        stream: the terminal.
+        total: number of entries to read; 0 if it is unknown.
+        shown: whether to write; not if the output goes to the same terminal.
     """
 
     def __init__(self, stream: TextIO, total: int, *, shown: bool) -> None:
@@ -45,13 +45,13 @@ class Progress:
                 self._written = True
 
     def line(self, seconds: float) -> str:
-        """What is written after so many seconds."""
+        """Return the line after a number of seconds."""
         of = f" of {self._total} ({100 * self.entries // self._total}%)" if self._total >= self.entries > 0 else ""
         speed = self.bytes / max(seconds, 0.001) / 1e6
         return f"{self.entries} entries{of}, {self.bytes / 1e6:.1f} MB, {speed:.1f} MB/s"
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._written:
             self._stream.write(_CLEAR)
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""`topic read`: the messages of a topic, or of all partitions of one, in one stream."""
+"""`topic read`: the messages of a topic, or of all its partitions, in one stream."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ QUEUED_ENTRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read of a topic.
+    """Options of a read.
 
     Attributes:
-        start: where to begin.
-        follow: whether to wait for more at the end.
-        count: so many messages at most, None for all.
+        start: first message.
+        follow: whether to wait for new messages at the end.
+        count: limit of messages; None for all.
         join: whether chunks are joined.
     """
 
@@ -44,12 +44,12 @@ class ReadOptions:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a read.
+    """Counts of a read.
 
     Attributes:
-        total: entries that there were to read when it began.
-        lost: entries that were trimmed away before they were read.
-        incomplete: chunked messages of which a part is missing.
+        total: entries to read at its start.
+        lost: entries that were trimmed before they were read.
+        incomplete: chunked messages with a missing chunk.
     """
 
     total: int = 0
@@ -58,7 +58,7 @@ class Outcome:
 
 
 class _Part:
-    """One topic or partition that is being read."""
+    """A topic or partition that is read."""
 
     def __init__(self, reader: TopicReader, partition: int, join: bool) -> None:
         self.reader = reader
@@ -72,17 +72,17 @@ async def read_topic(
     outcome: Outcome,
     read: Callable[[TopicEntry], None],
 ) -> AsyncGenerator[Item, None]:
-    """The items of a topic in its order; those of several partitions by publish time, and at the tail as they come.
+    """Yield the items of a topic in order; those of several partitions by publish time, and at the tail by arrival.
 
     Args:
-        storage: where from.
+        storage: storage of the cluster.
         parts: the topic, or its partitions.
-        options: what of it.
-        outcome: filled in on the way.
-        read: called with every entry that was read.
+        options: options of the read.
+        outcome: counts, updated during the read.
+        read: called with every entry.
 
     Raises:
-        ToolError: the start is none for this topic.
+        ToolError: the start is a position, and there are several partitions.
         MetadataError: the metadata store does not answer.
         BookKeeperError: an entry cannot be read.
     """
@@ -125,7 +125,7 @@ async def _entries(parts: list[_Part], *, follow: bool) -> AsyncGenerator[tuple[
 
 
 async def _by_time(parts: list[_Part]) -> AsyncGenerator[tuple[_Part, TopicEntry], None]:
-    """What there is of all partitions now. Each partition stays in its own order, whatever its publish times say."""
+    """Yield the present entries of all partitions by publish time. Each partition keeps its own order."""
     waiting: list[tuple[int, int, TopicEntry]] = []
     iterators = [part.reader.entries() for part in parts]
     try:
@@ -166,7 +166,7 @@ async def _as_they_come(parts: list[_Part]) -> AsyncGenerator[tuple[_Part, Topic
                 yield getter.result()
                 continue
             getter.cancel()
-            await ended  # raises what ended it; else all partitions are terminated
+            await ended  # raises the error of a partition; without one, all partitions are terminated
             while not queue.empty():
                 yield queue.get_nowait()
             return

@@ -1,4 +1,4 @@
-"""`topic show`: a topic's ledgers and subscriptions, as metadata store and bookies have them."""
+"""`topic show`: a topic's ledgers and subscriptions, from the metadata store and bookies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Fields = dict[str, Any]
 
 
 async def describe(storage: Storage, topic: TopicName) -> Fields:
-    """What storage holds of a topic or partition, for `render` and for JSON.
+    """Return the state of a topic or partition in storage, for `render` and for JSON.
 
     Raises:
         MetadataError: the metadata store does not answer.
@@ -82,7 +82,7 @@ async def _ledger(storage: Storage, chain: LedgerChain, info: LedgerInfo) -> Fie
 
 
 async def _tail(storage: Storage, chain: LedgerChain, ledger_id: int, metadata: LedgerMetadata) -> Fields:
-    """What the bookies know of the end of a ledger that is not closed."""
+    """Return the end of an open ledger, from its bookies."""
     try:
         answer = await LedgerReader(ledger_id, metadata, storage.pool).read_lac()
     except BookKeeperError as error:
@@ -127,15 +127,14 @@ def _cursor(chain: LedgerChain, state: CursorState) -> Fields:
     return fields
 
 
-# For people
-
+# Text
 MOST_RANGES = 5
 
 
 def render(topic: Fields) -> list[str]:
-    """Lines for people."""
+    """Return the lines of text for a topic from `describe`."""
     if not topic["exists"]:
-        return [f"{topic['topic']}", "  nothing was stored yet"]
+        return [f"{topic['topic']}", "  no entry is stored yet"]
     end = ", terminated" if topic["terminated"] else ""
     span = "empty" if topic["first"] is None else f"{topic['entries']} entries, {topic['first']} to {topic['last']}"
     lines = [topic["topic"], f"  {span}{end}"]

@@ -1,4 +1,4 @@
-"""Where to begin reading: the values of `--from`."""
+"""Start of a read: the values of `--from`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Start = str | Position | int
 
 
 def parse_start(text: str, now_ms: int) -> Start:
-    """Read the value of `--from`.
+    """Parse the value of `--from`.
 
     Args:
-        text: earliest, latest, LEDGER:ENTRY, a time (ISO 8601; local where it names no zone), how long ago (90s, 10m, 2h, 1d),
-            or ms since the epoch.
+        text: earliest, latest, LEDGER:ENTRY, a time (ISO 8601; local time without a zone), an age (90s, 10m, 2h, 1d), or ms since
+            the epoch.
         now_ms: the time now, in ms since the epoch.
 
     Raises:
-        ToolError: none of these.
+        ToolError: the text has another form.
     """
     if text in {"earliest", "latest"}:
         return text
@@ -45,16 +45,16 @@ def parse_start(text: str, now_ms: int) -> Start:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise ToolError(
-            f"--from {text}: must be earliest, latest, LEDGER:ENTRY, a time as 2026-11-21T12:00:00 or "
-            "2026-11-21T12:00:00Z, or how long ago as 90s, 10m, 2h, 1d"
+            f"--from {text}: must be earliest, latest, LEDGER:ENTRY, a time such as 2026-11-21T12:00:00 or "
+            "2026-11-21T12:00:00Z, or an age such as 90s, 10m, 2h, 1d"
         ) from error
 
 
 async def find_start(log: TopicLog, start: Start) -> Position:
-    """The first position to read.
+    """Return the first position to read.
 
     Raises:
-        BookKeeperError: entries that the search for a time meets cannot be read.
+        BookKeeperError: an entry on the way of the search for a time cannot be read.
     """
     if isinstance(start, Position):
         return start
@@ -66,7 +66,7 @@ async def find_start(log: TopicLog, start: Start) -> Position:
 
 
 def show_time(ms: int) -> str:
-    """A time as people read it, and `parse_start` too: UTC, to the millisecond."""
+    """Format a time in UTC, with milliseconds, in a form that `parse_start` accepts."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""The cluster's storage for one run of the tool, and the topics in it by their names."""
+"""Storage of a cluster for one run of the tool, and topics by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEAR_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What the tool reads from."""
+    """Metadata store, bookies, cache and tiered storage of a cluster."""
 
     cluster: ClusterMetadata
     pool: BookiePool
@@ -38,10 +38,10 @@ class Storage:
     tiered: TieredStorage
 
     async def parts_of(self, name: str) -> list[TopicName]:
-        """The topic of this name, or the partitions of the partitioned topic of this name.
+        """Return the topic of a name, or the partitions of the partitioned topic of this name.
 
         Raises:
-            ToolError: there is no such topic; names near ones.
+            ToolError: there is no such topic; the text has similar names.
             MetadataError: the metadata store does not answer.
         """
         try:
@@ -49,7 +49,7 @@ class Storage:
         except TopicNameError as error:
             raise ToolError(str(error)) from error
         if topic.domain != "persistent":
-            raise ToolError(f"{topic} is not persistent: nothing of it is stored")
+            raise ToolError(f"{topic} is not persistent, so it has no storage")
         partitions = await self.cluster.partitions(topic)
         if partitions:
             return [topic.at(index) for index in range(partitions)]
@@ -62,12 +62,10 @@ class Storage:
         namespaces = await self.cluster.namespaces()
         if namespace not in namespaces:
             near = difflib.get_close_matches(namespace, namespaces, NEAR_NAMES) or namespaces
-            return f"there is no namespace {namespace}; there is {', '.join(near) or 'none at all'}"
+            return f"there is no namespace {namespace}; existing: {', '.join(near) or 'none'}"
         if topic.partition >= 0 and await self.cluster.partitions(topic.base):
             count = await self.cluster.partitions(topic.base)
-            return (
-                f"{topic} does not exist (yet): {topic.base} has {count} partitions, and nothing was sent to this one"
-            )
+            return f"{topic} has no ledger: {topic.base} has {count} partitions, and no message was sent to this one"
         partitioned = await self.cluster.partitioned_topics(topic.tenant, topic.namespace)
         plain = await self.cluster.topics(topic.tenant, topic.namespace)
         names = sorted(
@@ -75,13 +73,13 @@ class Storage:
         )
         near = difflib.get_close_matches(topic.local_name, names, NEAR_NAMES)
         hint = (
-            f"near it: {', '.join(near)}" if near else f"`topic ls {namespace}` lists the {len(names)} that there are"
+            f"similar: {', '.join(near)}" if near else f"`topic ls {namespace}` lists the {len(names)} existing topics"
         )
         return f"there is no topic {topic}; {hint}"
 
     @asynccontextmanager
     async def log(self, topic: TopicName) -> AsyncIterator[TopicLog]:
-        """A topic's log, as far as the bookies know now.
+        """Open a topic's log, up to the last entry that bookies know now.
 
         Raises:
             MetadataError: the metadata store does not answer.
@@ -97,7 +95,7 @@ class Storage:
 
 
 async def _no_owner() -> None:
-    """No broker is asked, so where explicit LAC is off the last entry of a ledger in use is read with the next one."""
+    """Answer as a missing owner: without explicit LAC, the last entry of an open ledger becomes readable with the next one."""
 
 
 @asynccontextmanager
@@ -105,10 +103,10 @@ async def storage_at(url: str | None) -> AsyncIterator[Storage]:
     """Connect to a cluster's storage.
 
     Args:
-        url: of its metadata store, None where neither the option nor the environment has one.
+        url: URL of the metadata store; None if neither the option nor the environment has one.
 
     Raises:
-        ToolError: the URL is missing, or none; or nobody answers there.
+        ToolError: the URL is missing or invalid, or the metadata store does not answer.
     """
     if not url:
         raise ToolError(f"--metadata-store is missing: give zk:HOST:PORT, or set {ENVIRONMENT}")

@@ -56,4 +56,4 @@ def test_a_topic_for_people():
     assert "6 in (3:0..3:1] (3:1..3:2] (3:2..3:3] (3:3..3:4] (3:4..3:5] and 1 more, 1 batches in part" in text
     assert "broken" in text
     assert all(line == line.rstrip() for line in lines)
-    assert render({"topic": "t", "exists": False}) == ["t", "  nothing was stored yet"]
+    assert render({"topic": "t", "exists": False}) == ["t", "  no entry is stored yet"]
