@@ -46,8 +46,8 @@ A_PROCESS: Final = 5_000
 """Clients in one process; each process has an address of its own, so that no source port runs out."""
 
 OPEN_TIMEOUT_S: Final = 600.0
-MOST_CPU: Final = 0.02
-MOST_BYTES: Final = 25_000
+MAX_CPU: Final = 0.02
+MAX_BYTES: Final = 25_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Result:
     @property
     def passed(self) -> bool:
         """Whether both are within their limits."""
-        return self.cpu < MOST_CPU and self.bytes_each <= MOST_BYTES
+        return self.cpu < MAX_CPU and self.bytes_each <= MAX_BYTES
 
 
 def table(results: Sequence[Result]) -> str:

@@ -192,7 +192,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             home = ensure_distribution(stack.spec.version)
             with JavaClient(SOURCE, home, stack.endpoints.metadata_store) as java:
-                collector.relax()  # as `serve` and the tool do
+                collector.tune_garbage_collector()  # as `serve` and the tool do
                 results = uvloop.run(measure(stack, java, rounds, quick=arguments.quick))
             reads: list[Reads] = uvloop.run(count_reads(stack.endpoints))
         finally:

@@ -9,7 +9,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from readonly_engine.broker.bindings import Bindings
 from readonly_engine.broker.broker import Broker
 from readonly_engine.broker.reasons import Reason
-from readonly_engine.http.metrics import MOST_LABELS, BrokerCollector
+from readonly_engine.http.metrics import MAX_LABELS, BrokerCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics
 from readonly_operator.bindings.topic_index import BindingTopicIndex
@@ -60,7 +60,7 @@ of brokers ([Monitor brokers](../how-to/monitoring.md)). With `--workers`, each 
 """
 BROKER = f"""## Brokers
 `topic` and `subscription` are names. Readers get a new name each time, so all readers of a topic count as subscription `reader`.
-With more than {MOST_LABELS:,} subscriptions the label `subscription` is empty; with more than {MOST_LABELS * 10:,}, `topic` is too.
+With more than {MAX_LABELS:,} subscriptions the label `subscription` is empty; with more than {MAX_LABELS * 10:,}, `topic` is too.
 `reason` is one of {", ".join(code(reason) for reason in Reason)}.
 """
 OPERATOR = """## Operator
@@ -72,10 +72,10 @@ No metric has a label with the name of a pool or a binding. `kind` is a kind of 
 def of_broker() -> list[Metric]:
     """Return the metrics of a broker that serves nothing."""
     parts: Any = types.SimpleNamespace
-    topics = parts(counters={}, all=[], passing=parts(passing=[]), settle=lambda: None)
-    claiming = parts(held=(), resting=False)
+    topics = parts(counters={}, all=[], passthrough=parts(passed_through=[]), flush_accounting=lambda: None)
+    claim_store = parts(held=(), suspended=False)
     owners: Any = None
-    broker = Broker(owners, topics, parts(members={}), claiming, parts(refused=0), Bindings(), None)
+    broker = Broker(owners, topics, parts(members={}), claim_store, parts(refused=0), Bindings(), None)
     return list(BrokerCollector(broker, EntryCache(1000)).collect())
 
 

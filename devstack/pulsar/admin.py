@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 JSON = Any
 """A response of the admin API, in Pulsar's format."""
 
-_MOST_REDIRECTS: Final = 5
+_MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
@@ -311,7 +311,7 @@ class PulsarAdmin:
         headers = {"Content-Type": "application/json", "Accept": "*/*"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        for _ in range(_MOST_REDIRECTS):
+        for _ in range(_MAX_REDIRECTS):
             parts = urlsplit(target)
             connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=self.timeout)
             try:
@@ -333,7 +333,7 @@ class PulsarAdmin:
             if answer.status >= 300:
                 raise AdminError(answer.status, _reason(text) or answer.reason, what)
             return _parsed(text)
-        raise AdminError(0, f"more than {_MOST_REDIRECTS} redirects", what)
+        raise AdminError(0, f"more than {_MAX_REDIRECTS} redirects", what)
 
 
 def full_name(topic: str) -> str:

@@ -23,7 +23,7 @@ DEFAULT_BASE_PORT: Final = 16650
 PORT_SPAN: Final = 50
 """A stack's ports lie in [base_port, base_port + PORT_SPAN)."""
 
-_MOST_OF_A_KIND: Final = 10
+_MAX_OF_A_KIND: Final = 10
 _BROKER_HTTP: Final = 10
 _ZOOKEEPER: Final = 20
 _BOOKIE: Final = 30
@@ -122,8 +122,8 @@ class PulsarSpec:
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
             raise DevstackError(f"--version {self.version}: not a Pulsar release", "give one such as 4.0.8")
         for option, count in (("--bookies", self.bookies), ("--brokers", self.brokers)):
-            if not 1 <= count <= _MOST_OF_A_KIND:
-                raise DevstackError(f"{option} {count}: out of range", f"give 1 to {_MOST_OF_A_KIND}")
+            if not 1 <= count <= _MAX_OF_A_KIND:
+                raise DevstackError(f"{option} {count}: out of range", f"give 1 to {_MAX_OF_A_KIND}")
         if not _LOWEST_PORT <= self.base_port <= _HIGHEST_PORT + 1 - PORT_SPAN:
             raise DevstackError(
                 f"--base-port {self.base_port}: out of range",

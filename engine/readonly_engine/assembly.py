@@ -9,17 +9,17 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker import descriptors
-from readonly_engine.broker.batch_memory import BatchMemory
+from readonly_engine.broker.batch_memory import BatchIndexAckStore
 from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.broker import Broker
-from readonly_engine.broker.claiming import Claiming
-from readonly_engine.broker.fleet import Fleet
+from readonly_engine.broker.claiming import ClaimStore
+from readonly_engine.broker.fleet import PoolMembership
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.limits import Limits
-from readonly_engine.broker.topics import ServedTopics
+from readonly_engine.broker.topics import TopicRegistry
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import ALL_INTERFACES
@@ -29,7 +29,7 @@ from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.relay.admin import AdminClient
-from readonly_engine.relay.owners import Owners
+from readonly_engine.relay.owners import OwnerDirectory
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.topic.cache import EntryCache
@@ -122,7 +122,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         cluster.watch_racks(bookies.replica_order.place)
     following = None
     if config.locality_file is not None:
-        following = keep_going(
+        following = run_forever(
             LocalityFile(config.locality_file, bookies.replica_order.move).follow, "following --locality-file"
         )
     cache = EntryCache(config.cache_size)
@@ -136,10 +136,10 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             stop.set()
 
     joined = False
-    fleet = Fleet(store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused)
+    fleet = PoolMembership(store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused)
     broker = Broker(
-        Owners(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
-        ServedTopics(
+        OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
+        TopicRegistry(
             cluster,
             bookies,
             cache,
@@ -148,11 +148,11 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
             config.dispatch_rate_per_subscription,
             config.dispatch_rate_per_broker,
             fleet.identity,
-            BatchMemory(admin, store, fleet.folder),
+            BatchIndexAckStore(admin, store, fleet.folder),
             guard,
         ),
         fleet,
-        Claiming(store, fleet, guard),
+        ClaimStore(store, fleet, guard),
         Limits(config.limits),
         patterns,
         config.bindings,

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AGAIN_S: Final = 1.0
+RESTART_DELAY_S: Final = 1.0
 """Pause after an unexpected error, so that a broken loop does not flood the log."""
 
 
-def keep_going(work: Callable[[], Coroutine[Any, Any, None]], what: str) -> asyncio.Task[None]:
+def run_forever(work: Callable[[], Coroutine[Any, Any, None]], what: str) -> asyncio.Task[None]:
     """Run a loop in the background. An unexpected error is logged with its traceback, and the loop starts again.
 
     A task that is not awaited would end silently, and with it a topic's or a subscription's progress.
@@ -35,5 +35,5 @@ async def _keep_going(work: Callable[[], Coroutine[Any, Any, None]], what: str) 
         try:
             return await work()
         except Exception:
-            log.exception("%s failed unexpectedly; starting again in %g s", what, AGAIN_S)
-        await asyncio.sleep(AGAIN_S)
+            log.exception("%s failed unexpectedly; starting again in %g s", what, RESTART_DELAY_S)
+        await asyncio.sleep(RESTART_DELAY_S)

@@ -10,7 +10,7 @@ THRESHOLDS: Final = (50_000, 20, 50)
 of reading small entries (measured). Entries are in no cycles, so higher thresholds keep none of them longer."""
 
 
-def relax() -> None:
+def tune_garbage_collector() -> None:
     """Collect garbage less often, and never among the present objects (imported modules). Call it at the start of a process."""
     gc.collect()
     gc.freeze()

@@ -25,12 +25,12 @@ class LocalityFile:
         moved: called with each new rack.
     """
 
-    def __init__(self, path: Path, moved: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, on_changed: Callable[[str], None]) -> None:
         self._path = path
-        self._moved = moved
+        self._on_changed = on_changed
         self._last = ""
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Read the file. An invalid rack is logged once, and the last valid one stays in force."""
         try:
             text = self._path.read_text(encoding="utf-8").strip()
@@ -41,12 +41,12 @@ class LocalityFile:
         self._last = text
         if is_locality(text):
             log.info("locality of this broker: %s; bookies near it are read first", text)
-            self._moved(text)
+            self._on_changed(text)
         else:
             log.warning("locality-file %s: must be /RACK or /ZONE/RACK, not %r", self._path, text)
 
     async def follow(self) -> None:
         """Poll the file forever."""
         while True:
-            self.look()
+            self.reload()
             await asyncio.sleep(POLL_S)

@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
     try:
         if config.workers > 1:
             return uvloop.run(_serve_by_workers(config, argv))
-        collector.relax()
+        collector.tune_garbage_collector()
         uvloop.run(serve(config))
     except StartError as error:
         print(f"pulsar-readonly serve: {error}", file=sys.stderr)
@@ -54,7 +54,7 @@ def run_worker(index: int, argv: list[str]) -> int:
     """
     config = _config(argv)
     set_up_logging(config.log_level, config.log_format, index)
-    collector.relax()
+    collector.tune_garbage_collector()
     try:
         uvloop.run(serve(worker_config(config, index), config))
     except StartError as error:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _waiting: WeakKeyDictionary[asyncio.Future[Any], set[asyncio.Future[None]]] = WeakKeyDictionary()
 
 
-async def ended(awaited: asyncio.Future[Any]) -> None:
+async def wait_until_done(awaited: asyncio.Future[Any]) -> None:
     """Wait until a future or task is done. Cancelling a waiter does not cancel it. Its error is not raised."""
     if awaited.done():
         return
@@ -33,9 +33,9 @@ async def ended(awaited: asyncio.Future[Any]) -> None:
         waiters.discard(waiter)
 
 
-async def shared(awaited: asyncio.Future[T]) -> T:
+async def await_shared(awaited: asyncio.Future[T]) -> T:
     """Return the result of a future or task, or raise its error. Cancelling a waiter does not cancel it."""
-    await ended(awaited)
+    await wait_until_done(awaited)
     return awaited.result()
 
 

@@ -69,7 +69,7 @@ class Violation(StrEnum):
     UNEXPLAINED = "delivered again with no fault near"
     AFTER_ACK = "delivered again after a confirmed ack, with no fault at the writable cluster near"
     TOO_MANY = "more repetitions after one fault than can have been in flight"
-    TWO_AT_ONCE = "sent to one consumer though another had been accepted long before"
+    TWO_CONCURRENT = "sent to one consumer though another had been accepted long before"
     RESET_UNDONE = "not delivered again after a reset to before it"
 
 
@@ -510,7 +510,7 @@ class _Judge:
         self._verdict.overlap = max(self._verdict.overlap, late)
         if late > self._limits.two_at_once_s:
             text = f"{event.session}, {late:.1f} s after {holder} was accepted"
-            self._wrong(Violation.TWO_AT_ONCE, index, event.at, text)
+            self._wrong(Violation.TWO_CONCURRENT, index, event.at, text)
 
     def _reset(self, event: Event) -> None:
         """A reset ended; `number` 1 says that it is not known whether it was done."""

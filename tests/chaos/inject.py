@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.churn.history import History
 
 COMMAND_S: Final = 100.0
-MOST_BUNDLES: Final = 24
+MAX_BUNDLES: Final = 24
 RESET_ENTRIES: Final = 300
 """A cursor is moved back by at most so many entries."""
 
@@ -171,7 +171,7 @@ class Injector:
             namespaces = sorted({topic.namespace for topic in TOPICS})
             namespace = namespaces[fault.number % len(namespaces)]
             bundles = self._ask(admin.bundles, namespace)
-            if len(bundles) >= MOST_BUNDLES:
+            if len(bundles) >= MAX_BUNDLES:
                 raise NotDoneError(f"{namespace} has {len(bundles)} bundles")
             admin.split_bundle(namespace, bundles[fault.number % len(bundles)])
         elif fault.kind is Kind.RESET:

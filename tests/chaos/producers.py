@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SEND_TIMEOUT_MS: Final = 600_000
 KEYS: Final = 12
-MOST_PENDING: Final = 400
+MAX_PENDING: Final = 400
 _RETRY_S: Final = 0.5
 _BATCH_MS: Final = 200
 _TRANSACTION_S: Final = 30
@@ -94,7 +94,7 @@ class Publisher:
                     # With deduplication the name is what counts: it stays when the process is started again.
                     producer_name=f"{self._topic.short}-{self._number}",
                     block_if_queue_full=True,
-                    max_pending_messages=MOST_PENDING,
+                    max_pending_messages=MAX_PENDING,
                     send_timeout_millis=SEND_TIMEOUT_MS,
                     batching_enabled=bool(self._number),
                     batching_type=pulsar.BatchingType.KeyBased,
@@ -113,7 +113,7 @@ class Publisher:
             sent += 1
             if time.monotonic() - begin > sent / self._rate + 1:
                 begin = time.monotonic() - sent / self._rate  # it was held up: nothing is made up for
-            if self._pending >= MOST_PENDING // 2:
+            if self._pending >= MAX_PENDING // 2:
                 continue
             name = f"{self._topic.short}-{self._number}-{self._run_name}-{sent}"
             with self._lock:

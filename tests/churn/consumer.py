@@ -19,7 +19,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from tests.churn.history import Id, Kind
-from tests.churn.link import STEADFAST, Link, LinkError, Patience, find
+from tests.churn.link import STEADFAST, LinkError, Patience, RawConnection, find
 
 if TYPE_CHECKING:
     import random
@@ -81,7 +81,7 @@ class Consumer:
         self._name = name or f"c{number}"
         self._sessions = 0
         self._session = ""
-        self._link: Link | None = None
+        self._link: RawConnection | None = None
         self._assigned = ""
         self._over = asyncio.Event()
         self._closing = False
@@ -161,7 +161,7 @@ class Consumer:
         self._rng.shuffle(urls)
         assigned, self._assigned = self._assigned, ""
         url = assigned or await find(urls, self._topic, self._patience)
-        link = await Link.open(url, self._received, self._lost, self._patience)
+        link = await RawConnection.open(url, self._received, self._lost, self._patience)
         self._over.clear()
         self._active = None
         self._epoch = self._used = 0
@@ -189,7 +189,7 @@ class Consumer:
         self._tell_active()
         self._flow(PERMITS)
 
-    def _stop(self) -> Link | None:
+    def _stop(self) -> RawConnection | None:
         self._closing = True
         link = self._link
         self._finish("closed by the client")

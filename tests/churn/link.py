@@ -28,7 +28,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 5
 _PING: Final = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _PONG: Final = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 
@@ -54,7 +54,7 @@ class LinkError(Exception):
     """The broker refused, or the connection is gone."""
 
 
-class Link(asyncio.Protocol):
+class RawConnection(asyncio.Protocol):
     """One connection.
 
     Args:
@@ -224,8 +224,8 @@ async def find(urls: list[str], topic: str, patience: Patience = STEADFAST) -> s
 
 async def _look_up(url: str, topic: str, patience: Patience) -> str:
     authoritative = False
-    for _ in range(MOST_REDIRECTS):
-        link = await Link.open(url, lambda _command, _payload: None, lambda: None, patience)
+    for _ in range(MAX_REDIRECTS):
+        link = await RawConnection.open(url, lambda _command, _payload: None, lambda: None, patience)
         try:
             lookup = CommandLookupTopic(topic=topic, authoritative=authoritative)
             answer = await link.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup))

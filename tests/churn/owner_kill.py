@@ -22,7 +22,7 @@ from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
-from tests.churn.link import Link, LinkError, find
+from tests.churn.link import LinkError, RawConnection, find
 from tests.churn.stack import SESSION_TIMEOUT_S, SPEC
 from tests.faults.table import write
 
@@ -101,7 +101,7 @@ class Reader:
         self._topic = topic
         self._subscription = subscription
         self._urls = urls
-        self._link: Link | None = None
+        self._link: RawConnection | None = None
         self._over = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
@@ -127,7 +127,7 @@ class Reader:
 
     async def _subscribe(self) -> None:
         self._over.clear()
-        link = await Link.open(await find(self._urls(), self._topic), self._received, self._over.set)
+        link = await RawConnection.open(await find(self._urls(), self._topic), self._received, self._over.set)
         subscribe = CommandSubscribe(
             topic=self._topic,
             subscription=self._subscription,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from devstack.pulsar.cluster import PulsarCluster
     from tests.compat.registry import Scenario
-    from tests.compat.session import Place, Target
+    from tests.compat.session import Environment, Target
 
 _SAY_EVERY_S: Final = 20.0
 _BREAKABLE_POOLS: Final = 2
@@ -48,7 +48,7 @@ class Named:
     command: tuple[str, ...]
 
 
-def observe(scenario: Scenario, driver: Driver, target: Target, place: Place) -> tuple[Any, bool]:
+def observe(scenario: Scenario, driver: Driver, target: Target, place: Environment) -> tuple[Any, bool]:
     """Run a scenario once.
 
     Returns:
@@ -76,7 +76,7 @@ def observe(scenario: Scenario, driver: Driver, target: Target, place: Place) ->
         session.close()
 
 
-def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place: Place, known: str = "") -> Cell:
+def compare(scenario: Scenario, driver: Driver, targets: Sequence[Target], place: Environment, known: str = "") -> Cell:
     """Run a scenario at the owner and through the pool.
 
     Args:
@@ -119,7 +119,9 @@ class Run:
         resume: whether to take over what an earlier run has left in the folder.
     """
 
-    def __init__(self, stack: PulsarCluster, place: Place, folder: Path, workers: int, *, resume: bool = False) -> None:
+    def __init__(
+        self, stack: PulsarCluster, place: Environment, folder: Path, workers: int, *, resume: bool = False
+    ) -> None:
         self._stack = stack
         self._place = place
         self._folder = folder

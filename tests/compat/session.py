@@ -46,7 +46,7 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Environment:
     """What all scenarios of a run share.
 
     Attributes:
@@ -73,7 +73,7 @@ class Session:
         place: what all share.
     """
 
-    def __init__(self, driver: Driver, target: Target, place: Place) -> None:
+    def __init__(self, driver: Driver, target: Target, place: Environment) -> None:
         self.driver = driver
         self.target = target
         self.place = place

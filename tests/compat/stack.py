@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from devstack.errors import DevstackError
 from devstack.pool import Pool
 from devstack.pulsar.spec import PulsarSpec, Setting
-from tests.compat.session import OWNER, POOL, Place
+from tests.compat.session import OWNER, POOL, Environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ SPEC: Final = PulsarSpec(
 """One Pulsar for all scenarios; two brokers, so that topics can move."""
 
 
-def make_place(stack: PulsarCluster, folder: Path) -> Place:
+def make_place(stack: PulsarCluster, folder: Path) -> Environment:
     """Namespaces and keys for one run."""
     admin, tag = stack.admin(), uuid.uuid4().hex[:8]
     names = [f"public/compat-{kind}-{tag}" for kind in ("any", "strict", "dedup")]
@@ -56,7 +56,7 @@ def make_place(stack: PulsarCluster, folder: Path) -> Place:
         ["openssl", "rsa", "-in", str(private), "-pubout", "-out", str(public)],
     ):
         subprocess.run(command, check=True, capture_output=True)
-    return Place(admin, *names, keys=str(folder))
+    return Environment(admin, *names, keys=str(folder))
 
 
 class OwnerTarget:

@@ -480,7 +480,7 @@ def test_the_end_of_a_topic(driver: Driver, client: Client, admin: PulsarAdmin, 
     assert error.value.kind in {"TopicTerminated", "AlreadyClosed", "Timeout"}
     offers(driver, "java")
     deadline = time.monotonic() + 30
-    while not consumer.call("reached_end")["reached"]:
+    while not consumer.call("send_end_of_topic")["reached"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from readonly_engine.broker.drain import ACK_TIMEOUT_S, PARTING_S
+from readonly_engine.broker.drain import ACK_TIMEOUT_S, DISCONNECT_GRACE_S
 
 from devstack.images.targets import TARGETS
 
@@ -102,7 +102,7 @@ class Moves:
         """Consumers have moved, each was told to, and had the time that brokers give."""
         assert self.done, "nobody has moved"
         assert not self.cut, f"these were not told before their connection ended: {self.cut}"
-        hurried = [move for move in self.late if move.back - move.told < PARTING_S]
+        hurried = [move for move in self.late if move.back - move.told < DISCONNECT_GRACE_S]
         assert not hurried, f"their connection ended before they were elsewhere: {hurried}"
 
 

@@ -13,7 +13,7 @@ from readonly_engine.broker.bounds import (
     MAX_CONCURRENT_PRODUCERS,
     MAX_CONCURRENT_REQUESTS,
     MAX_REQUEST_BYTES,
-    WATCHERS,
+    MAX_TOPIC_WATCHERS,
 )
 from readonly_engine.wire.commands import body_of, encode_command, has_request_id
 from readonly_engine.wire.pulsar_pb2 import (
@@ -184,9 +184,9 @@ def test_topic_list_watchers_of_one_client_are_bounded(apart: Apart, topic: str)
         return BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST, watch_topic_list=asked)
 
     with RawClient(apart.broker.url) as client, Neighbour(apart.broker, topic) as neighbour:
-        client.socket.sendall(b"".join(encode_command(watch(number)) for number in range(WATCHERS + 1)))
-        assert error_of(answer_to(client, FIRST + WATCHERS)) == "TooManyRequests"
-        for number in range(WATCHERS):
+        client.socket.sendall(b"".join(encode_command(watch(number)) for number in range(MAX_TOPIC_WATCHERS + 1)))
+        assert error_of(answer_to(client, FIRST + MAX_TOPIC_WATCHERS)) == "TooManyRequests"
+        for number in range(MAX_TOPIC_WATCHERS):
             assert answer_to(client, FIRST + number).type == BaseCommand.WATCH_TOPIC_LIST_SUCCESS
         assert neighbour.unharmed()
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from readonly_engine.broker.claiming import Claiming
-from readonly_engine.broker.claims import Act, ClaimKey
-from readonly_engine.broker.fleet import Fleet
+from readonly_engine.broker.claiming import ClaimStore
+from readonly_engine.broker.claims import ActionKind, ClaimKey
+from readonly_engine.broker.fleet import PoolMembership
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import hosts_in
 from readonly_engine.metadata.zookeeper import EARLIER_POLL_S, ZooKeeperStore
@@ -34,9 +34,9 @@ class Member:
 
     def __init__(self, store: ZooKeeperStore, pool: str, url: str) -> None:
         self.store = store
-        self.fleet = Fleet(store, pool, url)
-        self.claiming = Claiming(store, self.fleet)
-        self.told: list[Act] = []
+        self.fleet = PoolMembership(store, pool, url)
+        self.claiming = ClaimStore(store, self.fleet)
+        self.told: list[ActionKind] = []
 
 
 @asynccontextmanager
@@ -53,7 +53,7 @@ async def store(pulsar: Endpoints) -> AsyncIterator[ZooKeeperStore]:
 async def member(pulsar: Endpoints, pool: str, url: str) -> AsyncIterator[Member]:
     async with store(pulsar) as opened:
         made = Member(opened, pool, url)
-        made.claiming.start(lambda action: made.told.append(action.act))
+        made.claiming.start(lambda action: made.told.append(action.kind))
         await made.fleet.join()
         try:
             yield made
@@ -71,14 +71,14 @@ def test_one_has_it_until_it_lets_go(pulsar: Endpoints, pool: str) -> None:
     async def scenario() -> None:
         async with member(pulsar, pool, "pulsar://a:6650") as a, member(pulsar, pool, "pulsar://b:6650") as b:
             await until(lambda: len(a.fleet.members) == len(b.fleet.members) == 2)
-            holds = await asyncio.gather(*(a.claiming.hold(KEY) for _ in range(3)))
+            holds = await asyncio.gather(*(a.claiming.acquire(KEY) for _ in range(3)))
             assert [hold.url for hold in holds] == ["", "", ""]
-            assert (await b.claiming.hold(KEY)).url == "pulsar://a:6650"
+            assert (await b.claiming.acquire(KEY)).url == "pulsar://a:6650"
             for hold in holds:
-                a.claiming.leave(hold)
-            await a.claiming.settled()
-            assert (await b.claiming.hold(KEY)).url == ""
-            assert (await a.claiming.hold(KEY)).url == "pulsar://b:6650"
+                a.claiming.release(hold)
+            await a.claiming.wait_released()
+            assert (await b.claiming.acquire(KEY)).url == ""
+            assert (await a.claiming.acquire(KEY)).url == "pulsar://b:6650"
 
     asyncio.run(scenario())
 
@@ -89,12 +89,12 @@ def test_a_broker_that_has_left_the_pool_is_waited_for_and_its_end_frees_the_cla
     async def scenario() -> None:
         async with member(pulsar, pool, "pulsar://b:6650") as b:
             async with member(pulsar, pool, "pulsar://a:6650") as a:
-                await a.claiming.hold(KEY)
+                await a.claiming.acquire(KEY)
                 await a.fleet.leave()
                 await until(lambda: len(b.fleet.members) == 1)
                 with pytest.raises(OwnerUnavailableError, match="try again"):
-                    await b.claiming.hold(KEY)
-            assert (await b.claiming.hold(KEY)).url == ""
+                    await b.claiming.acquire(KEY)
+            assert (await b.claiming.acquire(KEY)).url == ""
 
     asyncio.run(scenario())
 
@@ -105,8 +105,8 @@ def test_a_broker_that_starts_again_takes_over_what_its_last_life_had(pulsar: En
     async def scenario() -> None:
         async with member(pulsar, pool, "pulsar://a:6650") as after:
             async with member(pulsar, pool, "pulsar://a:6650") as before:
-                await before.claiming.hold(KEY)
-                asked = asyncio.create_task(after.claiming.hold(KEY))
+                await before.claiming.acquire(KEY)
+                asked = asyncio.create_task(after.claiming.acquire(KEY))
                 done, _ = await asyncio.wait([asked], timeout=3 * EARLIER_POLL_S)
                 assert not done
             assert (await asked).url == ""
@@ -155,17 +155,17 @@ def test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session(
 
     async def scenario() -> None:
         async with member(breakable_pulsar.endpoints, pool, "pulsar://a:6650") as a:
-            await a.claiming.hold(KEY)
+            await a.claiming.acquire(KEY)
             os.kill(zookeeper, signal.SIGSTOP)
             try:
-                await until(lambda: a.claiming.resting, 60)
-                assert a.told == [Act.SUSPEND]
+                await until(lambda: a.claiming.suspended, 60)
+                assert a.told == [ActionKind.SUSPEND]
                 with pytest.raises(OwnerUnavailableError):
-                    await a.claiming.hold(KEY)
+                    await a.claiming.acquire(KEY)
             finally:
                 os.kill(zookeeper, signal.SIGCONT)
-            await until(lambda: Act.RESUME in a.told, 60)
+            await until(lambda: ActionKind.RESUME in a.told, 60)
             assert a.claiming.held == [KEY]
-            assert (await a.claiming.hold(KEY)).url == ""
+            assert (await a.claiming.acquire(KEY)).url == ""
 
     asyncio.run(scenario())

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from readonly_engine.broker.consumer import SETTLE_S
+from readonly_engine.broker.consumer import CLAIM_RELEASE_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe, MessageIdData
 
 from devstack.pool import BrokerProcess
@@ -91,7 +91,7 @@ def test_what_was_acked_right_before_the_last_consumer_left_does_not_come_again_
 
     coming = threading.Thread(target=subscribe)
     coming.start()
-    coming.join(SETTLE_S / 2)  # it would be served by now, were the claim free
+    coming.join(CLAIM_RELEASE_TIMEOUT_S / 2)  # it would be served by now, were the claim free
     relay.heal()
     coming.join(60)
     with closing(*after):
@@ -107,8 +107,8 @@ def test_an_owner_that_does_not_answer_is_waited_for_some_seconds(
 ) -> None:
     relay, _ = leave_with_acks_under_way(pair, pulsar, pulsar_client, topic)
     left = time.monotonic()
-    wait_until(lambda: not claims_of(pair.first, topic), SETTLE_S + 5)
-    assert time.monotonic() - left > SETTLE_S - 2
+    wait_until(lambda: not claims_of(pair.first, topic), CLAIM_RELEASE_TIMEOUT_S + 5)
+    assert time.monotonic() - left > CLAIM_RELEASE_TIMEOUT_S - 2
     relay.heal()
 
 
@@ -118,7 +118,7 @@ def test_an_owner_whose_connection_has_broken_is_not_waited_for(
     relay, _ = leave_with_acks_under_way(pair, pulsar, pulsar_client, topic)
     assert claims_of(pair.first, topic)
     relay.die()
-    wait_until(lambda: not claims_of(pair.first, topic), SETTLE_S / 2)
+    wait_until(lambda: not claims_of(pair.first, topic), CLAIM_RELEASE_TIMEOUT_S / 2)
     relay.revive()
 
 

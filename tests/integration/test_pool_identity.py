@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from readonly_engine.broker.fleet import Fleet
+from readonly_engine.broker.fleet import PoolMembership
 from readonly_engine.metadata.errors import NotAdmittedError
 from readonly_engine.metadata.url import hosts_in
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
@@ -95,7 +95,7 @@ def test_the_pools_consumers_carry_its_identity(
 
 
 def test_of_two_namesakes_that_come_at_once_one_is_admitted(pulsar: Endpoints, pool: str) -> None:
-    async def join(fleet: Fleet) -> bool:
+    async def join(fleet: PoolMembership) -> bool:
         try:
             await fleet.join()
         except NotAdmittedError:
@@ -107,7 +107,8 @@ def test_of_two_namesakes_that_come_at_once_one_is_admitted(pulsar: Endpoints, p
             for _ in range(20):
                 name = uuid.uuid4().hex
                 fleets = [
-                    Fleet(store, name, f"pulsar://{uid}:6650", uid=uid) for store, uid in ((one, "a"), (two, "b"))
+                    PoolMembership(store, name, f"pulsar://{uid}:6650", uid=uid)
+                    for store, uid in ((one, "a"), (two, "b"))
                 ]
                 assert sorted(await asyncio.gather(*map(join, fleets))) == [False, True]
                 for fleet in fleets:
@@ -121,11 +122,11 @@ def test_a_namesake_with_the_same_address_does_not_take_the_brokers_place(pulsar
 
     async def scenario() -> None:
         async with stored(pulsar) as one, stored(pulsar) as two:
-            mine = Fleet(one, pool, "pulsar://pool-0:6650", uid="a")
+            mine = PoolMembership(one, pool, "pulsar://pool-0:6650", uid="a")
             await mine.join()
             with pytest.raises(NotAdmittedError, match=r"uid a.*pulsar://pool-0:6650"):
-                await Fleet(two, pool, "pulsar://pool-0:6650", uid="b").join()
-            again = Fleet(two, pool, "pulsar://pool-0:6650", uid="a")
+                await PoolMembership(two, pool, "pulsar://pool-0:6650", uid="b").join()
+            again = PoolMembership(two, pool, "pulsar://pool-0:6650", uid="a")
             await again.join()
             mine.close()
             again.close()
@@ -137,7 +138,7 @@ def test_brokers_of_a_version_that_names_no_uid_stay_beside_newer_ones(pulsar: E
     async def scenario() -> None:
         async with stored(pulsar) as one, stored(pulsar) as two:
             await one.register(f"/pulsar-readonly/pools/{pool}/brokers/old", b'{"url": "pulsar://old:6650"}')
-            fleet = Fleet(two, pool, "pulsar://new:6650", uid="a")
+            fleet = PoolMembership(two, pool, "pulsar://new:6650", uid="a")
             await fleet.join()
             await until(lambda: set(fleet.members) == {"old", "pulsar://new:6650"})
             fleet.close()
@@ -157,11 +158,11 @@ def test_a_broker_whose_pools_name_went_to_a_namesake_while_it_had_no_session_is
 
     async def scenario() -> None:
         async with stored(pulsar) as one, stored(pulsar) as two:
-            mine = Fleet(one, pool, "pulsar://a:6650", uid="a", refused=told.append)
+            mine = PoolMembership(one, pool, "pulsar://a:6650", uid="a", on_rejected=told.append)
             await mine.join()
             path = f"/pulsar-readonly/pools/{pool}/brokers/pulsar%3A%2F%2Fa%3A6650"
             await two.remove(path)  # as the end of its session does
-            other = Fleet(two, pool, "pulsar://b:6650", uid="b")
+            other = PoolMembership(two, pool, "pulsar://b:6650", uid="b")
             await other.join()
             with pytest.raises(NotAdmittedError):
                 await one.update(path, b"{}")

@@ -74,7 +74,7 @@ class Receipts:
             self.bad.append(result)
 
 
-class Flow:
+class SendLoop:
     """Publishes numbers until it is stopped, without waiting for receipts; at most AHEAD are unconfirmed."""
 
     def __init__(
@@ -161,13 +161,13 @@ def test_a_broker_that_leaves_loses_and_doubles_nothing(
     client = quiet_client(pool.url)
     options: dict[str, Any] = {"batching_enabled": batching, "batching_max_publish_delay_ms": 1}
     topics = [new_topic(namespaces, deduplication=deduplication) for _ in range(12)]
-    flows = [Flow(client, topic, **options) for topic in topics[:6]]
+    flows = [SendLoop(client, topic, **options) for topic in topics[:6]]
     wait_until(lambda: all(flow.sent > 20 for flow in flows), what="they publish")
     late = [client.create_producer(topic, **options) for topic in topics[6:]]
     through = max(pool.brokers, key=lambda broker: broker.stats()["producers"])
     through.process.terminate()
     left = [broker for broker in pool.brokers if broker is not through]
-    flows += [Flow(client, topic, producer) for topic, producer in zip(topics[6:], late, strict=True)]
+    flows += [SendLoop(client, topic, producer) for topic, producer in zip(topics[6:], late, strict=True)]
     assert through.process.wait(40) == 0
     marks = [flow.sent for flow in flows]
     wait_until(
@@ -187,7 +187,7 @@ def test_an_owner_that_moves_loses_and_doubles_nothing_with_deduplication(
 ) -> None:
     client = quiet_client(producers_pool.url)
     topic = new_topic(namespaces, deduplication=True)
-    flow = Flow(client, topic, batching_enabled=batching, batching_max_publish_delay_ms=1)
+    flow = SendLoop(client, topic, batching_enabled=batching, batching_max_publish_delay_ms=1)
     for _ in range(5):
         mark = flow.confirmed
         wait_until(lambda mark=mark: flow.confirmed > mark + 50, what="it publishes")

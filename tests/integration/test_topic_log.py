@@ -80,7 +80,7 @@ def number(entry) -> int:
     return int(unpack(decode_stored_entry(entry.stored))[0].value)
 
 
-class Follower:
+class LogFollower:
     """Reads on and on in a task of its own, and notes what it got."""
 
     def __init__(self, log: TopicLog, position: Position = EARLIEST) -> None:
@@ -118,7 +118,7 @@ def test_first_last_next_previous_and_distance(pulsar, pulsar_client, topic: str
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.until(249)
             chain = log.chain
             assert follower.positions == ids
@@ -138,7 +138,7 @@ def test_rolls_and_unloads_under_a_reader(pulsar, pulsar_client, admin: PulsarAd
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             sent = 10
             for _ in range(3):
                 await asyncio.to_thread(publish, pulsar_client, topic, range(sent, sent + 120))
@@ -162,7 +162,7 @@ def test_a_new_owner_recovers_the_last_ledger(
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.until(29)
             ledger_id = follower.positions[-1].ledger_id
             for broker in range(breakable_pulsar.spec.brokers):
@@ -213,14 +213,14 @@ def test_termination_ends_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, to
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.until(19)
             await asyncio.to_thread(admin._request, "POST", f"/admin/v2/{log.topic.rest_path}/terminate")
             await follower.ended()
             assert follower.numbers == list(range(20))
             assert log.chain.ended
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.ended()
             assert follower.numbers == list(range(20))
 
@@ -232,7 +232,7 @@ def test_a_topic_deleted_and_made_again_under_a_reader(pulsar, pulsar_client, ad
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.until(19)
             await asyncio.to_thread(
                 admin._request, "DELETE", f"/admin/v2/{log.topic.rest_path}", query={"force": "true"}
@@ -256,7 +256,7 @@ def test_the_position_of_a_time_is_the_owners(pulsar, pulsar_client, admin: Puls
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.until(229)
             follower.task.cancel()
             times = [entry.timestamp async for entry in TopicReader(log).entries()]
@@ -291,7 +291,7 @@ def test_reads_go_on_while_zookeeper_is_away_and_a_roll_is_seen_afterwards(
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.until(149)
             sent = 150
             with frozen(breakable_pulsar, "zookeeper"):
@@ -387,7 +387,7 @@ def test_an_entry_at_the_tail_is_read_from_a_bookie_once(
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            followers = [Follower(log) for _ in range(readers)]
+            followers = [LogFollower(log) for _ in range(readers)]
             await followers[0].until(0)
             per_entry: list[float] = []
             # The bookies' counters are those of the whole stack, where a broker may read too: the least of a few rounds counts.
@@ -422,7 +422,7 @@ def test_a_polled_bookie_that_stalls_holds_the_tail_up_for_a_moment_only(
 
     async def run():
         async with logs_of(pulsar, topic) as (log,):
-            follower = Follower(log)
+            follower = LogFollower(log)
             await follower.until(0)
             leader = log._tails[follower.positions[0].ledger_id]._poll_target.bookie
             publishing = asyncio.create_task(asyncio.to_thread(publish_at, pulsar_client, topic, count, per_second))

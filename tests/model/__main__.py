@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tests.faults.table import write
 from tests.model.report import mutant_table, steps, table
 from tests.model.scenarios import MUTANTS, SCENARIOS, scenario
-from tests.model.search import MOST_STATES, Search
+from tests.model.search import MAX_STATES, Search
 
 if TYPE_CHECKING:
     from tests.model.search import Outcome
@@ -22,7 +22,7 @@ DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 MARKS: Final = ("<!-- model: written by make model MODEL_OPTIONS=--write -->", "<!-- end of model -->")
 
 
-def search(name: str, mutants: tuple[str, ...] = (), most: int = MOST_STATES) -> Outcome:
+def search(name: str, mutants: tuple[str, ...] = (), most: int = MAX_STATES) -> Outcome:
     """One search.
 
     Args:
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make model", description=__doc__)
     parser.add_argument("--only", choices=[found.name for found in SCENARIOS], help="one search")
     parser.add_argument("--mutant", choices=[found.name for found in MUTANTS], help="one old behaviour, with its steps")
-    parser.add_argument("--most", type=int, default=MOST_STATES, help="end with so many states (default %(default)s)")
+    parser.add_argument("--most", type=int, default=MAX_STATES, help="end with so many states (default %(default)s)")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/testing.md")
     args = parser.parse_args(argv)
     scenarios = [found for found in SCENARIOS if args.only in {None, found.name} and not args.mutant]

@@ -1,6 +1,6 @@
 """What a read-only broker does in the model: the shells around Claims and Serving, as small as they can be.
 
-Mirrors Claiming (hold, leave, _do), admit, Broker._claim_changed, ServedTopics.join and leave, Consumer.dismiss.
+Mirrors Claiming (hold, leave, _do), admit, Broker._claim_changed, TopicRegistry.join and leave, Consumer.close_for_resubscribe.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.claims import NO_EPOCH, Act
+from readonly_engine.broker.claims import NO_EPOCH, ActionKind
 from readonly_engine.broker.pause import Pause
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
 
@@ -38,7 +38,7 @@ from tests.model.state import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from readonly_engine.broker.claims import Action, Claims
+    from readonly_engine.broker.claims import ClaimAction, Claims
 
     from tests.model.state import World
 
@@ -98,28 +98,28 @@ def tell_claims(rules: Rules, world: World, at: int, call: Callable[..., object]
     return _with_epochs_from_one(rules, world, at)
 
 
-def _do(rules: Rules, world: World, at: int, action: Action) -> World:
+def _do(rules: Rules, world: World, at: int, action: ClaimAction) -> World:
     broker = world.brokers[at]
     served = broker.serving != NONE
-    match action.act:
-        case Act.CLAIM | Act.RELEASE:
+    match action.kind:
+        case ActionKind.CLAIM | ActionKind.RELEASE:
             assert broker.request == IDLE, "two requests for one claim are under way"
-            broker = broker._replace(request=CREATE if action.act == Act.CLAIM else RELEASE)
-        case Act.SUSPEND if served:
+            broker = broker._replace(request=CREATE if action.kind == ActionKind.CLAIM else RELEASE)
+        case ActionKind.SUSPEND if served:
             broker = broker._replace(paused=broker.paused | Pause.LEASE)
-        case Act.RESUME if served:
+        case ActionKind.RESUME if served:
             broker = broker._replace(paused=broker.paused & ~Pause.LEASE)
-        case Act.REFRESH if served and "old-copy-goes-on" in rules.mutants:
+        case ActionKind.REFRESH if served and "old-copy-goes-on" in rules.mutants:
             broker = broker._replace(paused=broker.paused & ~Pause.LEASE)
-        case Act.REFRESH if served:
+        case ActionKind.REFRESH if served:
             broker = broker._replace(paused=(broker.paused | Pause.STALE) & ~Pause.LEASE, refresh=UNANSWERED)
-        case Act.REVOKE:
+        case ActionKind.REVOKE:
             for client in list(consumers_at(world, at)):
                 world = leave(rules, world, client)
             broker = world.brokers[at]
     world = with_broker(world, at, broker)
     for client in action.waiters:
-        if action.act == Act.GRANT:
+        if action.kind == ActionKind.GRANT:
             found = world.clients[client]
             world = with_client(world, client, found._replace(stage=GRANTED, valid=1))
         else:  # REDIRECT: it is told where to go, and may go anywhere; RETRY: it tries again
@@ -128,7 +128,7 @@ def _do(rules: Rules, world: World, at: int, action: Action) -> World:
 
 
 def _with_epochs_from_one(rules: Rules, world: World, at: int) -> World:
-    """Keep of epochs only which are valid: Claims.valid."""
+    """Keep of epochs only which are valid: Claims.is_valid."""
     broker = world.brokers[at]
     now = rules.claims.ask(broker.claims, claim_calls.epoch)
     if now != claim_calls.FIRST_EPOCH:
@@ -145,7 +145,7 @@ def _with_epochs_from_one(rules: Rules, world: World, at: int) -> World:
 
 
 def arrivals(rules: Rules, world: World) -> Iterator[Step]:
-    """What brings consumers to their subscription: admit, and ServedTopics.join."""
+    """What brings consumers to their subscription: admit, and TopicRegistry.join."""
     for client, found in enumerate(world.clients):
         at, broker = found.at, world.brokers[found.at]
         if found.stage == OUT:
@@ -173,7 +173,7 @@ def arrivals(rules: Rules, world: World) -> Iterator[Step]:
                 if "begins-before-acks-are-taken" not in rules.mutants and any(
                     other.at == at and other.stage == CLOSING for other in world.clients
                 ):
-                    continue  # Departures.settled
+                    continue  # LeavingConsumers.wait_for_none
                 told, known = world.owner.acked, world.past.answered
                 if rules.orderly:
                     known |= under_way(world)
@@ -188,9 +188,9 @@ def _join(rules: Rules, world: World, client: int) -> Step:
     found = world.clients[client]
     at, broker = found.at, world.brokers[found.at]
     step = f"{name(client)}'s consumer joins the subscription at broker {BROKERS[at]}"
-    if found.owner != THERE:  # Consumer.in_step
+    if found.owner != THERE:  # Consumer.in_sync
         return f"{step}, and is told to come again", leave(rules, world, client)
-    if not found.valid and "revoke-misses-arrivals" not in rules.mutants:  # Claims.valid
+    if not found.valid and "revoke-misses-arrivals" not in rules.mutants:  # Claims.is_valid
         return f"{step}, and is told to come again: the claim was lost meanwhile", leave(rules, world, client)
     if broker.serving == NONE:
         begun = rules.servings.begin(serving.Serving, rules.entries, world.owner.ledgers, found.told)
@@ -214,7 +214,7 @@ def departures(rules: Rules, world: World) -> Iterator[Step]:
 
 
 def leave(rules: Rules, world: World, client: int) -> World:
-    """A consumer is gone, or its client told to come again: Consumer.leave and close."""
+    """A consumer is gone, or its client told to come again: Consumer.unregister and close."""
     found = world.clients[client]
     at = found.at
     if found.stage == SERVED:
@@ -236,7 +236,7 @@ def leave(rules: Rules, world: World, client: int) -> World:
 
 
 def _release(rules: Rules, world: World, client: int) -> World:
-    """The owner has taken all that a consumer has acked: Consumer._release."""
+    """The owner has taken all that a consumer has acked: Consumer._release_claim."""
     at = world.clients[client].at
     return tell_claims(rules, with_client(world, client, Client()), at, claim_calls.left, client)
 
@@ -323,7 +323,7 @@ def shown(entries: int) -> str:
 
 
 def serves(rules: Rules, world: World, at: int) -> bool:
-    """Whether a broker would deliver what a client asks for: LeaseGuard.look, then what keeps a subscription from it."""
+    """Whether a broker would deliver what a client asks for: LeaseGuard.check_due, then what keeps a subscription from it."""
     broker = world.brokers[at]
     if broker.serving == NONE or broker.paused or broker.frozen:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from readonly_engine.broker.claims import NO_EPOCH, Action, ClaimKey, Claims
+from readonly_engine.broker.claims import NO_EPOCH, ClaimAction, ClaimKey, Claims
 from readonly_engine.metadata.lease import LEASE_SHARE
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
@@ -28,47 +28,47 @@ def make(lease: float) -> Claims:
     return claims
 
 
-def want(claims: Claims, client: int) -> tuple[Action, ...]:
+def want(claims: Claims, client: int) -> tuple[ClaimAction, ...]:
     """A client's consumer has come."""
-    return tuple(claims.want(KEY, client, NOW))
+    return tuple(claims.request(KEY, client, NOW))
 
 
-def left(claims: Claims, client: int) -> tuple[Action, ...]:
+def left(claims: Claims, client: int) -> tuple[ClaimAction, ...]:
     """It has gone."""
-    return tuple(claims.left(KEY, client))
+    return tuple(claims.release(KEY, client))
 
 
-def claimed(claims: Claims, session: int) -> tuple[Action, ...]:
+def claimed(claims: Claims, session: int) -> tuple[ClaimAction, ...]:
     """The node is ours, made in a session."""
     return tuple(claims.claimed(KEY, session))
 
 
-def claimed_in_any(claims: Claims, _session: int) -> tuple[Action, ...]:
+def claimed_in_any(claims: Claims, _session: int) -> tuple[ClaimAction, ...]:
     """As `claimed`, by a machine that does not ask in which session."""
     return tuple(claims.claimed(KEY, claims._session))
 
 
-def taken(claims: Claims, alive: bool) -> tuple[Action, ...]:
+def taken(claims: Claims, alive: bool) -> tuple[ClaimAction, ...]:
     """The other broker has it."""
     return tuple(claims.taken(KEY, PEER, {OWN, PEER} if alive else {OWN}))
 
 
-def failed(claims: Claims) -> tuple[Action, ...]:
+def failed(claims: Claims) -> tuple[ClaimAction, ...]:
     """The store did not answer."""
     return tuple(claims.failed(KEY))
 
 
-def released(claims: Claims) -> tuple[Action, ...]:
+def released(claims: Claims) -> tuple[ClaimAction, ...]:
     """The node is gone, or could not be removed."""
     return tuple(claims.released(KEY))
 
 
-def renewed(claims: Claims, session: int, lease: float) -> tuple[Action, ...]:
+def renewed(claims: Claims, session: int, lease: float) -> tuple[ClaimAction, ...]:
     """A probe that was sent now was answered."""
     return tuple(claims.renewed(session, lease, NOW))
 
 
-def ended(claims: Claims) -> tuple[Action, ...]:
+def ended(claims: Claims) -> tuple[ClaimAction, ...]:
     """The session is known to have ended."""
     return tuple(claims.ended())
 
@@ -78,7 +78,7 @@ def shifted(claims: Claims) -> None:
     claims.until = max(claims.until - TICK_S, LONG_AGO)
 
 
-def looked(claims: Claims) -> tuple[Action, ...]:
+def looked(claims: Claims) -> tuple[ClaimAction, ...]:
     """The guard looks at the lease: by its timer, and before anything is delivered."""
     return tuple(claims.tick(NOW))
 
@@ -91,7 +91,7 @@ def suspended(claims: Claims) -> bool:
 def epoch(claims: Claims) -> int:
     """The epoch in which what was read of the owner's cursor counts; NO_EPOCH for none."""
     claim = claims._claims.get(KEY)
-    return claim.epoch if claim is not None and claims.valid(KEY, claim.epoch) else NO_EPOCH
+    return claim.epoch if claim is not None and claims.is_valid(KEY, claim.epoch) else NO_EPOCH
 
 
 def epochs_from_one(claims: Claims) -> None:

@@ -1,4 +1,4 @@
-"""A copy of the cursor with the owner's: the engine's OwnerCursor, whose questions are answered at once.
+"""A copy of the cursor with the owner's: the engine's CursorSync, whose questions are answered at once.
 
 Its coroutines run from one question to the next. Here none has to wait, so each runs to its end in one step of the model.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.broker.owner_cursor import CursorAtOwner, OwnerCursor
-from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.broker.owner_cursor import CursorSync, OwnerCursorRanges
+from readonly_engine.relay.consumer import OwnerCursorState
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 from tests.model.serving import NOW, bits, load, mark_delete_of, position, ranges_of
@@ -33,22 +33,22 @@ LOST: Final = 2
 class _Owner:
     """What the owner answers (Questions)."""
 
-    told: OwnerState
-    at_owner: CursorAtOwner
+    told: OwnerCursorState
+    at_owner: OwnerCursorRanges
 
-    async def state(self, _relayed: object) -> OwnerState:
+    async def state(self, _relayed: object) -> OwnerCursorState:
         return self.told
 
     async def acked(self) -> list[tuple[Position, Position]]:
         return self.at_owner.acked
 
-    async def cursor(self) -> CursorAtOwner:
+    async def cursor(self) -> OwnerCursorRanges:
         return self.at_owner
 
     async def batches(self) -> list[tuple[Position, int]]:
         return []
 
-    def txn_ack_source(self) -> Any:
+    def pending_ack_source(self) -> Any:
         raise NotImplementedError
 
 
@@ -66,19 +66,19 @@ class _View:
 
 @dataclass
 class _Relayed:
-    """A consumer at the owner (RelayedConsumer)."""
+    """A consumer at the owner (OwnerConsumer)."""
 
     unanswered: list[CommandAck]
-    sent_away: bool
+    closed_by_owner: bool
     lost_at: float | None
-    attached: bool = True
-    answered_up_to: None = None
+    subscribed: bool = True
+    confirmed_up_to: None = None
     resumed_at: Position | None = None
-    perhaps_lost: tuple[()] = ()
+    possibly_lost: tuple[()] = ()
     acked: int = 0
 
     def forget_answers(self) -> None:
-        self.answered_up_to = None
+        self.confirmed_up_to = None
 
     def ack(self, ack: CommandAck) -> None:
         self.acked |= bits(message_id.entry_id for message_id in ack.message_id)
@@ -86,7 +86,7 @@ class _Relayed:
 
 @dataclass
 class _Together:
-    """The acks that consumers send together (AckRelay)."""
+    """The acks that consumers send together (GroupedAckSender)."""
 
     serving: Serving
     unanswered: CommandAck = field(init=False)
@@ -94,7 +94,7 @@ class _Together:
     def __post_init__(self) -> None:
         self.unanswered = _ack(self.serving.acks.unanswered)
 
-    def perhaps_lost(self, lost_at: float) -> Iterator[CommandAck]:
+    def possibly_lost(self, lost_at: float) -> Iterator[CommandAck]:
         return (_ack(answered.ack) for answered in self.serving.recent.before(lost_at))
 
 
@@ -140,7 +140,7 @@ def compare(
     consumers: Any = list(relayed.values())
     together: Any = _Together(serving)
     back: Any = relayed[client]
-    goes_on = _run(cursor.goes_on(back, 1.0, owner.told, newest_ledger, consumers, together))
+    goes_on = _run(cursor.can_resume(back, 1.0, owner.told, newest_ledger, consumers, together))
     again = bits(entry for one in consumers for entry in range(serving.entries) if one.acked >> entry & 1)
     serving.alone += [(client, entry) for entry in range(serving.entries) if again >> entry & 1]
     if not goes_on:
@@ -164,24 +164,24 @@ def compare_non_durable(serving: Serving, told: int, newest_ledger: int, loaded:
     """
     owner, cursor = _ask(serving, (1 << told) - 1, 0, 0, loaded)
     at = None if resumed_at < 0 else position(resumed_at - 1)
-    relayed: Any = _Relayed([], sent_away=False, lost_at=None, resumed_at=at)
+    relayed: Any = _Relayed([], closed_by_owner=False, lost_at=None, resumed_at=at)
     together: Any = _Together(serving)
-    return bool(_run(cursor.goes_on(relayed, 1.0, owner.told, newest_ledger, [relayed], together)))
+    return bool(_run(cursor.can_resume(relayed, 1.0, owner.told, newest_ledger, [relayed], together)))
 
 
 def refresh(serving: Serving, acked: int, loaded: int) -> None:
     """The copy follows the owner's cursor, which another broker may have moved (Subscription.refresh)."""
     _, cursor = _ask(serving, acked, acked, 0, loaded)
-    relayed: Any = _Relayed([], sent_away=False, lost_at=None)
+    relayed: Any = _Relayed([], closed_by_owner=False, lost_at=None)
     _run(cursor.refresh(lambda: [relayed]))
     serving.dispatcher.cursor_moved()
 
 
-def _ask(serving: Serving, told: int, acked: int, written: int, loaded: int) -> tuple[_Owner, OwnerCursor]:
-    state = OwnerState(mark_delete_of(told), position(serving.entries - 1))
-    owner = _Owner(state, CursorAtOwner(list(ranges_of(acked)), not written))
+def _ask(serving: Serving, told: int, acked: int, written: int, loaded: int) -> tuple[_Owner, CursorSync]:
+    state = OwnerCursorState(mark_delete_of(told), position(serving.entries - 1))
+    owner = _Owner(state, OwnerCursorRanges(list(ranges_of(acked)), not written))
     view: Any = _View(serving.chain, serving.entries, loaded)
-    return owner, OwnerCursor(
+    return owner, CursorSync(
         "s", view, serving.cursor, owner, lambda _: None, lambda _: serving.dispatcher.cursor_moved()
     )
 

@@ -1,7 +1,7 @@
 """The model of an Exclusive subscription: an owner that keeps it for one consumer, and two brokers that serve what it keeps.
 
 An owner that hears nothing of a consumer drops it 5 s after another asks for its place (connectionLivenessCheckTimeoutMillis).
-Mirrors OwnerLeases and Consumer._compare. Each broker has one client.
+Mirrors OwnerLeases and Consumer._compare_cursor. Each broker has one client.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Host(NamedTuple):
     stale: int = 0
 
 
-class Place(NamedTuple):
+class ModelState(NamedTuple):
     """Everything.
 
     Attributes:
@@ -93,7 +93,7 @@ class Place(NamedTuple):
     leaves: int
 
 
-Step = tuple[str, Place]
+Step = tuple[str, ModelState]
 
 
 class ExclusiveModel:
@@ -118,11 +118,11 @@ class ExclusiveModel:
         self._leases: Machines[OwnerLease] = Machines()
         self._servings: Machines[serving.Serving] = Machines()
 
-    def initial(self) -> Place:
+    def initial(self) -> ModelState:
         """Nobody is there."""
-        return Place(NONE, 0, (Host(self._leases.begin(lease_calls.make)),) * 2, *self._faults)
+        return ModelState(NONE, 0, (Host(self._leases.begin(lease_calls.make)),) * 2, *self._faults)
 
-    def steps(self, place: Place) -> Iterator[Step]:
+    def steps(self, place: ModelState) -> Iterator[Step]:
         """What can happen next."""
         for at, host in enumerate(place.hosts):
             who = f"broker {'AB'[at]}"
@@ -133,24 +133,24 @@ class ExclusiveModel:
         if any(host.link == CUT or host.owner in {CLOSED, RETURNING, BACK} for host in place.hosts):
             yield "5 seconds pass", self._ticked(place)
 
-    def canonical(self, place: Place) -> Place:
+    def canonical(self, place: ModelState) -> ModelState:
         """Brokers are alike."""
         holder = NONE if place.holder == NONE else 1 - place.holder
         return min(place, place._replace(holder=holder, hosts=place.hosts[::-1]))
 
-    def wrong(self, place: Place) -> str:
+    def wrong(self, place: ModelState) -> str:
         """An owner that was left in silence has given the subscription to another, and both are served."""
         served = [host for host in place.hosts if self._delivers(host)]
         silent = any(host.link == CUT and host.owner == CLOSED for host in served)
         return "two brokers serve an Exclusive subscription at once" if len(served) > 1 and silent else ""
 
-    def done(self, place: Place) -> bool:
+    def done(self, place: ModelState) -> bool:
         """Every entry is acked."""
         return place.acked == (1 << self.entries) - 1
 
     # Consumers come
 
-    def _comes(self, place: Place, at: int, host: Host, who: str) -> Iterator[Step]:
+    def _comes(self, place: ModelState, at: int, host: Host, who: str) -> Iterator[Step]:
         if host.stage == OUT and host.link == UP and (taken := self._taken(place, at)) is not None:
             asked = host._replace(stage=AT_OWNER, owner=THERE, asked=0)
             yield f"the owner takes {who}'s consumer", _with(taken, at, asked)
@@ -171,7 +171,7 @@ class ExclusiveModel:
         if host.stage != OUT and place.leaves:
             yield f"the client leaves {who}", self._left(place, at)._replace(leaves=place.leaves - 1)
 
-    def _taken(self, place: Place, at: int) -> Place | None:
+    def _taken(self, place: ModelState, at: int) -> ModelState | None:
         """The owner is asked for the place of a consumer; None where another has it."""
         holder = place.holder
         if holder not in {NONE, at}:
@@ -184,7 +184,7 @@ class ExclusiveModel:
             place = _with(place, 1 - at, other._replace(stale=1))
         return place._replace(holder=at)
 
-    def _left(self, place: Place, at: int) -> Place:
+    def _left(self, place: ModelState, at: int) -> ModelState:
         host = place.hosts[at]
         holder = NONE if place.holder == at and host.link == UP else place.holder
         lease = self._leases.begin(lease_calls.make)
@@ -192,7 +192,7 @@ class ExclusiveModel:
 
     # Delivery and acks
 
-    def _serves(self, place: Place, at: int, host: Host, who: str) -> Iterator[Step]:
+    def _serves(self, place: ModelState, at: int, host: Host, who: str) -> Iterator[Step]:
         if host.stage != SERVED:
             return
         if self._delivers(host):
@@ -225,7 +225,7 @@ class ExclusiveModel:
 
     # The owner is away
 
-    def _breaks(self, place: Place, at: int, host: Host, who: str) -> Iterator[Step]:
+    def _breaks(self, place: ModelState, at: int, host: Host, who: str) -> Iterator[Step]:
         if host.link == UP and place.cuts:
             yield (
                 f"{who} and the owner lose each other",
@@ -246,7 +246,7 @@ class ExclusiveModel:
                 holder = NONE
             yield f"{who} reaches the owner again", _with(place, at, back)._replace(holder=holder)
 
-    def _returns(self, place: Place, at: int, host: Host, who: str) -> Iterator[Step]:
+    def _returns(self, place: ModelState, at: int, host: Host, who: str) -> Iterator[Step]:
         if host.stage != SERVED:
             return
         gives_up = host.owner == THERE and host.link == CUT and host.silent >= SILENT
@@ -274,7 +274,7 @@ class ExclusiveModel:
                 _with(place, at, host._replace(refresh=place.acked)),
             )
 
-    def _compared(self, place: Place, at: int, host: Host, who: str) -> Step:
+    def _compared(self, place: ModelState, at: int, host: Host, who: str) -> Step:
         away = ((CLIENT, host.away),)
         ledger = self._servings.ask(host.serving, compare.ledgers)
         number, (goes_on, again) = self._servings.call(
@@ -296,7 +296,7 @@ class ExclusiveModel:
         )
         return f"{who} finds that its copy of the cursor can go on", _with(place, at, back)
 
-    def _ticked(self, place: Place) -> Place:
+    def _ticked(self, place: ModelState) -> ModelState:
         for at, host in enumerate(place.hosts):
             lease = host.lease
             if host.link == UP and host.owner == THERE and host.stage == SERVED:
@@ -309,7 +309,7 @@ class ExclusiveModel:
         return place
 
 
-def _with(place: Place, at: int, host: Host) -> Place:
+def _with(place: ModelState, at: int, host: Host) -> ModelState:
     hosts = (host, place.hosts[1]) if at == 0 else (place.hosts[0], host)
     return place._replace(hosts=hosts)
 

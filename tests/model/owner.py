@@ -1,6 +1,6 @@
 """The owner in the model: it confirms acks before it stores them, moves, dies, and has administrators.
 
-Mirrors what is between a broker and the owner: RelayedConsumer, and its way back to an owner that has moved.
+Mirrors what is between a broker and the owner: OwnerConsumer, and its way back to an owner that has moved.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _closed(world: World, owner: Owner, how: int) -> World:
 
 
 def returns(rules: Rules, world: World) -> Iterator[Step]:
-    """Consumers that the owner has closed come back to it: RelayedConsumer._reattach, Consumer._compare.
+    """Consumers that the owner has closed come back to it: OwnerConsumer._resubscribe, Consumer._compare_cursor.
 
     What an owner says over one connection comes in its order: answers first that it gave before it closed the consumers.
     """

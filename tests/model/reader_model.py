@@ -1,13 +1,13 @@
 """The model of a Reader that begins at the end of a topic, which grows and then moves: it must get every entry from there on.
 
-Its cursor is not durable: only its owner has it, in memory. Mirrors RelayedConsumer.attach.
+Its cursor is not durable: only its owner has it, in memory. Mirrors OwnerConsumer.subscribe.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from readonly_engine.relay.resume import resume_at
+from readonly_engine.relay.resume import set_resume_position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from tests.model import compare, serving
@@ -138,5 +138,5 @@ def resume(passed: int) -> int:
     subscribe = CommandSubscribe(
         topic="t", subscription="r", sub_type=CommandSubscribe.Exclusive, consumer_id=1, request_id=1
     )
-    resume_at(subscribe, serving.position(passed - 1))
+    set_resume_position(subscribe, serving.position(passed - 1))
     return int(subscribe.start_message_id.entry_id)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound="Hashable")
 
-MOST_STATES = 4_000_000
+MAX_STATES = 4_000_000
 
 
 class Violation(Exception):  # noqa: N818 - it is what the search looks for
@@ -87,7 +87,7 @@ class Search(Generic[S]):
         most: end, incomplete, with so many states.
     """
 
-    def __init__(self, model: Model[S], most: int = MOST_STATES) -> None:
+    def __init__(self, model: Model[S], most: int = MAX_STATES) -> None:
         self._model = model
         self._most = most
         self._states: list[S] = []

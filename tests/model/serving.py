@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.cursor import CursorReplica
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-from readonly_engine.relay.ack_batch import AckBatches
+from readonly_engine.relay.ack_batch import AckGroupingTracker
 from readonly_engine.relay.recent_acks import WINDOW_S, RecentAcks
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
@@ -34,7 +34,7 @@ NOW: Final = 0
 
 
 class Way:
-    """A consumer as AckBatches knows it."""
+    """A consumer as AckGroupingTracker knows it."""
 
     __slots__ = ("client",)
 
@@ -56,18 +56,18 @@ class Serving:
         self.entries = entries
         self.chain = LedgerChain()
         load(self.chain, entries, ledgers)
-        self.cursor = CursorCopy(self.chain, mark_delete_of(acked))
-        self.cursor.load_holes(ranges_of(acked))
+        self.cursor = CursorReplica(self.chain, mark_delete_of(acked))
+        self.cursor.load_acked_ranges(ranges_of(acked))
         self.dispatcher: Dispatcher = (
             SingleActiveDispatcher(self.chain, self.cursor, elected=False)
             if single
             else SharedDispatcher(self.chain, self.cursor)
         )
-        self.acks: AckBatches[Way] = AckBatches()
+        self.acks: AckGroupingTracker[Way] = AckGroupingTracker()
         self.recent = RecentAcks()
         self.alone: list[tuple[int, int]] = []
         self.ways: dict[int, Way] = {}
-        self.receivers: dict[int, Receiver] = {}
+        self.consumers: dict[int, ConsumerState] = {}
 
 
 def load(chain: LedgerChain, entries: int, ledgers: int) -> None:
@@ -127,39 +127,39 @@ _ENTRIES: Final = [_entry(number) for number in range(8)]
 
 def add(serving: Serving, client: int) -> None:
     """A consumer that is at the owner joins."""
-    serving.receivers[client] = Receiver(name=str(client))
+    serving.consumers[client] = ConsumerState(name=str(client))
     serving.ways[client] = Way(client)
-    serving.dispatcher.add(serving.receivers[client])
-    serving.acks.opened(serving.ways[client], 0, NOW)
+    serving.dispatcher.add(serving.consumers[client])
+    serving.acks.channel_opened(serving.ways[client], 0, NOW)
 
 
 def remove(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
     """A consumer leaves; returns what is sent to the owner before it is closed there."""
     sent = take(serving)
-    serving.dispatcher.remove(serving.receivers.pop(client))
+    serving.dispatcher.remove(serving.consumers.pop(client))
     serving.alone = [(by, entry) for by, entry in serving.alone if by != client]
-    serving.acks.closed(serving.ways.pop(client), NOW)
+    serving.acks.channel_closed(serving.ways.pop(client), NOW)
     return sent
 
 
 def deliver(serving: Serving, client: int) -> int:
     """A consumer takes one entry more; returns which it gets, NONE where there is none."""
-    receiver = serving.receivers[client]
+    receiver = serving.consumers[client]
     receiver.permits = 1
     try:
-        want = serving.dispatcher.want(NOW)
+        want = serving.dispatcher.next_read(NOW)
         if want is None or not serving.chain.readable(want[0]):
             return -1
         first = want[0].entry_id
-        deliveries = serving.dispatcher.offer(_ENTRIES[first : serving.entries], NOW)
+        deliveries = serving.dispatcher.dispatch(_ENTRIES[first : serving.entries], NOW)
     finally:
         receiver.permits = 0
     return deliveries[0].entry.position.entry_id if deliveries else -1
 
 
 def ack(serving: Serving, client: int, entry: int) -> bool:
-    """A consumer acks what it has (Subscription.acked_plainly); False where it does not have it here."""
-    receiver, entries = serving.receivers[client], [position(entry)]
+    """A consumer acks what it has (Subscription.ack_entries); False where it does not have it here."""
+    receiver, entries = serving.consumers[client], [position(entry)]
     assert isinstance(serving.dispatcher, SharedDispatcher)
     if not serving.dispatcher.has_pending(receiver, entries):
         return False
@@ -170,15 +170,15 @@ def ack(serving: Serving, client: int, entry: int) -> bool:
 
 
 def ack_alone(serving: Serving, client: int, entry: int) -> None:
-    """A consumer acks what it does not have any more (Subscription.acked): that goes to the owner by itself."""
+    """A consumer acks what it does not have any more (Subscription.acknowledge): that goes to the owner by itself."""
     serving.cursor.ack(position(entry))
-    serving.dispatcher.acked(position(entry), serving.receivers[client])
+    serving.dispatcher.acked(position(entry), serving.consumers[client])
     serving.alone.append((client, entry))
 
 
 def take(serving: Serving) -> tuple[tuple[int, int, int], ...]:
     """The timer of acks that are collected goes off."""
-    return tuple((out.number, bits(out.ids), out.way.client) for out in serving.acks.flush_all())
+    return tuple((out.number, bits(out.ids), out.channel.client) for out in serving.acks.flush_all())
 
 
 def answered(serving: Serving, number: int, may_be_lost: bool) -> None:
@@ -187,7 +187,7 @@ def answered(serving: Serving, number: int, may_be_lost: bool) -> None:
     if ids and may_be_lost:
         before = b"".join(one.ack for one in serving.recent.before(NOW))
         serving.recent = RecentAcks()
-        serving.recent.answered(bytes(sorted({*before, *ids})), NOW)
+        serving.recent.add(bytes(sorted({*before, *ids})), NOW)
 
 
 def published(serving: Serving) -> None:
@@ -204,7 +204,7 @@ def passed(serving: Serving) -> int:
 
 def read_up_to(serving: Serving, entry: int) -> None:
     """A reader acks all that it has read."""
-    serving.cursor.ack_up_to(position(entry))
+    serving.cursor.ack_cumulative(position(entry))
 
 
 def under_way_alone(serving: Serving) -> tuple[int, ...]:
@@ -222,7 +222,7 @@ def answered_alone(serving: Serving, entries: int) -> None:
 def aged(serving: Serving) -> None:
     """So much time passes that the owner has stored what it answered, and more."""
     later = NOW + 2 * WINDOW_S
-    serving.recent.answered(b"", later)
+    serving.recent.add(b"", later)
     assert not b"".join(one.ack for one in serving.recent.before(later))
     serving.recent = RecentAcks()
 
@@ -238,34 +238,38 @@ def renumbered(serving: Serving) -> tuple[int, ...]:
     acks._sent = {now: acks._sent[old] for now, old in enumerate(before, 1)}
     acks._last_number = len(before)
     serials = {part.first for part in acks._open.values()} | {part.first for part in acks._sent.values()}
-    serials |= {part.first for part in acks._stranded}
+    serials |= {part.first for part in acks._unassigned}
     firsts = {first: now for now, first in enumerate(sorted(serials), 1)}
     for batch in acks._open.values():
         batch.first = firsts[batch.first]
     acks._sent = {number: sent._replace(first=firsts[sent.first]) for number, sent in acks._sent.items()}
-    acks._stranded = [stranded._replace(first=firsts[stranded.first]) for stranded in acks._stranded]
+    acks._unassigned = [stranded._replace(first=firsts[stranded.first]) for stranded in acks._unassigned]
     acks._added = len(firsts)
     return before
 
 
 def detached(serving: Serving, client: int) -> None:
     """The owner has closed a consumer."""
-    serving.acks.closed(serving.ways[client], NOW)
+    serving.acks.channel_closed(serving.ways[client], NOW)
 
 
 def went_on(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
-    """A consumer that is at the owner again may ack there (RelayedConsumer.go_on); returns what is sent."""
+    """A consumer that is at the owner again may ack there (OwnerConsumer.resume_acks); returns what is sent."""
     alone = tuple((0, 1 << entry, client) for by, entry in serving.alone if by == client)
-    serving.acks.opened(serving.ways[client], 0, NOW)
+    serving.acks.channel_opened(serving.ways[client], 0, NOW)
     return alone + take(serving)
 
 
 def exchanged(serving: Serving) -> None:
     """The two clients change places."""
-    for way in {*serving.ways.values(), *serving.acks._line_of, *(sent.way for sent in serving.acks._sent.values())}:
+    for way in {
+        *serving.ways.values(),
+        *serving.acks._connection_of,
+        *(sent.channel for sent in serving.acks._sent.values()),
+    }:
         way.client = 1 - way.client
     serving.alone = [(1 - by, entry) for by, entry in serving.alone]
     serving.ways = {way.client: way for way in serving.ways.values()}
-    for receiver in serving.receivers.values():
+    for receiver in serving.consumers.values():
         receiver.name = str(1 - int(receiver.name))
-    serving.receivers = {int(receiver.name): receiver for receiver in serving.receivers.values()}
+    serving.consumers = {int(receiver.name): receiver for receiver in serving.consumers.values()}

@@ -25,7 +25,7 @@ CONSUMER_ID: Final = 0
 _RETRY_S: Final = 0.2
 
 
-class Follower:
+class LogFollower:
     """Reads one log from its beginning on, and remembers what it saw.
 
     Args:

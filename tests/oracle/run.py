@@ -16,7 +16,7 @@ from devstack.console import say
 from tests.oracle import owner, storage
 from tests.oracle.compare import Comparison, compare, stored_frame
 from tests.oracle.disturb import Disturbances
-from tests.oracle.follow import Follower
+from tests.oracle.follow import LogFollower
 from tests.oracle.publish import Publisher, make_keys
 from tests.oracle.transactions import Ended, publish_transactions
 from tests.oracle.workload import ROUNDS, plan_rounds, plan_topics
@@ -151,7 +151,7 @@ class Run:
         logs = [log for topic in self._topics for log in topic.logs]
         async with storage.open_floor(self._stack.endpoints) as floor:
             followed = logs[:: max(1, len(logs) // FOLLOWED)][:FOLLOWED]
-            followers = [Follower(floor, log, iterate=i % 2 == 0) for i, log in enumerate(followed)]
+            followers = [LogFollower(floor, log, iterate=i % 2 == 0) for i, log in enumerate(followed)]
             await self._write()
             self._report.publish_s = time.monotonic() - begin
             begin = time.monotonic()
@@ -204,7 +204,7 @@ class Run:
             )
             self._report.ended.append(ended)
 
-    async def _compare(self, floor: Floor, log: str, follower: Follower | None) -> Comparison:
+    async def _compare(self, floor: Floor, log: str, follower: LogFollower | None) -> Comparison:
         sent = await asyncio.to_thread(lambda: list(owner.read_all(self._stack.endpoints.writer_url, log, CONSUMER_ID)))
         topic_log = floor.log(log)
         try:

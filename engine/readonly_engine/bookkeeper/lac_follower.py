@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookKeeperError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import NO_LAC
 from readonly_engine.bookkeeper.tail_state import (
@@ -96,7 +96,9 @@ class LacFollower:
         self._poll_target = None if striped else PollTarget(self._ledger.best_first(), self._loop.time())
         self._polls = {bookie_id: LongPollSchedule(above_own=not striped) for bookie_id in ensemble}
         self._tasks = [
-            keep_going(partial(self._follow, bookie_id, polls), f"ledger {self._ledger.ledger_id}: polling {bookie_id}")
+            run_forever(
+                partial(self._follow, bookie_id, polls), f"ledger {self._ledger.ledger_id}: polling {bookie_id}"
+            )
             for bookie_id, polls in self._polls.items()
         ]
 

@@ -14,7 +14,7 @@ from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookieUnava
 from readonly_engine.bookkeeper.replicas import ReplicaOrder
 from readonly_engine.bookkeeper.request_budget import RequestBudget
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.waiting import shared
+from readonly_engine.waiting import await_shared
 from readonly_engine.wire.framing import STORED_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class _Connections(Generic[Connection]):
             opening = self._opening[bookie_id] = asyncio.create_task(self._keep(bookie_id))
             opening.add_done_callback(lambda task: self._opened(bookie_id, task))
         # One who gives up waiting must not cancel it for the others.
-        return await shared(opening)
+        return await await_shared(opening)
 
     def forget(self, bookie_id: str, connection: Connection) -> bool:
         """Drop a closed connection; says whether it was still the current one."""

@@ -10,8 +10,8 @@ from readonly_engine.wire.bit_set import bits_of
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.cursor import CursorCopy
-    from readonly_engine.broker.dispatch.receiver import Dispatcher, Receiver
+    from readonly_engine.broker.cursor import CursorReplica
+    from readonly_engine.broker.dispatch.receiver import ConsumerState, Dispatcher
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 
@@ -27,26 +27,26 @@ class AckEffect(NamedTuple):
     completed: list[Position]
 
 
-def without_unknown(ack: CommandAck, cursor: CursorCopy) -> CommandAck:
-    """Return a client's ack without the entries that do not count (CursorCopy.takes_ack)."""
+def without_unknown_entries(ack: CommandAck, cursor: CursorReplica) -> CommandAck:
+    """Return a client's ack without the entries that do not count (CursorReplica.accepts_ack)."""
     cumulative = ack.ack_type == CommandAck.Cumulative
-    taken = CommandAck()
-    taken.CopyFrom(ack)
-    del taken.message_id[:]
-    taken.message_id.extend(
+    accepted = CommandAck()
+    accepted.CopyFrom(ack)
+    del accepted.message_id[:]
+    accepted.message_id.extend(
         message_id
         for message_id in ack.message_id
-        if cursor.takes_ack(Position(message_id.ledger_id, message_id.entry_id), cumulative=cumulative)
+        if cursor.accepts_ack(Position(message_id.ledger_id, message_id.entry_id), cumulative=cumulative)
     )
-    return taken
+    return accepted
 
 
 def apply_ack(
     ack: CommandAck,
     kind: CommandSubscribe.SubType,
-    cursor: CursorCopy,
+    cursor: CursorReplica,
     dispatcher: Dispatcher,
-    by: Receiver | None,
+    by: ConsumerState | None,
     *,
     batch_acks: bool,
     from_client: bool = True,
@@ -70,26 +70,26 @@ def apply_ack(
         return AckEffect(unblocked, completed)
     for message_id in ack.message_id:
         position = Position(message_id.ledger_id, message_id.entry_id)
-        if from_client and not cursor.takes_ack(position, cumulative=cumulative):
+        if from_client and not cursor.accepts_ack(position, cumulative=cumulative):
             continue
         if not message_id.ack_set:
             if cumulative:
-                cursor.ack_up_to(position)
+                cursor.ack_cumulative(position)
             else:
                 cursor.ack(position)
                 unblocked |= dispatcher.acked(position, by)
             continue
         if not batch_acks:
             if cumulative:
-                cursor.ack_up_to(Position(position.ledger_id, position.entry_id - 1))
+                cursor.ack_cumulative(Position(position.ledger_id, position.entry_id - 1))
             continue
         unacked = bits_of(message_id.ack_set)
         if cumulative:
-            cursor.ack_up_to_in_part(position, unacked)
+            cursor.ack_cumulative_partially(position, unacked)
         elif not cursor.is_acked(position):
-            left = cursor.ack_in_part(position, unacked)
+            left = cursor.ack_partially(position, unacked)
             if left:
-                unblocked |= dispatcher.acked_in_part(position, left.bit_count(), by)
+                unblocked |= dispatcher.acked_partially(position, left.bit_count(), by)
             else:
                 unblocked |= dispatcher.acked(position, by)
                 completed.append(position)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.consumer import Consumer
-from readonly_engine.broker.exclusives import attach
-from readonly_engine.broker.lookup import turn_away_unbound
+from readonly_engine.broker.exclusives import subscribe_at_owner
+from readonly_engine.broker.lookup import reject_unbound
 from readonly_engine.broker.pause import Pause
 from readonly_engine.clock import lease_time
 from readonly_engine.config.listeners import Urls
@@ -19,7 +19,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, Serve
 
 if TYPE_CHECKING:
     from readonly_engine.broker.broker import Broker
-    from readonly_engine.broker.claiming import Hold
+    from readonly_engine.broker.claiming import ClaimHandle
     from readonly_engine.broker.connection import ClientConnection
     from readonly_engine.broker.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
@@ -53,92 +53,97 @@ async def admit(
         MetadataError: the topic cannot be read.
     """
     broker = client.broker
-    turn_away_unbound(broker, topic)
+    reject_unbound(broker, topic)
     refusal = broker.limits.subscribe(topic, subscribe.subscription)
     if refusal:
         raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
-    hold: Hold | None = None
+    claim: ClaimHandle | None = None
     consumer: Consumer | None = None
     admitted = False
     try:
-        from_peer = _take_mark(subscribe)
+        from_peer = _pop_relayed_by(subscribe)
         # A consumer of another topic comes by a lookup from before, or because unbound topics are relayed; that of a
         # subscription that no binding names comes because a lookup does not say which subscription it is for.
         bound = broker.bindings.serves(topic, subscribe.subscription)
         if bound and subscribe.sub_type in CLAIMED_TYPES:
-            hold = await broker.claiming.hold(ClaimKey(topic, subscribe.subscription))
-            if hold.url and from_peer is not None:
+            claim = await broker.claim_store.acquire(ClaimKey(topic, subscribe.subscription))
+            if claim.url and from_peer is not None:
                 raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
-        via = hold.url if hold is not None else ""
-        if via:
-            subscribe.metadata.add(key=RELAYED_BY, value=broker.fleet.url)
-        pass_through = not bound or bool(via) or await broker.topics.passing.admit(topic, subscribe)
-        relay_url = ""
-        if via:
-            member = broker.fleet.members.get(via)
-            relay_url = broker.owners.peer_url(via, "" if member is None else member.tls_url)
+        peer = claim.url if claim is not None else ""
+        if peer:
+            subscribe.metadata.add(key=RELAYED_BY, value=broker.pool.url)
+        pass_through = not bound or bool(peer) or await broker.topics.passthrough.admit(topic, subscribe)
+        peer_url = ""
+        if peer:
+            member = broker.pool.members.get(peer)
+            peer_url = broker.owners.peer_url(peer, "" if member is None else member.tls_url)
         consumer = Consumer(
-            client, topic, subscribe, pass_through=pass_through, via=via, relay_url=relay_url, hold=hold, bound=bound
+            client, topic, subscribe, pass_through=pass_through, peer=peer, peer_url=peer_url, claim=claim, bound=bound
         )
         sent = lease_time()
-        answer = await attach(consumer)
+        answer = await subscribe_at_owner(consumer)
         if from_peer is not None:
-            consumer.brought_at = time.monotonic()
+            consumer.relayed_at = time.monotonic()
         if not pass_through:
-            subscription = await broker.topics.join(topic, consumer, partial(_check_claim, broker, hold))
-            consumer.joined(subscription, sent)
-        elif bound and not via:
-            broker.topics.passing.enter(consumer)
-        if consumer.left:
+            subscription = await broker.topics.join(topic, consumer, partial(_check_claim, broker, claim))
+            consumer.on_joined(subscription, sent)
+        elif bound and not peer:
+            broker.topics.passthrough.add(consumer)
+        if consumer.unregistered:
             raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
         if bound != broker.bindings.serves(topic, subscribe.subscription):
             # Those that are here already are sent away by the broker when the bindings change.
             raise OwnerUnavailableError(f"what binds {topic} has changed meanwhile; look it up again")
-        if hold is not None and from_peer is None:
-            broker.arrivals.came(hold.key)
+        if claim is not None and from_peer is None:
+            broker.pending_redirects.arrived(claim.key)
         if consumer.exclusive:
-            broker.exclusives.came(consumer)
+            broker.exclusives.add(consumer)
         admitted = True
         return consumer, answer
     finally:
         if not admitted:
             if consumer is not None:
-                consumer.leave()
+                consumer.unregister()
                 broker.spawn(consumer.close())
             else:
                 broker.limits.leave(topic, subscribe.subscription)
-                if hold is not None:
-                    broker.claiming.leave(hold)
+                if claim is not None:
+                    broker.claim_store.release(claim)
 
 
-def _check_claim(broker: Broker, hold: Hold | None, subscription: Subscription) -> None:
+def _check_claim(broker: Broker, claim: ClaimHandle | None, subscription: Subscription) -> None:
     """Let nobody be served under a claim that is not this broker's any more, or was another's since the cursor was read."""
-    if hold is None:
+    if claim is None:
         return
-    if not broker.claiming.valid(hold):
+    if not broker.claim_store.is_valid(claim):
         raise OwnerUnavailableError(
-            f"subscription {hold.key.subscription} of {hold.key.topic} may have been served by another broker; try again"
+            f"subscription {claim.key.subscription} of {claim.key.topic} may have been served by another broker; try again"
         )
-    if broker.claiming.resting:
+    if broker.claim_store.suspended:
         subscription.pause(Pause.LEASE)
 
 
-def move_on(consumer: Consumer) -> None:
+def redirect_if_supported(consumer: Consumer) -> None:
     """Send the client of a consumer that another broker serves there, if it goes where it is told; else it stays, and is relayed.
 
     It was subscribed through this broker first, so that it has heard from the owner that it may.
     """
     client, broker = consumer.connection, consumer.connection.broker
-    member = broker.fleet.members.get(consumer.via)
-    urls = Urls() if member is None else member.reached(client.listener)
+    member = broker.pool.members.get(consumer.peer)
+    urls = Urls() if member is None else member.urls_for(client.listener)
     if not urls.serve(tls=client.tls):
         return
-    who = (client.address, str(consumer.topic), consumer.subscribe.subscription, consumer.subscribe.consumer_name)
-    if broker.moves.may(client.client_version, who, time.monotonic()):
-        broker.spawn(consumer.move(urls.url, urls.tls_url))
+    client_key = (
+        client.address,
+        str(consumer.topic),
+        consumer.subscribe_command.subscription,
+        consumer.subscribe_command.consumer_name,
+    )
+    if broker.redirects.allow(client.client_version, client_key, time.monotonic()):
+        broker.spawn(consumer.redirect(urls.url, urls.tls_url))
 
 
-def _take_mark(subscribe: CommandSubscribe) -> str | None:
+def _pop_relayed_by(subscribe: CommandSubscribe) -> str | None:
     """Take all marks off, and return the broker of the pool that has brought the consumer here; None for none."""
     marks = [item.value for item in subscribe.metadata if item.key == RELAYED_BY]
     if not marks:

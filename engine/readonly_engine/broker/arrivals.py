@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from readonly_engine.broker.claims import ClaimKey
 
-MOVED_WITHIN_S = 5.0
+MAX_REDIRECT_DELAY_S = 5.0
 """A broker sends a client on as soon as it has brought its consumer here: one that leaves later was closed."""
 
-TRAVEL_S = 5.0
+ARRIVAL_TIMEOUT_S = 5.0
 """A client comes at once, or not at all."""
 
 
-class Arrivals:
+class PendingRedirects:
     """Knows who is expected. Times are in seconds of any clock."""
 
     def __init__(self) -> None:
         self._expected: dict[ClaimKey, deque[float]] = {}
         self._ends: deque[tuple[float, ClaimKey]] = deque()  # when each is expected no more; some have come meanwhile
 
-    def left(self, key: ClaimKey, came: float, now: float) -> None:
+    def expect(self, key: ClaimKey, relayed_at: float, now: float) -> None:
         """A consumer that another broker had brought has left.
 
         Args:
             key: its subscription.
-            came: when it had come.
+            relayed_at: when it had come.
             now: the time.
         """
         while self._ends and self._ends[0][0] <= now:
-            self._give_up(self._ends.popleft()[1], now)
-        if now - came <= MOVED_WITHIN_S:
-            self._expected.setdefault(key, deque()).append(now + TRAVEL_S)
-            self._ends.append((now + TRAVEL_S, key))
+            self._expire(self._ends.popleft()[1], now)
+        if now - relayed_at <= MAX_REDIRECT_DELAY_S:
+            self._expected.setdefault(key, deque()).append(now + ARRIVAL_TIMEOUT_S)
+            self._ends.append((now + ARRIVAL_TIMEOUT_S, key))
 
-    def came(self, key: ClaimKey) -> None:
+    def arrived(self, key: ClaimKey) -> None:
         """A consumer has come by itself."""
         waits = self._expected.get(key)
         if waits is not None:
@@ -52,7 +52,7 @@ class Arrivals:
         waits = self._expected.get(key)
         return waits is not None and waits[-1] > now
 
-    def _give_up(self, key: ClaimKey, now: float) -> None:
+    def _expire(self, key: ClaimKey, now: float) -> None:
         """Expect nobody any more whose time is over."""
         waits = self._expected.get(key)
         while waits and waits[0] <= now:

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 5.0
+POLL_INTERVAL_S = 5.0
 """How often a broker compares itself with the others."""
 
-LASTING = 3
+MIN_UNEVEN_POLLS = 3
 """So many looks in a row must find too many consumers here: what comes and goes evens out by itself, and moving disturbs."""
 
-MOST_AT_ONCE = 0.1
+MAX_MOVED_FRACTION = 0.1
 """The part of its consumers that a broker sends on at one look: a new broker is filled in a minute, not in a storm."""
 
 
-class Balancer:
+class Rebalancer:
     """Looks at the load of this broker now and then.
 
     Args:
@@ -50,18 +50,18 @@ class Balancer:
     async def _run(self) -> None:
         uneven = 0
         while True:
-            await asyncio.sleep(LOOK_S)
-            mine = self._broker.limits.consumers
-            known = self._broker.fleet.members.get(self._broker.fleet.url)
+            await asyncio.sleep(POLL_INTERVAL_S)
+            own = self._broker.limits.consumers
+            known = self._broker.pool.members.get(self._broker.pool.url)
             # The others must hear of it first: else what is sent on comes back.
-            heard = known is not None and abs(known.consumers - mine) <= max(1, mine // 10)
-            await self._broker.fleet.publish(mine)
-            surplus = excess(mine, self._broker.fleet.members.values())
+            published = known is not None and abs(known.consumers - own) <= max(1, own // 10)
+            await self._broker.pool.publish(own)
+            surplus = excess(own, self._broker.pool.members.values())
             uneven = uneven + 1 if surplus else 0
-            if uneven >= LASTING and heard:
-                self._send_on(min(surplus, max(1, int(mine * MOST_AT_ONCE))))
+            if uneven >= MIN_UNEVEN_POLLS and published:
+                self._move_some(min(surplus, max(1, int(own * MAX_MOVED_FRACTION))))
 
-    def _send_on(self, count: int) -> None:
+    def _move_some(self, count: int) -> None:
         chosen: list[Consumer] = []
         for unit in _units(self._broker.consumers):
             if len(chosen) + len(unit) <= count:
@@ -76,8 +76,8 @@ class Balancer:
         subscriptions = {consumer.subscription for consumer in consumers}
         await await_acks(consumers)
         for consumer in consumers:
-            if not consumer.left:
-                consumer.dismiss("other brokers have fewer consumers")
+            if not consumer.unregistered:
+                consumer.close_for_resubscribe("other brokers have fewer consumers")
         for subscription in subscriptions:
             if subscription is not None and subscription.consumers and not self._broker.draining:
                 subscription.resume(Pause.LEAVING)
@@ -88,10 +88,10 @@ def _units(consumers: list[Consumer]) -> list[list[Consumer]]:
     claimed: dict[object, list[Consumer]] = {}
     single = []
     for consumer in consumers:
-        if consumer.via:
+        if consumer.peer:
             continue  # another broker's in all but the connection
-        if consumer.hold is None:
+        if consumer.claim is None:
             single.append([consumer])
         else:
-            claimed.setdefault(consumer.hold.key, []).append(consumer)
+            claimed.setdefault(consumer.claim.key, []).append(consumer)
     return single + sorted(claimed.values(), key=len)

@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.admin import AdminClient
-    from readonly_engine.relay.consumer import RelayedConsumer
+    from readonly_engine.relay.consumer import OwnerConsumer
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES = 256 << 10
+MAX_BYTES = 256 << 10
 """Of one subscription; ZooKeeper takes 1 MiB. What is beyond comes again as whole batches."""
 
-KEEP_TIMEOUT_S = 5.0
+SAVE_TIMEOUT_S = 5.0
 """So long a consumer that leaves may be kept at the owner for it."""
 
-RECALL_TIMEOUT_S = 5.0
+LOAD_TIMEOUT_S = 5.0
 """So long a consumer that comes, or takes over, waits for what was left: it goes on also while the metadata store is away."""
 
-OUTDATED_S = 3600.0
+MAX_AGE_S = 3600.0
 """What nobody has come back for in this time is removed."""
 
 
-class LeftBatches(NamedTuple):
+class StoredBatches(NamedTuple):
     """What the consumers of one subscription left.
 
     Attributes:
@@ -54,30 +54,30 @@ class LeftBatches(NamedTuple):
     batches: list[tuple[Position, int]]
 
 
-def encode_left(left: LeftBatches) -> bytes:
-    """As it stands in the metadata store; at most MOST_BYTES, the first batches of the topic."""
+def encode_batches(stored: StoredBatches) -> bytes:
+    """As it stands in the metadata store; at most MAX_BYTES, the first batches of the topic."""
     rows: list[tuple[int, int, str]] = []
     size = 0
-    for position, unacked in sorted(left.batches):
+    for position, unacked in sorted(stored.batches):
         row = (position.ledger_id, position.entry_id, f"{unacked:x}")
         size += len(json.dumps(row)) + 2
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             break
         rows.append(row)
-    return json.dumps({"version": left.version, "at": left.at, "batches": rows}).encode()
+    return json.dumps({"version": stored.version, "at": stored.at, "batches": rows}).encode()
 
 
-def decode_left(value: bytes) -> LeftBatches | None:
+def decode_batches(value: bytes) -> StoredBatches | None:
     """From the metadata store; None for what this version does not understand."""
     try:
         fields = json.loads(value)
         batches = [(Position(int(ledger), int(entry)), int(bits, 16)) for ledger, entry, bits in fields["batches"]]
-        return LeftBatches(str(fields["version"]), float(fields["at"]), batches)
+        return StoredBatches(str(fields["version"]), float(fields["at"]), batches)
     except (ValueError, TypeError, KeyError):
         return None
 
 
-class BatchMemory:
+class BatchIndexAckStore:
     """Keeps them in the metadata store until they are void.
 
     Whoever resets the cursor makes them void. The owner stores a reset before it is in force, and closes the subscription's
@@ -98,13 +98,13 @@ class BatchMemory:
         self._swept = 0.0
         self._sweeping: asyncio.Task[None] | None = None
 
-    def keep(
+    def save(
         self,
         topic: TopicName,
         subscription: str,
         batches: Iterable[tuple[Position, int]],
-        last: RelayedConsumer,
-        ours: Callable[[], bool] = lambda: True,
+        owner_consumer: OwnerConsumer,
+        still_ours: Callable[[], bool] = lambda: True,
     ) -> asyncio.Task[None]:
         """The last consumer leaves.
 
@@ -112,25 +112,25 @@ class BatchMemory:
             topic: the topic.
             subscription: the subscription.
             batches: positions, and the bits of the messages that are not acked.
-            last: the consumer at the owner. It must stay there until the task is done, which takes KEEP_TIMEOUT_S at most.
-            ours: whether no other broker can have served the subscription meanwhile, whose batches would be written over.
+            owner_consumer: the consumer at the owner. It must stay there until the task is done (SAVE_TIMEOUT_S at most).
+            still_ours: whether no other broker can have served the subscription meanwhile, whose batches would be written over.
 
         Returns:
             Does it; ends without an error.
         """
-        return asyncio.create_task(self._keep(topic, subscription, list(batches), last, ours))
+        return asyncio.create_task(self._save(topic, subscription, list(batches), owner_consumer, still_ours))
 
-    async def recall(self, topic: TopicName, subscription: str) -> list[tuple[Position, int]]:
+    async def load(self, topic: TopicName, subscription: str) -> list[tuple[Position, int]]:
         """What the subscription's consumers left, if it still counts. A consumer of it must be at the owner by now."""
         path = self._path(topic, subscription)
         try:
-            async with asyncio.timeout(RECALL_TIMEOUT_S):
+            async with asyncio.timeout(LOAD_TIMEOUT_S):
                 node = await self._store.get(path)
-                left = None if node is None else decode_left(node.value)
-                if left is None:
+                stored = None if node is None else decode_batches(node.value)
+                if stored is None:
                     return []
-                if left.version == await self._admin.cursor_version(topic, subscription):
-                    return left.batches
+                if stored.version == await self._admin.cursor_version(topic, subscription):
+                    return stored.batches
                 await self._store.remove(path)
         except (RelayError, MetadataError, TimeoutError) as error:
             why = error or "no answer in time"
@@ -142,36 +142,36 @@ class BatchMemory:
         if self._sweeping is not None:
             self._sweeping.cancel()
 
-    async def _keep(
+    async def _save(
         self,
         topic: TopicName,
         subscription: str,
         batches: list[tuple[Position, int]],
-        last: RelayedConsumer,
-        ours: Callable[[], bool],
+        owner_consumer: OwnerConsumer,
+        still_ours: Callable[[], bool],
     ) -> None:
-        attachments = last.attachments
+        subscribe_count = owner_consumer.subscribe_count
         try:
-            async with asyncio.timeout(KEEP_TIMEOUT_S):
-                await last.settled()
+            async with asyncio.timeout(SAVE_TIMEOUT_S):
+                await owner_consumer.wait_for_acks()
                 version = await self._admin.cursor_version(topic, subscription)
-                await last.state()
-                if last.attachments != attachments:
+                await owner_consumer.state()
+                if owner_consumer.subscribe_count != subscribe_count:
                     raise OwnerUnavailableError("the consumer was closed at the owner")
-                if not ours():
+                if not still_ours():
                     raise OwnerUnavailableError("another broker may have served the subscription meanwhile")
-                left = LeftBatches(version, time.time(), batches)
-                await self._store.put(self._path(topic, subscription), encode_left(left))
-            self._sweep_now_and_then(left.at)
+                stored = StoredBatches(version, time.time(), batches)
+                await self._store.put(self._path(topic, subscription), encode_batches(stored))
+            self._sweep_if_due(stored.at)
         except (RelayError, MetadataError, TimeoutError) as error:
             reason = error or "no answer in time"
             log.info(
                 "%s, %s: batches that are acked in part will come again as a whole: %s", topic, subscription, reason
             )
 
-    def _sweep_now_and_then(self, now: float) -> None:
+    def _sweep_if_due(self, now: float) -> None:
         """Remove what is outdated, beside: there may be many nodes, and no consumer waits for it."""
-        if now - self._swept >= OUTDATED_S and (self._sweeping is None or self._sweeping.done()):
+        if now - self._swept >= MAX_AGE_S and (self._sweeping is None or self._sweeping.done()):
             self._swept = now
             self._sweeping = asyncio.create_task(self._sweep(now))
 
@@ -180,8 +180,8 @@ class BatchMemory:
             for name in await self._store.children(self._folder) or ():
                 path = f"{self._folder}/{name}"
                 node = await self._store.get(path)
-                left = None if node is None else decode_left(node.value)
-                if left is None or now - left.at > OUTDATED_S:
+                stored = None if node is None else decode_batches(node.value)
+                if stored is None or now - stored.at > MAX_AGE_S:
                     await self._store.remove(path)
         except MetadataError as error:
             log.info("what consumers have left of batches long ago cannot be removed now: %s", error)

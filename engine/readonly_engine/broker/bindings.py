@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy"}
 
-MOST_REMEMBERED = 100_000
+MAX_REMEMBERED = 100_000
 """Topics of which it is remembered what they are bound by."""
 
 E = TypeVar("E", bound=StrEnum)
@@ -158,7 +158,7 @@ class Bindings:
             known = ()
             if topic.domain == "persistent":
                 known = tuple(binding for binding in self.bindings if binding.covers(topic))
-            if len(self._known) >= MOST_REMEMBERED:
+            if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
             self._known[topic] = known
         return known

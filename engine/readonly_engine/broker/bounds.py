@@ -5,10 +5,10 @@ from __future__ import annotations
 WRITE_BUFFER_BYTES = 1 << 20
 """Bytes that wait for one client. Above this it gets no message until it has read some."""
 
-AT_ONCE_BYTES = 256 << 10
+MAX_COALESCED_BYTES = 256 << 10
 """Frames of one client that wait for the end of the event loop's turn; with more bytes they are sent at once."""
 
-NARROW_BUFFER_BYTES = 64 << 10
+REDUCED_BUFFER_BYTES = 64 << 10
 """WRITE_BUFFER_BYTES while the buffers of all slow clients together exceed `max_buffered_bytes`."""
 
 MAX_BROKER_REQUESTS = 50_000
@@ -28,7 +28,7 @@ few hundred bytes; with a schema it has up to 5 MiB."""
 MAX_CONCURRENT_CLOSES = 10_000
 """Consumers and producers of one client that are being closed. At this number the broker stops reading from the client."""
 
-WATCHERS = 1000
+MAX_TOPIC_WATCHERS = 1000
 """Topic-list watchers of one client. Each keeps the names of its topics. A stock client has one for each pattern, and polls if it
 is refused."""
 
@@ -42,5 +42,5 @@ MAX_BROKER_SUBSCRIBES = 6000
 """SUBSCRIBEs of all clients in admission. Below that, one client may exceed MAX_CONCURRENT_SUBSCRIBES, because the next
 wave for an owner (Waves) must be at hand. Each takes some KB."""
 
-CLOSED_S = 30.0
+CLOSED_PRODUCER_TTL_S = 30.0
 """Seconds after this side has closed a producer in which the client's messages are ignored (ServerCnx.closeProducer)."""

@@ -8,24 +8,24 @@ import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.broker import descriptors
-from readonly_engine.broker.arrivals import Arrivals
-from readonly_engine.broker.balance import Balancer
+from readonly_engine.broker.arrivals import PendingRedirects
+from readonly_engine.broker.balance import Rebalancer
 from readonly_engine.broker.bindings import Bindings, BindingsError, load_bindings
 from readonly_engine.broker.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
-from readonly_engine.broker.claims import Act
+from readonly_engine.broker.claims import ActionKind
 from readonly_engine.broker.connection import ClientConnection
 from readonly_engine.broker.drain import drain
-from readonly_engine.broker.exclusives import Exclusives
-from readonly_engine.broker.half_open import MAX_HALF_OPEN, HalfOpen
+from readonly_engine.broker.exclusives import ExclusiveConsumers
+from readonly_engine.broker.half_open import MAX_HALF_OPEN, HalfOpenConnections
 from readonly_engine.broker.keep_alive import KeepAlive
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.broker.listen import TlsListener
-from readonly_engine.broker.moves import Moves
-from readonly_engine.broker.outstanding import Outstanding
+from readonly_engine.broker.moves import RedirectHistory
+from readonly_engine.broker.outstanding import RequestQuota
 from readonly_engine.broker.owner_leases import OwnerLeases
 from readonly_engine.broker.pause import Pause
-from readonly_engine.broker.spread import Rotation
-from readonly_engine.broker.turn import Turn
+from readonly_engine.broker.spread import MemberSelector
+from readonly_engine.broker.turn import WriteCoalescer
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import Unbound
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-    from readonly_engine.broker.claiming import Claiming
-    from readonly_engine.broker.claims import Action
+    from readonly_engine.broker.claiming import ClaimStore
+    from readonly_engine.broker.claims import ClaimAction
     from readonly_engine.broker.consumer import Consumer
-    from readonly_engine.broker.fleet import Fleet, Member
+    from readonly_engine.broker.fleet import Member, PoolMembership
     from readonly_engine.broker.limits import Limits
-    from readonly_engine.broker.topics import ServedTopics
-    from readonly_engine.relay.owners import Owners
+    from readonly_engine.broker.topics import TopicRegistry
+    from readonly_engine.relay.owners import OwnerDirectory
     from readonly_engine.tls import Reloaded
 
 log = logging.getLogger(__name__)
@@ -57,8 +57,8 @@ class Broker:
     Args:
         owners: connections to the writable cluster.
         topics: the topics served here.
-        fleet: the pool that this broker is a member of.
-        claiming: which subscriptions this broker may serve.
+        pool: the pool that this broker is a member of.
+        claim_store: which subscriptions this broker may serve.
         limits: how many connections and consumers are taken.
         patterns: what the command line and the configuration bind.
         bindings_file: what the operator binds, read again when it changes.
@@ -68,10 +68,10 @@ class Broker:
 
     def __init__(
         self,
-        owners: Owners,
-        topics: ServedTopics,
-        fleet: Fleet,
-        claiming: Claiming,
+        owners: OwnerDirectory,
+        topics: TopicRegistry,
+        pool: PoolMembership,
+        claim_store: ClaimStore,
         limits: Limits,
         patterns: Bindings,
         bindings_file: Path | None,
@@ -81,25 +81,27 @@ class Broker:
         self.unbound = unbound
         self.owners = owners
         self.topics = topics
-        self.fleet = fleet
-        self.claiming = claiming
+        self.pool = pool
+        self.claim_store = claim_store
         self.limits = limits
         self.owner_leases = OwnerLeases(guard or LeaseGuard())
-        self.moves = Moves()
-        self.arrivals = Arrivals()
-        self.requests = Outstanding(MAX_BROKER_REQUESTS, MAX_BROKER_REQUEST_BYTES)
+        self.redirects = RedirectHistory()
+        self.pending_redirects = PendingRedirects()
+        self.requests = RequestQuota(MAX_BROKER_REQUESTS, MAX_BROKER_REQUEST_BYTES)
         self.slow_clients = 0
-        self.arriving = 0
+        self.subscribing = 0
         self.draining = False
-        self._rotation = Rotation(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
-        self._balancer = Balancer(self)
+        self._member_selector = MemberSelector(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
+        self._rebalancer = Rebalancer(self)
         self.bindings = patterns
         self.bindings_error: str | None = None
         self.connections: set[ClientConnection] = set()
         self.keep_alive = KeepAlive()
-        self.exclusives = Exclusives()
-        self.half_open: HalfOpen[ClientConnection] = HalfOpen(min(MAX_HALF_OPEN, descriptors.allowed() // 2))
-        self.turn = Turn()
+        self.exclusives = ExclusiveConsumers()
+        self.half_open: HalfOpenConnections[ClientConnection] = HalfOpenConnections(
+            min(MAX_HALF_OPEN, descriptors.max_descriptors() // 2)
+        )
+        self.write_coalescer = WriteCoalescer()
         self._patterns = patterns
         self._bindings_file = bindings_file
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -117,9 +119,9 @@ class Broker:
         self._load_bindings()
         await self.listen(DEFAULT, host, port)
         self.keep_alive.start()
-        self.claiming.start(self._claim_changed)
-        await self.fleet.join()
-        self._balancer.start()
+        self.claim_store.start(self._claim_changed)
+        await self.pool.join()
+        self._rebalancer.start()
         if self._bindings_file is not None:
             self._watcher = self.spawn(self._watch_bindings())
 
@@ -171,7 +173,7 @@ class Broker:
         self.draining = True
         if self._watcher is not None:
             self._watcher.cancel()
-        self._balancer.stop()
+        self._rebalancer.stop()
         await drain(self)
         for server in self._servers:
             server.close()
@@ -180,18 +182,18 @@ class Broker:
         for connection in list(self.connections):
             connection.close()
         self.keep_alive.stop()
-        self.claiming.close()
-        self.fleet.close()
+        self.claim_store.close()
+        self.pool.close()
         self.topics.close()
         self.owners.close()
 
-    async def finished(self, seconds: float) -> None:
+    async def wait_for_tasks(self, seconds: float) -> None:
         """Wait for what runs beside."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 
     @property
-    def pressed(self) -> bool:
+    def under_memory_pressure(self) -> bool:
         """Whether what waits for slow clients comes near to what may wait in all."""
         return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
 
@@ -202,7 +204,7 @@ class Broker:
             tls: whether the client needs one that is reached with TLS.
             listener: the client's.
         """
-        return self._rotation.choose(self.fleet.members.values(), tls=tls, listener=listener)
+        return self._member_selector.choose(self.pool.members.values(), tls=tls, listener=listener)
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something beside; an error that nobody expected is logged."""
@@ -224,38 +226,38 @@ class Broker:
     def _evict(self, before: Bindings) -> None:
         """Send away the consumers that belong elsewhere by the bindings in force now, unless those before let them stay."""
         for consumer in self.consumers:
-            topic, name = consumer.topic, consumer.subscribe.subscription
+            topic, name = consumer.topic, consumer.subscribe_command.subscription
             bound = self.bindings.serves(topic, name)
             if bound == consumer.bound:
                 continue
-            if bound and (consumer.via or not consumer.pass_through):
+            if bound and (consumer.peer or not consumer.pass_through):
                 consumer.bound = True  # it was let stay, and has been served all the time
             elif bound:
-                consumer.dismiss("the pool serves the subscription now")
+                consumer.close_for_resubscribe("the pool serves the subscription now")
             elif before.detaches(topic, name):
                 log.info(
                     "%s, %s: consumer %d stays, though nothing binds it any more", topic, name, consumer.consumer_id
                 )
                 consumer.bound = False
             else:
-                consumer.dismiss("the subscription is not bound to the pool any more")
+                consumer.close_for_resubscribe("the subscription is not bound to the pool any more")
 
-    def _claim_changed(self, action: Action) -> None:
+    def _claim_changed(self, action: ClaimAction) -> None:
         """Another broker may have a subscription, or has it, or may have had it."""
-        act, key = action.act, action.key
-        if act == Act.REVOKE:
+        kind, key = action.kind, action.key
+        if kind == ActionKind.REVOKE:
             for consumer in self.consumers:
-                if consumer.hold is not None and consumer.hold.key == key and not consumer.via:
-                    consumer.dismiss("another broker has claimed the subscription")
+                if consumer.claim is not None and consumer.claim.key == key and not consumer.peer:
+                    consumer.close_for_resubscribe("another broker has claimed the subscription")
             return
         subscription = self.topics.subscription(key.topic, key.subscription)
         if subscription is None:
             return  # those who are on their way find out what became of their claim
-        if act == Act.SUSPEND:
+        if kind == ActionKind.SUSPEND:
             log.warning("%s, %s is suspended: ZooKeeper does not answer, so it may be served elsewhere", *key)
             subscription.pause(Pause.LEASE)
         else:
-            if act == Act.REFRESH:
+            if kind == ActionKind.REFRESH:
                 subscription.refresh()
             subscription.resume(Pause.LEASE)
 

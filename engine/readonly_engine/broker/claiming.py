@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from readonly_engine.broker.claims import NO_EPOCH, Act, Action, ClaimKey, Claims
+from readonly_engine.broker.claims import NO_EPOCH, ActionKind, ClaimAction, ClaimKey, Claims
 from readonly_engine.broker.lease_guard import LeaseGuard
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataUnavailableError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from typing import Any
 
-    from readonly_engine.broker.fleet import Fleet
+    from readonly_engine.broker.fleet import PoolMembership
     from readonly_engine.metadata.lease import SessionLease
     from readonly_engine.metadata.store import MetadataStore
 
@@ -32,49 +32,49 @@ CLAIM_TIMEOUT_S = 15.0
 RETRY_S = 1.0
 
 
-class Hold(NamedTuple):
+class ClaimHandle(NamedTuple):
     """The answer to a consumer.
 
     Attributes:
         key: the subscription.
-        number: the consumer's, among those of this broker.
+        consumer_number: the consumer's, among those of this broker.
         url: the broker that serves the subscription; empty for this one.
         epoch: of this broker's claim: since when it has it.
     """
 
     key: ClaimKey
-    number: int
+    consumer_number: int
     url: str
     epoch: int = NO_EPOCH
 
 
-class Claiming:
+class ClaimStore:
     """Takes and gives back claims.
 
     Args:
         store: where they are.
-        fleet: who else may have them.
+        pool: who else may have them.
         guard: has the session's lease checked before anything is delivered.
     """
 
-    def __init__(self, store: MetadataStore, fleet: Fleet, guard: LeaseGuard | None = None) -> None:
+    def __init__(self, store: MetadataStore, pool: PoolMembership, guard: LeaseGuard | None = None) -> None:
         self._guard = guard or LeaseGuard()
         self._guard.add(self.check)
         self._store = store
-        self._fleet = fleet
-        self._folder = f"{fleet.folder}/claims"
-        self._value = json.dumps({"url": fleet.url}).encode()
-        self._told: Callable[[Action], None] = lambda _: None
-        self._claims = Claims(fleet.url)
-        self._waiting: dict[int, asyncio.Future[Action]] = {}
-        self._last = 0
+        self._pool = pool
+        self._folder = f"{pool.folder}/claims"
+        self._value = json.dumps({"url": pool.url}).encode()
+        self._on_action: Callable[[ClaimAction], None] = lambda _: None
+        self._claims = Claims(pool.url)
+        self._waiting: dict[int, asyncio.Future[ClaimAction]] = {}
+        self._last_number = 0
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
-    def start(self, told: Callable[[Action], None]) -> None:
+    def start(self, on_action: Callable[[ClaimAction], None]) -> None:
         """Follow the session, and call back with SUSPEND, RESUME, REFRESH and REVOKE of a subscription."""
-        self._told = told
+        self._on_action = on_action
         self._store.on_session(self._session)
         self._guard.start()
 
@@ -84,13 +84,13 @@ class Claiming:
         return self._claims.held
 
     @property
-    def resting(self) -> bool:
+    def suspended(self) -> bool:
         """Whether claimed subscriptions are suspended, because the store does not answer."""
         return self._claims.suspended
 
-    def valid(self, hold: Hold) -> bool:
+    def is_valid(self, claim: ClaimHandle) -> bool:
         """Whether the claim has been this broker's ever since the consumer got it: what was read meanwhile counts."""
-        return self._claims.valid(hold.key, hold.epoch)
+        return self._claims.is_valid(claim.key, claim.epoch)
 
     def serves(self, key: ClaimKey) -> bool:
         """Whether no other broker can have a subscription now."""
@@ -105,41 +105,41 @@ class Claiming:
         Returns:
             When this must be called again.
         """
-        self._do(self._claims.tick(now))
+        self._execute(self._claims.tick(now))
         return math.inf if self._claims.suspended else self._claims.until
 
-    async def hold(self, key: ClaimKey) -> Hold:
-        """Claim a subscription for a consumer; `leave` must follow.
+    async def acquire(self, key: ClaimKey) -> ClaimHandle:
+        """Claim a subscription for a consumer; `release` must follow.
 
         Raises:
             OwnerUnavailableError: nobody serves it now; the client must try again.
         """
-        self._last += 1
-        number = self._last
+        self._last_number += 1
+        number = self._last_number
         answer = self._waiting[number] = self._loop.create_future()
         held = False
         try:
-            self._do(self._claims.want(key, number, lease_time()))
+            self._execute(self._claims.request(key, number, lease_time()))
             async with asyncio.timeout(CLAIM_TIMEOUT_S):
                 granted = await answer
-            hold = Hold(key, number, granted.url, granted.epoch)
+            claim = ClaimHandle(key, number, granted.url, granted.epoch)
             held = True
         except TimeoutError:
             raise _unclaimed(key, "the metadata store does not say who has it") from None
         else:
-            return hold
+            return claim
         finally:
             del self._waiting[number]
             if not held:
-                self._do(self._claims.left(key, number))
+                self._execute(self._claims.release(key, number))
 
-    def leave(self, hold: Hold) -> None:
+    def release(self, claim: ClaimHandle) -> None:
         """The consumer has gone, and the owner has taken what it has acked: another broker may ask what is acked."""
         if self._closed:
             return
-        self._do(self._claims.left(hold.key, hold.number))
+        self._execute(self._claims.release(claim.key, claim.consumer_number))
 
-    async def settled(self) -> None:
+    async def wait_released(self) -> None:
         """Wait until all that was given back is gone from the store."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=CLAIM_TIMEOUT_S)
@@ -151,20 +151,20 @@ class Claiming:
         for task in self._tasks:
             task.cancel()
 
-    def _do(self, actions: list[Action]) -> None:
+    def _execute(self, actions: list[ClaimAction]) -> None:
         for action in actions:
-            act, key = action.act, action.key
-            if act == Act.CLAIM:
-                self._spawn(self._claim(key))
-            elif act == Act.RELEASE:
-                self._spawn(self._release(key))
-            elif act in {Act.SUSPEND, Act.RESUME, Act.REFRESH, Act.REVOKE}:
-                self._told(action)
+            kind, key = action.kind, action.key
+            if kind == ActionKind.CLAIM:
+                self._run_in_background(self._claim(key))
+            elif kind == ActionKind.RELEASE:
+                self._run_in_background(self._release(key))
+            elif kind in {ActionKind.SUSPEND, ActionKind.RESUME, ActionKind.REFRESH, ActionKind.REVOKE}:
+                self._on_action(action)
             for number in action.waiters:
                 answer = self._waiting.get(number)
                 if answer is None or answer.done():
                     continue
-                if act == Act.RETRY:
+                if kind == ActionKind.RETRY:
                     answer.set_exception(_unclaimed(key, "it is on its way from one broker of the pool to another"))
                 else:
                     answer.set_result(action)
@@ -175,19 +175,19 @@ class Claiming:
         except MetadataUnavailableError as error:
             log.warning("%s, %s: %s", key.topic, key.subscription, error)
             await asyncio.sleep(RETRY_S)
-            self._do(self._claims.failed(key))
+            self._execute(self._claims.failed(key))
             return
         if found.session:
-            self._do(self._claims.claimed(key, found.session))
+            self._execute(self._claims.claimed(key, found.session))
         else:
-            self._do(self._claims.taken(key, _url_in(found.value), self._fleet.members))
+            self._execute(self._claims.taken(key, _url_in(found.value), self._pool.members))
 
     async def _release(self, key: ClaimKey) -> None:
         try:
             await self._store.release(self._path(key))
         except MetadataUnavailableError as error:
             log.warning("%s, %s: the claim could not be given back: %s", key.topic, key.subscription, error)
-        self._do(self._claims.released(key))
+        self._execute(self._claims.released(key))
 
     def _path(self, key: ClaimKey) -> str:
         return f"{self._folder}/{quote(str(key.topic), safe='')}:{quote(key.subscription, safe='')}"
@@ -196,12 +196,12 @@ class Claiming:
         if self._closed:
             return
         if lease.until == NEVER:
-            self._do(self._claims.ended())
+            self._execute(self._claims.ended())
         else:
-            self._do(self._claims.renewed(lease.session, lease.until, lease_time()))
-        self._guard.run()
+            self._execute(self._claims.renewed(lease.session, lease.until, lease_time()))
+        self._guard.check_all()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -32,7 +32,7 @@ class ClaimKey(NamedTuple):
     subscription: str
 
 
-class Act(Enum):
+class ActionKind(Enum):
     """What is to be done for a claim, or to be told to who waits for it."""
 
     CLAIM = "make the node unless another broker has it; answer with `claimed`, `taken` or `failed`"
@@ -46,18 +46,18 @@ class Act(Enum):
     REVOKE = "another broker has it now: send the consumers there"
 
 
-class Action(NamedTuple):
+class ClaimAction(NamedTuple):
     """One act.
 
     Attributes:
-        act: what.
+        kind: what.
         key: for which subscription.
         waiters: who is told: consumers by the numbers under which they came.
         url: whom they are redirected to.
         epoch: of the claim, for GRANT and REFRESH.
     """
 
-    act: Act
+    kind: ActionKind
     key: ClaimKey
     waiters: tuple[int, ...] = ()
     url: str = ""
@@ -65,8 +65,8 @@ class Action(NamedTuple):
 
 
 class _State(Enum):
-    ASKING = 1
-    MINE = 2
+    CLAIMING = 1
+    OWNED = 2
     RELEASING = 3
 
 
@@ -108,27 +108,27 @@ class Claims:
     @property
     def held(self) -> list[ClaimKey]:
         """The subscriptions that this broker serves."""
-        return [key for key, claim in self._claims.items() if claim.state == _State.MINE]
+        return [key for key, claim in self._claims.items() if claim.state == _State.OWNED]
 
     @property
     def suspended(self) -> bool:
         """Whether nothing claimed is delivered, because the session may have ended."""
         return self._suspended
 
-    def valid(self, key: ClaimKey, epoch: int) -> bool:
+    def is_valid(self, key: ClaimKey, epoch: int) -> bool:
         """Whether a claim has been ours all the time since an epoch began, so that what was read since then counts.
 
         It may be delivered from while `now < until` also holds.
         """
         claim = self._claims.get(key)
-        return claim is not None and claim.state == _State.MINE and claim.epoch == epoch
+        return claim is not None and claim.state == _State.OWNED and claim.epoch == epoch
 
     def serves(self, key: ClaimKey, now: float) -> bool:
         """Whether no other broker can have a subscription now."""
         claim = self._claims.get(key)
-        return claim is not None and claim.state == _State.MINE and now < self.until
+        return claim is not None and claim.state == _State.OWNED and now < self.until
 
-    def want(self, key: ClaimKey, number: int, now: float) -> list[Action]:
+    def request(self, key: ClaimKey, number: int, now: float) -> list[ClaimAction]:
         """A consumer has come; GRANT, REDIRECT or RETRY follows, now or later.
 
         Args:
@@ -138,18 +138,18 @@ class Claims:
         """
         actions = self.tick(now)
         if self._suspended:
-            return [*actions, Action(Act.RETRY, key, (number,))]
+            return [*actions, ClaimAction(ActionKind.RETRY, key, (number,))]
         claim = self._claims.get(key)
         if claim is None:
-            self._claims[key] = _Claim(_State.ASKING, waiting=[number])
-            return [Action(Act.CLAIM, key)]
-        if claim.state == _State.MINE:
+            self._claims[key] = _Claim(_State.CLAIMING, waiting=[number])
+            return [ClaimAction(ActionKind.CLAIM, key)]
+        if claim.state == _State.OWNED:
             claim.users.add(number)
-            return [Action(Act.GRANT, key, (number,), epoch=claim.epoch)]
+            return [ClaimAction(ActionKind.GRANT, key, (number,), epoch=claim.epoch)]
         claim.waiting.append(number)
         return []
 
-    def left(self, key: ClaimKey, number: int) -> list[Action]:
+    def release(self, key: ClaimKey, number: int) -> list[ClaimAction]:
         """A consumer has gone, or waits no more."""
         claim = self._claims.get(key)
         if claim is None:
@@ -159,26 +159,26 @@ class Claims:
         if number not in claim.users:
             return []  # it waited, or its claim was revoked
         claim.users.discard(number)
-        return self._drop_if_unused(key, claim)
+        return self._release_if_unused(key, claim)
 
     # Answers of the store
 
-    def claimed(self, key: ClaimKey, session: int) -> list[Action]:
+    def claimed(self, key: ClaimKey, session: int) -> list[ClaimAction]:
         """The node is ours, made in a session."""
         claim = self._claims[key]
         if session != self._session:
-            return [Action(Act.CLAIM, key)]  # that session has ended meanwhile
-        claim.state = _State.MINE
+            return [ClaimAction(ActionKind.CLAIM, key)]  # that session has ended meanwhile
+        claim.state = _State.OWNED
         self._last_epoch += 1
         claim.epoch = self._last_epoch
         actions = []
         if claim.users:
-            actions.append(Action(Act.REFRESH, key, epoch=claim.epoch))
+            actions.append(ClaimAction(ActionKind.REFRESH, key, epoch=claim.epoch))
             if self._suspended:
-                actions.append(Action(Act.SUSPEND, key))
-        return actions + self._answer(Act.GRANT, key, claim) + self._drop_if_unused(key, claim)
+                actions.append(ClaimAction(ActionKind.SUSPEND, key))
+        return actions + self._answer(ActionKind.GRANT, key, claim) + self._release_if_unused(key, claim)
 
-    def taken(self, key: ClaimKey, url: str, members: Collection[str]) -> list[Action]:
+    def taken(self, key: ClaimKey, url: str, members: Collection[str]) -> list[ClaimAction]:
         """Another broker has it.
 
         Args:
@@ -187,68 +187,68 @@ class Claims:
             members: who is in the pool. One that has left it is about to let go; one that is dead loses it with its session.
         """
         claim = self._claims.pop(key)
-        actions = [Action(Act.REVOKE, key)] if claim.users else []
+        actions = [ClaimAction(ActionKind.REVOKE, key)] if claim.users else []
         if url in members and url != self.url:
-            return actions + self._answer(Act.REDIRECT, key, claim, url)
-        return actions + self._answer(Act.RETRY, key, claim)
+            return actions + self._answer(ActionKind.REDIRECT, key, claim, url)
+        return actions + self._answer(ActionKind.RETRY, key, claim)
 
-    def failed(self, key: ClaimKey) -> list[Action]:
+    def failed(self, key: ClaimKey) -> list[ClaimAction]:
         """The store did not answer."""
         claim = self._claims[key]
-        actions = self._answer(Act.RETRY, key, claim)
+        actions = self._answer(ActionKind.RETRY, key, claim)
         if claim.users:  # the session was replaced: whether it is still ours must be found out
-            return [*actions, Action(Act.CLAIM, key)]
+            return [*actions, ClaimAction(ActionKind.CLAIM, key)]
         del self._claims[key]
         return actions
 
-    def released(self, key: ClaimKey) -> list[Action]:
+    def released(self, key: ClaimKey) -> list[ClaimAction]:
         """The node is gone, or cannot be removed now: then it goes with the session, or the next consumer finds it to be ours."""
         claim = self._claims[key]
         if claim.waiting:
-            claim.state = _State.ASKING
-            return [Action(Act.CLAIM, key)]
+            claim.state = _State.CLAIMING
+            return [ClaimAction(ActionKind.CLAIM, key)]
         del self._claims[key]
         return []
 
     # The session
 
-    def renewed(self, session: int, until: float, now: float) -> list[Action]:
+    def renewed(self, session: int, until: float, now: float) -> list[ClaimAction]:
         """The store has answered: the session lives until then, at least. Another session than before has none of our nodes."""
         actions = []
         if session != self._session:
             self._session, self.until = session, until
             for key in self.held:
-                self._claims[key].state = _State.ASKING
+                self._claims[key].state = _State.CLAIMING
                 if not self._suspended:
-                    actions.append(Action(Act.SUSPEND, key))
-                actions.append(Action(Act.CLAIM, key))
+                    actions.append(ClaimAction(ActionKind.SUSPEND, key))
+                actions.append(ClaimAction(ActionKind.CLAIM, key))
         else:
             self.until = max(self.until, until)
         if self._suspended and now < self.until:
             self._suspended = False
-            actions += [Action(Act.RESUME, key) for key in self.held]
+            actions += [ClaimAction(ActionKind.RESUME, key) for key in self.held]
         return actions + self.tick(now)
 
-    def ended(self) -> list[Action]:
+    def ended(self) -> list[ClaimAction]:
         """The session has ended, and its nodes are gone."""
         self.until = NEVER
         return self.tick(0.0)
 
-    def tick(self, now: float) -> list[Action]:
+    def tick(self, now: float) -> list[ClaimAction]:
         """Time has passed; due at `until`."""
         if self._suspended or now < self.until:
             return []
         self._suspended = True
-        return [Action(Act.SUSPEND, key) for key in self.held]
+        return [ClaimAction(ActionKind.SUSPEND, key) for key in self.held]
 
-    def _answer(self, act: Act, key: ClaimKey, claim: _Claim, url: str = "") -> list[Action]:
+    def _answer(self, kind: ActionKind, key: ClaimKey, claim: _Claim, url: str = "") -> list[ClaimAction]:
         waiters, claim.waiting = tuple(claim.waiting), []
-        if act == Act.GRANT:
+        if kind == ActionKind.GRANT:
             claim.users.update(waiters)
-        return [Action(act, key, waiters, url, claim.epoch)] if waiters else []
+        return [ClaimAction(kind, key, waiters, url, claim.epoch)] if waiters else []
 
-    def _drop_if_unused(self, key: ClaimKey, claim: _Claim) -> list[Action]:
-        if claim.state != _State.MINE or claim.users:
+    def _release_if_unused(self, key: ClaimKey, claim: _Claim) -> list[ClaimAction]:
+        if claim.state != _State.OWNED or claim.users:
             return []
         claim.state = _State.RELEASING
-        return [Action(Act.RELEASE, key)]
+        return [ClaimAction(ActionKind.RELEASE, key)]

@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.bounds import CLOSED_S, MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES
-from readonly_engine.broker.outstanding import Outstanding
-from readonly_engine.broker.producer import RelayedProducer
-from readonly_engine.broker.publishing import Publishing
+from readonly_engine.broker.bounds import CLOSED_PRODUCER_TTL_S, MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES
+from readonly_engine.broker.outstanding import RequestQuota
+from readonly_engine.broker.producer import ProxiedProducer
+from readonly_engine.broker.publishing import ProducerConnections
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def end_unready(client: ClientConnection, producer_id: int) -> None:
+def close_unready(client: ClientConnection, producer_id: int) -> None:
     """End the connection of a client that publishes without a producer that is ready.
 
     As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
@@ -38,22 +38,22 @@ class ClientProducers:
         client: the client's connection.
 
     Attributes:
-        publishing: the client's connections to owners.
+        connections: the client's connections to owners.
     """
 
-    __slots__ = ("_client", "_closed_at", "_creating", "_producers", "_sizes", "_starting", "publishing")
+    __slots__ = ("_client", "_closed_at", "_creating", "_producers", "_sizes", "_starting", "connections")
 
     def __init__(self, client: ClientConnection) -> None:
-        self.publishing = Publishing(client)
+        self.connections = ProducerConnections(client)
         self._client = client
-        self._producers: dict[int, RelayedProducer] = {}
-        self._creating = Outstanding(MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES)
-        self._sizes: dict[RelayedProducer, int] = {}  # of the PRODUCERs that _creating counts
-        self._starting: set[RelayedProducer] = set()  # their owners are being looked up
+        self._producers: dict[int, ProxiedProducer] = {}
+        self._creating = RequestQuota(MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES)
+        self._sizes: dict[ProxiedProducer, int] = {}  # of the PRODUCERs that _creating counts
+        self._starting: set[ProxiedProducer] = set()  # their owners are being looked up
         self._closed_at: dict[int, float] = {}  # when this side closed them, the longest ago first
 
     @property
-    def all(self) -> list[RelayedProducer]:
+    def all(self) -> list[ProxiedProducer]:
         """All of them."""
         return list(self._producers.values())
 
@@ -67,16 +67,16 @@ class ClientProducers:
         producer_id, request_id = command.producer.producer_id, command.producer.request_id
         present = self._producers.get(producer_id)
         if present is not None:
-            present.asked_again(request_id)
+            present.respond_duplicate(request_id)
             return
-        if not self._creating.begin(size):
+        if not self._creating.acquire(size):
             there = self._creating
             why = (
                 f"{there.count} producers of this connection ({there.bytes} bytes) are being created already; try again"
             )
             self._client.refuse(request_id, ServerError.ServiceNotReady, why)
             return
-        producer = self._producers[producer_id] = RelayedProducer(self._client, self, command)
+        producer = self._producers[producer_id] = ProxiedProducer(self._client, self, command)
         self._sizes[producer] = size
         self._starting.add(producer)
         starting = self._client.spawn(producer.start())
@@ -87,8 +87,8 @@ class ClientProducers:
         producer = self._producers.get(producer_id)
         if producer is not None and producer.ready:
             producer.publish(frame)
-        elif time.monotonic() - self._closed_at.get(producer_id, -CLOSED_S) >= CLOSED_S:
-            end_unready(self._client, producer_id)
+        elif time.monotonic() - self._closed_at.get(producer_id, -CLOSED_PRODUCER_TTL_S) >= CLOSED_PRODUCER_TTL_S:
+            close_unready(self._client, producer_id)
 
     async def close(self, command: BaseCommand) -> None:
         """Answer CLOSE_PRODUCER."""
@@ -102,40 +102,40 @@ class ClientProducers:
         else:
             self._client.respond(answer, request_id)
 
-    def drop(self, producer: RelayedProducer, *, closed_here: bool = False) -> None:
+    def drop(self, producer: ProxiedProducer, *, closed_by_broker: bool = False) -> None:
         """Forget a producer.
 
         Args:
             producer: the producer.
-            closed_here: whether the client is only being told that it is closed: messages of it may be on their way.
+            closed_by_broker: whether the client is only being told that it is closed: messages of it may be on their way.
         """
-        self.created(producer)
+        self.on_created(producer)
         if self._producers.get(producer.producer_id) is producer:
             del self._producers[producer.producer_id]
-        if closed_here:
+        if closed_by_broker:
             closed, now = self._closed_at, time.monotonic()
-            while closed and now - next(iter(closed.values())) >= CLOSED_S:
+            while closed and now - next(iter(closed.values())) >= CLOSED_PRODUCER_TTL_S:
                 del closed[next(iter(closed))]
             closed.pop(producer.producer_id, None)
             closed[producer.producer_id] = now
 
-    def created(self, producer: RelayedProducer) -> None:
+    def on_created(self, producer: ProxiedProducer) -> None:
         """The owner has answered for a producer, or nobody waits for its answer any more."""
         if producer in self._starting:
             return  # one that was closed meanwhile counts until its owner is found
         size = self._sizes.pop(producer, None)
         if size is not None:
-            self._creating.end(size)
+            self._creating.release(size)
 
-    def _started(self, producer: RelayedProducer, _task: asyncio.Task[None]) -> None:
+    def _started(self, producer: ProxiedProducer, _task: asyncio.Task[None]) -> None:
         self._starting.discard(producer)
         if producer.ended:
-            self.created(producer)
+            self.on_created(producer)
 
-    def client_gone(self) -> None:
+    def on_client_lost(self) -> None:
         """The client's connection is closed: its producers end with it."""
         for producer in self.all:
-            producer.client_gone()
+            producer.on_client_lost()
         self._producers.clear()
         self._sizes.clear()
-        self.publishing.close()
+        self.connections.close()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.bounds import MAX_CONCURRENT_CLOSES, MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES
 from readonly_engine.broker.lookup import answer_lookup
-from readonly_engine.broker.outstanding import Outstanding
+from readonly_engine.broker.outstanding import RequestQuota
 from readonly_engine.broker.requests import (
-    OF_ANY_BROKER,
-    OF_CONSUMER,
-    ask_anyone,
-    ask_of_consumer,
-    ask_schema_owner,
+    ANY_BROKER_REQUESTS,
+    CONSUMER_REQUESTS,
     refuse_lookup,
+    relay_for_consumer,
+    relay_to_any_broker,
+    relay_to_schema_owner,
 )
 from readonly_engine.relay.errors import OwnerRefusedError
 from readonly_engine.wire.commands import body_of
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.connection import ClientConnection
 
-_ANSWERS: Final[dict[int, Callable[[ClientConnection, BaseCommand], Coroutine[object, object, None]]]] = {
+_HANDLERS: Final[dict[int, Callable[[ClientConnection, BaseCommand], Coroutine[object, object, None]]]] = {
     BaseCommand.LOOKUP: answer_lookup,
-    BaseCommand.GET_OR_CREATE_SCHEMA: ask_schema_owner,
-    **dict.fromkeys(OF_ANY_BROKER, ask_anyone),
-    **dict.fromkeys(OF_CONSUMER, ask_of_consumer),
+    BaseCommand.GET_OR_CREATE_SCHEMA: relay_to_schema_owner,
+    **dict.fromkeys(ANY_BROKER_REQUESTS, relay_to_any_broker),
+    **dict.fromkeys(CONSUMER_REQUESTS, relay_for_consumer),
 }
 
-SERVED: Final = frozenset(_ANSWERS)
+SERVED_REQUESTS: Final = frozenset(_HANDLERS)
 """The requests that `serve` has answered."""
 
 
@@ -44,11 +44,11 @@ class ClientRequests:
         client: the client's connection.
     """
 
-    __slots__ = ("_client", "_closings", "_unanswered")
+    __slots__ = ("_client", "_closings", "_quota")
 
     def __init__(self, client: ClientConnection) -> None:
         self._client = client
-        self._unanswered = Outstanding(MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES)
+        self._quota = RequestQuota(MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES)
         self._closings = 0
 
     def serve(self, command: BaseCommand, size: int) -> None:
@@ -58,16 +58,16 @@ class ClientRequests:
             command: one of SERVED.
             size: of its frame, in bytes.
         """
-        if self.begin(command, size):
-            task = self._client.spawn(_ANSWERS[command.type](self._client, command))
+        if self.acquire(command, size):
+            task = self._client.spawn(_HANDLERS[command.type](self._client, command))
             task.add_done_callback(partial(self._answered, size))
 
-    def begin(self, command: BaseCommand, size: int) -> bool:
-        """Count a request and return True; `end` must follow. If it exceeds a limit, refuse it and return False."""
-        if not self._unanswered.begin(size):
+    def acquire(self, command: BaseCommand, size: int) -> bool:
+        """Count a request and return True; `release` must follow. If it exceeds a limit, refuse it and return False."""
+        if not self._quota.acquire(size):
             whose = "this connection"
-        elif not self._client.broker.requests.begin(size):
-            self._unanswered.end(size)
+        elif not self._client.broker.requests.acquire(size):
+            self._quota.release(size)
             whose = "all clients of this broker"
         else:
             return True
@@ -76,22 +76,22 @@ class ClientRequests:
         refuse_lookup(self._client, command, body_of(command).request_id, refusal)
         return False
 
-    def end(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Stop counting a request: it was answered."""
-        self._unanswered.end(size)
-        self._client.broker.requests.end(size)
+        self._quota.release(size)
+        self._client.broker.requests.release(size)
 
     def _answered(self, size: int, _task: asyncio.Task[None]) -> None:
-        self.end(size)
+        self.release(size)
 
     def close(self, closing: Coroutine[object, object, None]) -> None:
         """Close a consumer or producer at its owner. None is refused: at the limit the broker stops reading from the client."""
         self._closings += 1
         self._client.spawn(closing).add_done_callback(self._closed)
         if self._closings >= MAX_CONCURRENT_CLOSES:
-            self._client.hold_reading(self, hold=True)
+            self._client.pause_reading_for(self, paused=True)
 
     def _closed(self, _task: asyncio.Task[None]) -> None:
         self._closings -= 1
         if self._closings < MAX_CONCURRENT_CLOSES:
-            self._client.hold_reading(self, hold=False)
+            self._client.pause_reading_for(self, paused=False)

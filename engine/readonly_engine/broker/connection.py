@@ -7,29 +7,29 @@ import logging
 import sys
 from typing import TYPE_CHECKING, cast
 
-from readonly_engine.broker.admission import admit, move_on
+from readonly_engine.broker.admission import admit, redirect_if_supported
 from readonly_engine.broker.bounds import (
-    AT_ONCE_BYTES,
     MAX_BROKER_SUBSCRIBES,
+    MAX_COALESCED_BYTES,
     MAX_CONCURRENT_SUBSCRIBES,
     MAX_REQUEST_BYTES,
-    NARROW_BUFFER_BYTES,
-    WATCHERS,
+    MAX_TOPIC_WATCHERS,
+    REDUCED_BUFFER_BYTES,
     WRITE_BUFFER_BYTES,
 )
-from readonly_engine.broker.client_login import ClientLogin
-from readonly_engine.broker.client_producers import ClientProducers, end_unready
-from readonly_engine.broker.client_requests import SERVED, ClientRequests
+from readonly_engine.broker.client_login import ClientAuthentication
+from readonly_engine.broker.client_producers import ClientProducers, close_unready
+from readonly_engine.broker.client_requests import SERVED_REQUESTS, ClientRequests
 from readonly_engine.broker.keep_alive import SLOTS, TICK_S
 from readonly_engine.broker.seat import NO_DESCRIPTOR
 from readonly_engine.broker.sending import discard_on_close, send_one, unsent_bytes
-from readonly_engine.broker.slices import Slices
+from readonly_engine.broker.slices import FrameSlicer
 from readonly_engine.broker.watcher import TopicWatcher
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.relay.errors import RelayError
-from readonly_engine.relay.identity import NOBODY
+from readonly_engine.relay.identity import ANONYMOUS
 from readonly_engine.wire.acks import decode_plain_ack
 from readonly_engine.wire.commands import (
     body_of,
@@ -55,24 +55,24 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.broker import Broker
     from readonly_engine.broker.consumer import Consumer
-    from readonly_engine.broker.producer import RelayedProducer
-    from readonly_engine.broker.publishing import Publishing
-    from readonly_engine.broker.seat import Follower
+    from readonly_engine.broker.producer import ProxiedProducer
+    from readonly_engine.broker.publishing import ProducerConnections
+    from readonly_engine.broker.seat import FanoutSubscriber
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.identity import Identity
 
 log = logging.getLogger(__name__)
 
-CLOSE_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """So long a connection that is closed may take to send what waits, as towards owners."""
 
-PROBE_S = 5.0
+PROBE_TIMEOUT_S = 5.0
 """So long a client may take to answer when another wants its subscription (connectionLivenessCheckTimeoutMillis)."""
 
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
-_ANY_TIME = frozenset({BaseCommand.PING, BaseCommand.PONG})
-_UNCHECKED = frozenset({BaseCommand.PING, BaseCommand.PONG, BaseCommand.FLOW})
+_ANY_TIME_COMMANDS = frozenset({BaseCommand.PING, BaseCommand.PONG})
+_UNCHECKED_COMMANDS = frozenset({BaseCommand.PING, BaseCommand.PONG, BaseCommand.FLOW})
 """Commands that are not relayed as they come."""
 
 
@@ -86,43 +86,43 @@ class ClientConnection(asyncio.Protocol):
     Attributes:
         descriptor: of the socket, while bytes may go into it past the transport: without TLS, and with nothing in the transport's
             buffer; else -1.
-        direct: who gets such bytes.
+        direct_subscribers: who gets such bytes.
     """
 
     def __init__(self, broker: Broker, listener: str = DEFAULT) -> None:
         self.broker = broker
         self.listener = listener
-        self.identity = NOBODY
+        self.identity = ANONYMOUS
         self.connected = False
         self.writable = True
-        self._narrow = False
+        self._buffer_reduced = False
         self.peer = "?"
         self.client_version = ""
         self.address = ""
         self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._login = ClientLogin(self)
+        self._authentication = ClientAuthentication(self)
         self._closed = False
-        self._ending: asyncio.TimerHandle | None = None
-        self._probe: asyncio.TimerHandle | None = None
-        self._heard = True
+        self._close_timer: asyncio.TimerHandle | None = None
+        self._probe_timer: asyncio.TimerHandle | None = None
+        self._responsive = True
         self._pinged = False
-        self._out: list[bytes] = []
-        self._out_bytes = 0
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
         self._socket = NO_DESCRIPTOR
         self.descriptor = NO_DESCRIPTOR
-        self.direct: dict[Follower, None] = {}
+        self.direct_subscribers: dict[FanoutSubscriber, None] = {}
         self._consumers: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
-        self._waiting: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
-        self._arriving_bytes = 0  # of the SUBSCRIBEs of both
+        self._queued_subscribes: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
+        self._subscribing_bytes = 0  # of the SUBSCRIBEs of both
         self._requests: ClientRequests | None = None
         self._watchers: dict[int, TopicWatcher] = {}
         self._producers: ClientProducers | None = None
-        self._publishing: Publishing | None = None  # of _producers
-        self._reading_held_by: set[object] = set()
-        self._slices = Slices(self._take, self._take_later)
-        self._pong_owed = False
+        self._producer_connections: ProducerConnections | None = None  # of _producers
+        self._reading_paused_by: set[object] = set()
+        self._slices = FrameSlicer(self._process_frame, self._process_later)
+        self._pong_pending = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -131,7 +131,7 @@ class ClientConnection(asyncio.Protocol):
         return list(self._consumers.values())
 
     @property
-    def producers(self) -> list[RelayedProducer]:
+    def producers(self) -> list[ProxiedProducer]:
         """The producers on this connection."""
         return [] if self._producers is None else self._producers.all
 
@@ -155,17 +155,17 @@ class ClientConnection(asyncio.Protocol):
         """Send a frame; all frames of one turn of the event loop go out together."""
         if self._closed:
             return
-        if not self._out:
-            self.broker.turn.add(self)
-        self._out.append(frame)
-        self._out_bytes += len(frame)
-        if self._out_bytes > AT_ONCE_BYTES:
+        if not self._unsent:
+            self.broker.write_coalescer.add(self)
+        self._unsent.append(frame)
+        self._unsent_bytes += len(frame)
+        if self._unsent_bytes > MAX_COALESCED_BYTES:
             self.flush()  # so that the client is found to be slow before it gets more
 
     def flush(self) -> None:
         """Called at the end of the turn."""
-        frames, self._out = self._out, []
-        self._out_bytes = 0
+        frames, self._unsent = self._unsent, []
+        self._unsent_bytes = 0
         if not frames:
             return
         if self._transport is not None and not self._closed:
@@ -174,35 +174,35 @@ class ClientConnection(asyncio.Protocol):
     def _write(self, data: bytes, transport: asyncio.Transport) -> None:
         if self.descriptor == NO_DESCRIPTOR and self._socket != NO_DESCRIPTOR and not transport.get_write_buffer_size():
             self.descriptor = self._socket
-        taken = 0
+        written = 0
         if self.descriptor != NO_DESCRIPTOR:
-            taken = send_one(self.descriptor, data)
-            if taken == len(data):
+            written = send_one(self.descriptor, data)
+            if written == len(data):
                 return
-        self.left_over(data, taken)
+        self.write_remainder(data, written)
 
-    def end_turn(self) -> None:
+    def flush_all(self) -> None:
         """Send what waits for the end of the event loop's turn, to all clients."""
-        self.broker.turn.end()
+        self.broker.write_coalescer.flush()
 
-    def left_over(self, data: bytes, taken: int) -> None:
+    def write_remainder(self, data: bytes, written: int) -> None:
         """The socket has taken so many of these bytes: the transport sends the others when it can."""
         if self.descriptor != NO_DESCRIPTOR:
-            self._indirect()
+            self._stop_direct_writes()
         if self._transport is None or self._closed:
             return
-        self._transport.write(data[taken:])
-        if self.broker.pressed and not self._narrow and self.buffered > NARROW_BUFFER_BYTES:
-            self._narrow = True
-            self._transport.set_write_buffer_limits(high=NARROW_BUFFER_BYTES)
+        self._transport.write(data[written:])
+        if self.broker.under_memory_pressure and not self._buffer_reduced and self.buffered > REDUCED_BUFFER_BYTES:
+            self._buffer_reduced = True
+            self._transport.set_write_buffer_limits(high=REDUCED_BUFFER_BYTES)
 
-    def _indirect(self, *, ever: bool = False) -> None:
+    def _stop_direct_writes(self, *, permanently: bool = False) -> None:
         """Nothing goes past the transport, until its buffer is empty; or never again."""
         self.descriptor = NO_DESCRIPTOR
-        if ever:
+        if permanently:
             self._socket = NO_DESCRIPTOR
-        for follower in list(self.direct):
-            follower.part()
+        for subscriber in list(self.direct_subscribers):
+            subscriber.leave_fanout()
 
     def respond(self, command: BaseCommand, request_id: int) -> None:
         """Send a response under the id of the client's request."""
@@ -231,7 +231,7 @@ class ClientConnection(asyncio.Protocol):
             self._socket = self.descriptor = found.fileno()
         self.broker.connections.add(self)
         self.broker.keep_alive.add(self)
-        self._give_way(self.broker.half_open.came(self))
+        self._close_half_open(self.broker.half_open.add(self))
         self.address = str(peer[0]) if peer else ""
         refusal = self.broker.limits.connect(self.address)
         if refusal:
@@ -241,49 +241,49 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
-        self._heard = True
-        if self._publishing is not None and self._publishing.owed:
-            self._publishing.heard()
+        self._responsive = True
+        if self._producer_connections is not None and self._producer_connections.pending_pings:
+            self._producer_connections.answer_pings()
         # Most of what quiet clients ever send, and there may be ten thousand of them.
-        if data == _PING and self.connected and self._quiet and self._transport is not None:
+        if data == _PING and self.connected and self._idle and self._transport is not None:
             self._write(_PONG, self._transport)
             return
         try:
             frames = self._splitter.receive_data(data)
-            if len(frames) == 1 and not self._slices.waiting:
-                self._take(frames[0])
+            if len(frames) == 1 and not self._slices.pending:
+                self._process_frame(frames[0])
             else:
                 self._slices.receive(frames)
         except WireError as error:
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self._slices.clear()
             self.close()
-        if self._slices.waiting:
-            self.hold_reading(self._slices, hold=True)
+        if self._slices.pending:
+            self.pause_reading_for(self._slices, paused=True)
         if not self.connected:
-            self._give_way(self.broker.half_open.holds(self, self._splitter.buffered_bytes))
+            self._close_half_open(self.broker.half_open.set_buffered(self, self._splitter.buffered_bytes))
 
     @property
-    def _quiet(self) -> bool:
+    def _idle(self) -> bool:
         """Whether nothing of the client waits, neither what it has sent nor what it has to read."""
-        return self.writable and not self._splitter.buffered_bytes and not self._slices.waiting
+        return self.writable and not self._splitter.buffered_bytes and not self._slices.pending
 
-    def _take(self, frame: bytes) -> bool:
+    def _process_frame(self, frame: bytes) -> bool:
         """Do what a frame asks for; returns whether more may be taken. Raises WireError for what no client may send."""
         if self.connected and (ack := decode_plain_ack(frame)) is not None:
             consumer = self._consumers.get(ack.consumer_id)
-            if consumer is None or consumer.ack_plainly(ack):
+            if consumer is None or consumer.ack_entries(ack):
                 return True
         command, _ = decode_command(frame)
-        if command.type not in _UNCHECKED:
+        if command.type not in _UNCHECKED_COMMANDS:
             check_command(command)
         self._handle(command, frame)
         return not self._closed
 
-    def _take_later(self, take: Callable[[], None]) -> None:
+    def _process_later(self, process: Callable[[], None]) -> None:
         try:
             if not self._closed:  # what a client that was closed meanwhile had sent counts no more
-                take()
+                process()
         except BaseException as error:
             self._slices.clear()
             if not isinstance(error, WireError):
@@ -291,9 +291,9 @@ class ClientConnection(asyncio.Protocol):
                 raise
             log.warning("client %s: %s; closing the connection", self.peer, error)
             self.close()
-        self.hold_reading(self._slices, hold=bool(self._slices.waiting))
+        self.pause_reading_for(self._slices, paused=bool(self._slices.pending))
 
-    def let_in(self, identity: Identity, max_message_size: int) -> None:
+    def on_authenticated(self, identity: Identity, max_message_size: int) -> None:
         """The owner has accepted the client's credentials: it may send what the owner itself would take.
 
         Args:
@@ -303,13 +303,13 @@ class ClientConnection(asyncio.Protocol):
         self.identity = identity
         self.connected = True
         self._splitter.max_frame_bytes = frame_limit(max_message_size)
-        self.broker.half_open.left(self)
+        self.broker.half_open.remove(self)
 
-    def _give_way(self, other: ClientConnection | None) -> None:
+    def _close_half_open(self, other: ClientConnection | None) -> None:
         """Too many clients do not say who they are."""
         if other is not None:
             log.info("client %s has not finished its CONNECT, and too many others have not; closing it", other.peer)
-            self.broker.half_open.left(other)
+            self.broker.half_open.remove(other)
             other.abort()
 
     def pause_writing(self) -> None:
@@ -317,36 +317,36 @@ class ClientConnection(asyncio.Protocol):
         self.writable = False
         self.broker.slow_clients += 1
         for consumer in self.consumers:
-            consumer.writable_changed(writable=False)
+            consumer.on_writable_changed(writable=False)
 
     def resume_writing(self) -> None:
         """Called by asyncio."""
         self.writable = True
         self.broker.slow_clients -= 1
-        if self._narrow and self._transport is not None:
-            self._narrow = False
+        if self._buffer_reduced and self._transport is not None:
+            self._buffer_reduced = False
             self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
-        if self._pong_owed:
+        if self._pong_pending:
             self._pong()
         for consumer in self.consumers:
-            consumer.writable_changed(writable=True)
+            consumer.on_writable_changed(writable=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio, which closes the socket then: its descriptor may be another's after this."""
         self._closed = True
-        for timer in (self._ending, self._probe):
+        for timer in (self._close_timer, self._probe_timer):
             if timer is not None:
                 timer.cancel()
-        self._probe = None
-        self._indirect(ever=True)
+        self._probe_timer = None
+        self._stop_direct_writes(permanently=True)
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
         self.broker.connections.discard(self)
         if not self.writable:
             self.broker.slow_clients -= 1
         self.broker.limits.disconnect(self.address)
         self.broker.keep_alive.discard(self)
-        self.broker.half_open.left(self)
-        self._login.gone()
+        self.broker.half_open.remove(self)
+        self._authentication.on_connection_lost()
         self._slices.clear()
         for task in list(self._tasks):
             task.cancel()
@@ -356,67 +356,67 @@ class ClientConnection(asyncio.Protocol):
         for watcher in self._watchers.values():
             watcher.close()
         if self._producers is not None:
-            self._producers.client_gone()
+            self._producers.on_client_lost()
 
     def close(self) -> None:
         """End the connection, after the client has read what waits for it; a client that does not read is not waited for."""
         if self._transport is None or self._closed:
             return
-        if self._out:
+        if self._unsent:
             self.flush()
-        self._indirect(ever=True)
+        self._stop_direct_writes(permanently=True)
         self._closed = True
         self._transport.close()
         # A transport whose peer does not read, and one of TLS whose peer does not answer, would never be done.
-        self._ending = asyncio.get_running_loop().call_later(CLOSE_S, self.abort)
+        self._close_timer = asyncio.get_running_loop().call_later(CLOSE_TIMEOUT_S, self.abort)
 
     def abort(self) -> None:
         """End the connection at once: the client gets nothing of what waits, neither here nor in the kernel."""
         if self._transport is None:
             return
-        self._out, self._out_bytes = [], 0
-        self._indirect(ever=True)
+        self._unsent, self._unsent_bytes = [], 0
+        self._stop_direct_writes(permanently=True)
         self._closed = True
         if (found := self._transport.get_extra_info("socket")) is not None:
             discard_on_close(found)
         self._transport.abort()
 
-    def expel(self, last_words: bytes) -> None:
+    def disconnect(self, error_frame: bytes) -> None:
         """End the connection: the client must get nothing more of what waits for it.
 
         Args:
-            last_words: a frame that says why, empty for none; sent only to a client that has read all before it.
+            error_frame: a frame that says why, empty for none; sent only to a client that has read all before it.
         """
-        self._out, self._out_bytes = [], 0
+        self._unsent, self._unsent_bytes = [], 0
         if self._transport is None or self._closed:
             return
         found = self._transport.get_extra_info("socket")
         if self.buffered or found is None or unsent_bytes(found):
             self.abort()
             return
-        self.send(last_words)
+        self.send(error_frame)
         self.close()
 
     def probe(self) -> None:
         """Ask the client for a sign of life; without one in PROBE_S the connection ends, as at a stock broker."""
-        if self._probe is None and self.connected and not self._closed:
-            self._heard = False
+        if self._probe_timer is None and self.connected and not self._closed:
+            self._responsive = False
             self.send(_PING)
-            self._probe = asyncio.get_running_loop().call_later(PROBE_S, self._probed)
+            self._probe_timer = asyncio.get_running_loop().call_later(PROBE_TIMEOUT_S, self._probe_timed_out)
 
-    def _probed(self) -> None:
-        self._probe = None
-        if not self._heard and not self._reading_held_by:
+    def _probe_timed_out(self) -> None:
+        self._probe_timer = None
+        if not self._responsive and not self._reading_paused_by:
             log.info("client %s does not answer, and others want its subscription; closing it", self.peer)
             self.abort()
 
-    async def alive(self) -> bool:
+    async def is_alive(self) -> bool:
         """Whether the client gives a sign of life in time; if not, its connection has ended."""
         self.probe()
         while True:
-            if self._probe is None or self._heard:
+            if self._probe_timer is None or self._responsive:
                 return not self._closed
-            await asyncio.sleep(PROBE_S / 100)
+            await asyncio.sleep(PROBE_TIMEOUT_S / 100)
 
     def check_alive(self) -> None:
         """Called every 30 s: a client that has said nothing since is pinged, and dropped when it then says nothing either.
@@ -426,10 +426,10 @@ class ClientConnection(asyncio.Protocol):
         if not self.connected:
             log.info("client %s was not let in within %d s; closing the connection", self.peer, SLOTS * TICK_S)
             self.abort()
-        elif self._probe is not None:
+        elif self._probe_timer is not None:
             pass  # it decides
-        elif self._heard or self._reading_held_by:
-            self._heard, self._pinged = False, False
+        elif self._responsive or self._reading_paused_by:
+            self._responsive, self._pinged = False, False
         elif self._pinged:
             log.info("client %s says nothing; closing the connection", self.peer)
             self.abort()
@@ -441,10 +441,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _handle(self, command: BaseCommand, frame: bytes) -> None:
         kind = command.type
-        if not self.connected and kind not in _ANY_TIME:
+        if not self.connected and kind not in _ANY_TIME_COMMANDS:
             if kind == BaseCommand.CONNECT:
                 self.client_version = sys.intern(command.connect.client_version)
-            self._login.received(command)
+            self._authentication.on_command(command)
         elif kind == BaseCommand.ACK:
             consumer = self._consumers.get(command.ack.consumer_id)
             if consumer is not None:
@@ -460,7 +460,7 @@ class ClientConnection(asyncio.Protocol):
         elif kind == BaseCommand.PONG:
             pass
         elif kind in {BaseCommand.AUTH_RESPONSE, BaseCommand.CONNECT}:
-            self._login.received(command)
+            self._authentication.on_command(command)
         elif kind == BaseCommand.SEND:
             self._publish(command, frame)
         elif kind == BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES:
@@ -469,12 +469,12 @@ class ClientConnection(asyncio.Protocol):
                 consumer.redeliver(command)
         elif kind == BaseCommand.SUBSCRIBE:
             self._subscribe(command, frame)
-        elif kind in SERVED:
-            self._asking().serve(command, len(frame))
+        elif kind in SERVED_REQUESTS:
+            self._client_requests().serve(command, len(frame))
         elif kind == BaseCommand.CLOSE_CONSUMER:
-            self._asking().close(self._close_consumer(command))
+            self._client_requests().close(self._close_consumer(command))
         elif kind == BaseCommand.PRODUCER:
-            self._produce(command, frame)
+            self._create_producer(command, frame)
         elif kind == BaseCommand.CLOSE_PRODUCER:
             self._close_producer(command)
         elif kind == BaseCommand.WATCH_TOPIC_LIST:
@@ -488,7 +488,7 @@ class ClientConnection(asyncio.Protocol):
                 f"{command_name(command)} is not served by a read-only broker; send it to the owner of the topic",
             )
 
-    def _asking(self) -> ClientRequests:
+    def _client_requests(self) -> ClientRequests:
         if self._requests is None:
             self._requests = ClientRequests(self)
         return self._requests
@@ -498,7 +498,7 @@ class ClientConnection(asyncio.Protocol):
     def _subscribe(self, command: BaseCommand, frame: bytes) -> None:
         subscribe = command.subscribe
         consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
-        if consumer_id in self._subscribing or consumer_id in self._waiting:
+        if consumer_id in self._subscribing or consumer_id in self._queued_subscribes:
             self.refuse(request_id, ServerError.ServiceNotReady, "the consumer is being created already")
             return
         if consumer_id in self._consumers:
@@ -510,58 +510,56 @@ class ClientConnection(asyncio.Protocol):
             self.refuse(request_id, ServerError.InvalidTopicName, str(error))
             return
         if self.broker.draining:
-            self._refuse_leaving(request_id)
+            self._refuse_draining(request_id)
             return
-        if self._arriving_bytes + len(frame) > MAX_REQUEST_BYTES:
-            why = (
-                f"the consumers of this connection that are being created take {self._arriving_bytes} bytes; try again"
-            )
+        if self._subscribing_bytes + len(frame) > MAX_REQUEST_BYTES:
+            why = f"the consumers of this connection that are being created take {self._subscribing_bytes} bytes; try again"
             self.refuse(request_id, ServerError.ServiceNotReady, why)
             return
-        self._arriving_bytes += len(frame)
-        if not self._may_arrive:
-            self._waiting[consumer_id] = frame
+        self._subscribing_bytes += len(frame)
+        if not self._may_subscribe:
+            self._queued_subscribes[consumer_id] = frame
             return
-        self.broker.arriving += 1
-        task = self.spawn(self._join(topic, subscribe))
+        self.broker.subscribing += 1
+        task = self.spawn(self._admit(topic, subscribe))
         self._subscribing[consumer_id] = task
-        task.add_done_callback(lambda _: self._joined(consumer_id, len(frame)))
+        task.add_done_callback(lambda _: self._subscribe_done(consumer_id, len(frame)))
 
     @property
-    def _may_arrive(self) -> bool:
-        return len(self._subscribing) < MAX_CONCURRENT_SUBSCRIBES or self.broker.arriving < MAX_BROKER_SUBSCRIBES
+    def _may_subscribe(self) -> bool:
+        return len(self._subscribing) < MAX_CONCURRENT_SUBSCRIBES or self.broker.subscribing < MAX_BROKER_SUBSCRIBES
 
-    def _joined(self, consumer_id: int, size: int) -> None:
+    def _subscribe_done(self, consumer_id: int, size: int) -> None:
         """A consumer is in, or refused: the next may come."""
-        self.broker.arriving -= 1
-        self._arriving_bytes -= size
+        self.broker.subscribing -= 1
+        self._subscribing_bytes -= size
         self._subscribing.pop(consumer_id, None)
-        while self._waiting and not self._closed and self._may_arrive:
-            frame = self._wait_no_more(next(iter(self._waiting)))
+        while self._queued_subscribes and not self._closed and self._may_subscribe:
+            frame = self._remove_queued(next(iter(self._queued_subscribes)))
             self._subscribe(decode_command(frame)[0], frame)
 
-    def refuse_arrivals(self) -> int:
+    def cancel_subscribes(self) -> int:
         """Let no consumer in that is on its way, since this broker leaves the pool; returns how many there are."""
-        arriving = len(self._subscribing) + len(self._waiting)
+        cancelled = len(self._subscribing) + len(self._queued_subscribes)
         for task in list(self._subscribing.values()):
             task.cancel()
-        return arriving
+        return cancelled
 
-    def _refuse_leaving(self, request_id: int) -> None:
+    def _refuse_draining(self, request_id: int) -> None:
         self.refuse(request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
 
-    def _wait_no_more(self, consumer_id: int) -> bytes:
-        frame = self._waiting.pop(consumer_id, b"")
-        self._arriving_bytes -= len(frame)
+    def _remove_queued(self, consumer_id: int) -> bytes:
+        frame = self._queued_subscribes.pop(consumer_id, b"")
+        self._subscribing_bytes -= len(frame)
         return frame
 
-    async def _join(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
+    async def _admit(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
         request_id = subscribe.request_id
         try:
             consumer, answer = await admit(self, topic, subscribe)
         except asyncio.CancelledError:
             if self.broker.draining:
-                self._refuse_leaving(request_id)
+                self._refuse_draining(request_id)
             raise
         except RelayError as error:
             self.refuse(request_id, error.code, str(error))
@@ -573,12 +571,12 @@ class ClientConnection(asyncio.Protocol):
                 return
             self._consumers[consumer.consumer_id] = consumer
             self.respond(answer, request_id)
-            move_on(consumer)
+            redirect_if_supported(consumer)
 
     async def _close_consumer(self, command: BaseCommand) -> None:
         close = command.close_consumer
         request_id = close.request_id
-        self._wait_no_more(close.consumer_id)
+        self._remove_queued(close.consumer_id)
         subscribing = self._subscribing.get(close.consumer_id)
         if subscribing is not None:
             subscribing.cancel()
@@ -600,7 +598,7 @@ class ClientConnection(asyncio.Protocol):
     def _forget(self, consumer: Consumer) -> None:
         if self._consumers.get(consumer.consumer_id) is consumer:
             del self._consumers[consumer.consumer_id]
-        consumer.leave()
+        consumer.unregister()
 
     # Watchers
 
@@ -610,15 +608,15 @@ class ClientConnection(asyncio.Protocol):
             why = "Topic list watcher is already present on the connection"
             self.refuse(request_id, ServerError.ServiceNotReady, why)
             return
-        if len(self._watchers) >= WATCHERS:
-            why = f"this connection has {WATCHERS} topic-list watchers already"
+        if len(self._watchers) >= MAX_TOPIC_WATCHERS:
+            why = f"this connection has {MAX_TOPIC_WATCHERS} topic-list watchers already"
             self.refuse(request_id, ServerError.TooManyRequests, why)
             return
-        asking, size = self._asking(), len(frame)
-        if not asking.begin(command, size):
+        requests, size = self._client_requests(), len(frame)
+        if not requests.acquire(command, size):
             return
         watcher = self._watchers[watcher_id] = TopicWatcher(self, command.watch_topic_list)
-        self.spawn(watcher.start()).add_done_callback(lambda _: asking.end(size))
+        self.spawn(watcher.start()).add_done_callback(lambda _: requests.release(size))
 
     def _unwatch(self, command: BaseCommand) -> None:
         watcher = self._watchers.pop(command.watch_topic_list_close.watcher_id, None)
@@ -633,15 +631,15 @@ class ClientConnection(asyncio.Protocol):
 
     # Producers
 
-    def _produce(self, command: BaseCommand, frame: bytes) -> None:
+    def _create_producer(self, command: BaseCommand, frame: bytes) -> None:
         if self._producers is None:
             self._producers = ClientProducers(self)
-            self._publishing = self._producers.publishing
+            self._producer_connections = self._producers.connections
         self._producers.create(command, len(frame))
 
     def _publish(self, command: BaseCommand, frame: bytes) -> None:
         if self._producers is None:
-            end_unready(self, command.send.producer_id)
+            close_unready(self, command.send.producer_id)
         else:
             self._producers.publish(command.send.producer_id, frame)
 
@@ -649,18 +647,18 @@ class ClientConnection(asyncio.Protocol):
         if self._producers is None:
             self.succeed(command.close_producer.request_id)
         else:
-            self._asking().close(self._producers.close(command))
+            self._client_requests().close(self._producers.close(command))
 
     # Reading
 
     @property
-    def reading_held(self) -> bool:
+    def reading_paused(self) -> bool:
         """Whether nothing is read from the client."""
-        return bool(self._reading_held_by)
+        return bool(self._reading_paused_by)
 
     def _pong(self) -> None:
         """Answer a PING; a client that does not read gets one answer for all, once it reads."""
-        self._pong_owed = not self.writable
+        self._pong_pending = not self.writable
         if self.writable:
             self.send(_PONG)
 
@@ -668,13 +666,13 @@ class ClientConnection(asyncio.Protocol):
         """Ask the client for a sign of life."""
         self.send(_PING)
 
-    def hold_reading(self, holder: object, *, hold: bool) -> None:
+    def pause_reading_for(self, holder: object, *, paused: bool) -> None:
         """Read nothing from the client while anything holds it."""
-        held = bool(self._reading_held_by)
-        (self._reading_held_by.add if hold else self._reading_held_by.discard)(holder)
-        if self._transport is None or self._closed or held == bool(self._reading_held_by):
+        was_paused = bool(self._reading_paused_by)
+        (self._reading_paused_by.add if paused else self._reading_paused_by.discard)(holder)
+        if self._transport is None or self._closed or was_paused == bool(self._reading_paused_by):
             return
-        if held:
+        if was_paused:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

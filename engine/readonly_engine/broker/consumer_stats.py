@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
 
 
-class Served(NamedTuple):
+class DispatchStats(NamedTuple):
     """What the broker that dispatches to a consumer knows of it.
 
     Attributes:
@@ -26,22 +26,24 @@ class Served(NamedTuple):
     ack_rate: float | None = None
 
 
-def complete(answer: CommandConsumerStatsResponse, address: str, permits: int, served: Served | None) -> None:
+def complete_stats(
+    answer: CommandConsumerStatsResponse, address: str, permits: int, stats: DispatchStats | None
+) -> None:
     """Put into an owner's answer what only this side knows, so that the client sees what it would see at an owner.
 
     Args:
         answer: the owner's, or that of the broker of the pool which serves the consumer.
         address: the client's, HOST:PORT.
         permits: how many messages the client waits for.
-        served: what is known where the consumer is dispatched to; None where it passes through, and the answer says it.
+        stats: what is known where the consumer is dispatched to; None where it passes through, and the answer says it.
     """
     if answer.HasField("error_code"):
         return
     answer.address = f"/{address}"  # as Java writes it
     answer.available_permits = permits
-    if served is not None:
-        answer.msg_rate_out, answer.msg_throughput_out = served.rate
-        answer.unacked_messages = served.unacked
-        answer.blocked_consumer_on_unacked_msgs = served.blocked
-        if served.ack_rate is not None:
-            answer.message_ack_rate = served.ack_rate
+    if stats is not None:
+        answer.msg_rate_out, answer.msg_throughput_out = stats.rate
+        answer.unacked_messages = stats.unacked
+        answer.blocked_consumer_on_unacked_msgs = stats.blocked
+        if stats.ack_rate is not None:
+            answer.message_ack_rate = stats.ack_rate

@@ -21,7 +21,7 @@ MAX_RANGES_WITH_UNKNOWN: Final = 10_000
 """Ranges of acked entries, beyond which acks of entries in unknown ledgers are not kept."""
 
 
-class CursorCopy:
+class CursorReplica:
     """Mark-delete position and the acked positions behind it.
 
     Args:
@@ -30,19 +30,19 @@ class CursorCopy:
 
     Attributes:
         mark_delete: everything up to here is acked.
-        told: up to here the owner has said that everything is acked.
+        owner_mark_delete: up to here the owner has said that everything is acked.
     """
 
-    __slots__ = ("_acked", "_chain", "_unacked", "_withheld", "mark_delete", "told")
+    __slots__ = ("_acked", "_chain", "_unacked", "_withheld", "mark_delete", "owner_mark_delete")
 
     def __init__(self, chain: LedgerChain, mark_delete: Position) -> None:
         self._chain = chain
         self._acked = PositionRanges()
         self._unacked: dict[Position, int] = {}
         self._withheld: set[Position] | frozenset[Position] = _NOTHING  # one for all: few subscriptions have any
-        self.mark_delete = self.told = mark_delete
+        self.mark_delete = self.owner_mark_delete = mark_delete
 
-    def load_holes(self, ranges: Iterable[tuple[Position, Position]]) -> None:
+    def load_acked_ranges(self, ranges: Iterable[tuple[Position, Position]]) -> None:
         """Take what is acked at the owner: ranges (lower, upper], such as its individually deleted messages."""
         self._acked.add_ranges((max(lower, self.mark_delete), upper) for lower, upper in ranges)
         self._advance()
@@ -63,7 +63,7 @@ class CursorCopy:
         """The batches that are acked in part, with the bits of the messages that are not."""
         return list(self._unacked.items())
 
-    def unacked_of(self, position: Position) -> int:
+    def unacked_bits(self, position: Position) -> int:
         """Of a batch that is acked in part, the messages that are not, as bits; 0 for one that is not acked at all."""
         return self._unacked.get(position, 0) if self._unacked else 0
 
@@ -82,7 +82,7 @@ class CursorCopy:
         if isinstance(self._withheld, set):
             self._withheld.discard(position)
 
-    def takes_ack(self, position: Position, *, cumulative: bool = False) -> bool:
+    def accepts_ack(self, position: Position, *, cumulative: bool = False) -> bool:
         """Whether a client's ack counts: the owner ignores one of a later entry than its last (ManagedCursorImpl.asyncDelete).
 
         A broker delivers no entry before the chain knows it, so an honest client acks none either. An ack of an entry that is
@@ -106,9 +106,9 @@ class CursorCopy:
 
         Args:
             entries: ledger and entry of each, mostly in a row.
-            delivered: whether the entries are known to have been delivered; otherwise see `takes_ack`.
+            delivered: whether the entries are known to have been delivered; otherwise see `accepts_ack`.
         """
-        ack_run = self._add_run if delivered else self._ack_run
+        ack_run = self._add_run if delivered else self._ack_range
         if self._unacked:
             for entry in entries:
                 self._unacked.pop(Position(*entry), None)
@@ -123,7 +123,7 @@ class CursorCopy:
         ack_run(ledger_id, first, last)
         self._advance()
 
-    def ack_in_part(self, position: Position, unacked: int) -> int:
+    def ack_partially(self, position: Position, unacked: int) -> int:
         """Messages of a batch are acked.
 
         Args:
@@ -142,14 +142,14 @@ class CursorCopy:
             self.ack(position)
         return left
 
-    def ack_up_to_in_part(self, position: Position, unacked: int) -> None:
+    def ack_cumulative_partially(self, position: Position, unacked: int) -> None:
         """Every entry before a batch is acked, and of the batch all messages but these; an earlier ack went further or not."""
-        self.ack_up_to(Position(position.ledger_id, position.entry_id - 1))
+        self.ack_cumulative(Position(position.ledger_id, position.entry_id - 1))
         before = self._unacked.get(position)
-        if unacked and not self.is_acked(position) and (before is None or _lowest(unacked) > _lowest(before)):
+        if unacked and not self.is_acked(position) and (before is None or _lowest_bit(unacked) > _lowest_bit(before)):
             self._unacked[position] = unacked
 
-    def ack_up_to(self, position: Position) -> None:
+    def ack_cumulative(self, position: Position) -> None:
         """Every entry up to and including this one is acked."""
         if position > self.mark_delete:
             self.mark_delete = position
@@ -163,14 +163,14 @@ class CursorCopy:
         """Whether `is_acked` says more than a comparison with the mark-delete position."""
         return bool(self._withheld) or bool(self._acked)
 
-    def untouched(self, position: Position) -> bool:
+    def nothing_acked_after(self, position: Position) -> bool:
         """Whether nothing at or after a position is acked, not in part either. May say no where it takes long to find out."""
         if self._withheld or self._unacked or position <= self.mark_delete:
             return False
         return not self._acked.any_after(Position(position.ledger_id, position.entry_id - 1))
 
     @property
-    def has_holes(self) -> bool:
+    def has_acked_ranges(self) -> bool:
         """Whether entries behind the mark-delete position are acked."""
         return bool(self._acked)
 
@@ -204,11 +204,11 @@ class CursorCopy:
         """Where delivery starts over."""
         return self.next_unacked(self._chain.after(self.mark_delete))
 
-    def _ack_run(self, ledger_id: int, first: int, last: int) -> None:
+    def _ack_range(self, ledger_id: int, first: int, last: int) -> None:
         ledger = self._chain.ledger(ledger_id)
         if ledger is not None:
             last = min(last, ledger.last_readable)
-        elif not self.takes_ack(Position(ledger_id, last)):
+        elif not self.accepts_ack(Position(ledger_id, last)):
             return
         self._add_run(ledger_id, first, last)
 
@@ -227,6 +227,6 @@ class CursorCopy:
             self._acked.remove_up_to(upper)
 
 
-def _lowest(bits: int) -> int:
+def _lowest_bit(bits: int) -> int:
     """The index of the lowest bit that is set."""
     return (bits & -bits).bit_length()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.relay.errors import RelayError
 
 if TYPE_CHECKING:
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 30.0
+POLL_INTERVAL_S = 30.0
 """As an owner that expires messages every five minutes (messageExpiryCheckIntervalInMinutes) is followed soon enough."""
 
-MOST_LOOKS_A_SECOND = 20.0
+MAX_POLLS_PER_S = 20.0
 
-ANSWER_S = 5.0
+REQUEST_TIMEOUT_S = 5.0
 """An owner that has not answered by then must not keep the watch from the other subscriptions."""
 
 
-class CursorWatch:
+class CursorPoller:
     """Asks the owner for the cursor of each durable subscription that has something unacked.
 
     Args:
-        served: the subscriptions served here now.
+        subscriptions: the subscriptions served here now.
     """
 
-    def __init__(self, served: Callable[[], Iterable[Subscription]]) -> None:
-        self._served = served
+    def __init__(self, subscriptions: Callable[[], Iterable[Subscription]]) -> None:
+        self._subscriptions = subscriptions
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, unless it runs already."""
         if self._task is None:
-            self._task = keep_going(self._run, "the watch of the owner's cursors")
+            self._task = run_forever(self._run, "the watch of the owner's cursors")
 
     def close(self) -> None:
         """Look no more."""
@@ -48,22 +48,24 @@ class CursorWatch:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
-            for subscription in self._served():
-                if subscription.durable and subscription.behind:
-                    await self._look(subscription)
-                    await asyncio.sleep(1 / MOST_LOOKS_A_SECOND)
+            await asyncio.sleep(POLL_INTERVAL_S)
+            for subscription in self._subscriptions():
+                if subscription.durable and subscription.has_backlog:
+                    await self._poll(subscription)
+                    await asyncio.sleep(1 / MAX_POLLS_PER_S)
 
-    async def _look(self, subscription: Subscription) -> None:
-        attached = (consumer.relayed for consumer in subscription.consumers if consumer.relayed.attached)
-        relayed = next(attached, None)
-        if relayed is None:
+    async def _poll(self, subscription: Subscription) -> None:
+        subscribed = (
+            consumer.owner_consumer for consumer in subscription.consumers if consumer.owner_consumer.subscribed
+        )
+        owner_consumer = next(subscribed, None)
+        if owner_consumer is None:
             return
         try:
-            async with asyncio.timeout(ANSWER_S):
-                state = await relayed.state()
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                state = await owner_consumer.state()
         except (RelayError, TimeoutError) as error:
             why = error or "no answer in time"
             log.info("%s, %s: the owner does not say where it stands: %s", subscription.topic, subscription.name, why)
             return
-        subscription.caught_up_with(state)
+        subscription.follow_owner(state)

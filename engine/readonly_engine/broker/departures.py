@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 
-class Departures:
+class LeavingConsumers:
     """Tracks them by subscription.
 
     A subscription that begins anew asks the owner for its cursor. The answer is current only after the owner has processed the
@@ -20,11 +20,11 @@ class Departures:
         self._leaving: dict[Hashable, set[object]] = {}
         self._waiting: dict[Hashable, asyncio.Event] = {}
 
-    def began(self, subscription: Hashable, consumer: object) -> None:
-        """Add a consumer that leaves; `ended` must follow within seconds."""
+    def add(self, subscription: Hashable, consumer: object) -> None:
+        """Add a consumer that leaves; `remove` must follow within seconds."""
         self._leaving.setdefault(subscription, set()).add(consumer)
 
-    def ended(self, subscription: Hashable, consumer: object) -> None:
+    def remove(self, subscription: Hashable, consumer: object) -> None:
         """Remove a consumer: the owner has processed its acks, or the wait timed out."""
         leaving = self._leaving.get(subscription)
         if leaving is None:
@@ -40,7 +40,7 @@ class Departures:
         """Whether a subscription has such consumers."""
         return subscription in self._leaving
 
-    async def settled(self, subscription: Hashable) -> None:
+    async def wait_for_none(self, subscription: Hashable) -> None:
         """Wait until a subscription has none."""
         while self.pending(subscription):
             await self._waiting.setdefault(subscription, asyncio.Event()).wait()

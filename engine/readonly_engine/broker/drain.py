@@ -29,10 +29,10 @@ ACK_TIMEOUT_S = 5.0
 """How long the acks of what was delivered are waited for."""
 
 CLOSE_TIMEOUT_S = 5.0
-PARTING_S = 3.0
+DISCONNECT_GRACE_S = 3.0
 """How long connections stay after their clients were told: by then those are elsewhere, and no Service leads here any more."""
 
-LOOK_S = 0.02
+POLL_INTERVAL_S = 0.02
 
 
 async def drain(broker: Broker) -> None:
@@ -47,42 +47,42 @@ async def drain(broker: Broker) -> None:
 
 
 async def _leave(broker: Broker) -> None:
-    await broker.fleet.leave()
-    arriving = sum(connection.refuse_arrivals() for connection in list(broker.connections))
+    await broker.pool.leave()
+    cancelled = sum(connection.cancel_subscribes() for connection in list(broker.connections))
     consumers = broker.consumers
     producers = [producer for connection in broker.connections for producer in connection.producers]
     log.info("leaving: %d consumers and %d producers go to other brokers", len(consumers), len(producers))
     await await_acks(consumers)
-    await _all((consumer.withdraw() for consumer in consumers), CLOSE_TIMEOUT_S)
-    await broker.claiming.settled()
+    await _all((consumer.detach() for consumer in consumers), CLOSE_TIMEOUT_S)
+    await broker.claim_store.wait_released()
     for consumer in consumers:
-        consumer.dismiss("this broker leaves the pool")
+        consumer.close_for_resubscribe("this broker leaves the pool")
     for producer in producers:
-        producer.finish()
+        producer.start_draining()
     await _until(lambda: not any(producer.unanswered for producer in producers), CLOSE_TIMEOUT_S)
-    await _all((producer.send_away() for producer in producers), CLOSE_TIMEOUT_S)
-    await broker.finished(CLOSE_TIMEOUT_S)
-    if consumers or producers or arriving:
-        await _until(lambda: not broker.connections, PARTING_S)
+    await _all((producer.close_for_reconnect() for producer in producers), CLOSE_TIMEOUT_S)
+    await broker.wait_for_tasks(CLOSE_TIMEOUT_S)
+    if consumers or producers or cancelled:
+        await _until(lambda: not broker.connections, DISCONNECT_GRACE_S)
 
 
 async def await_acks(consumers: list[Consumer]) -> None:
     """Deliver nothing new, and wait for the acks of what was delivered: what is not acked is delivered again elsewhere."""
     durable = set()
-    passages = []
+    windows = []
     for consumer in consumers:
         if consumer.subscription is not None:
             consumer.subscription.pause(Pause.LEAVING)
-            if consumer.subscribe.durable:
+            if consumer.subscribe_command.durable:
                 durable.add(consumer.subscription)
-        elif consumer.passage is not None:
-            consumer.passage.end()
-            passages.append(consumer.passage)
+        elif consumer.flow_window is not None:
+            consumer.flow_window.close()
+            windows.append(consumer.flow_window)
     if not await _until(
-        lambda: not any(one.outstanding for one in durable) and not any(one.pending for one in passages), ACK_TIMEOUT_S
+        lambda: not any(one.outstanding for one in durable) and not any(one.pending for one in windows), ACK_TIMEOUT_S
     ):
         log.info("some messages are not acked after %g s; they are delivered again elsewhere", ACK_TIMEOUT_S)
-    late = await _all((consumer.relayed.settled() for consumer in consumers), ACK_TIMEOUT_S)
+    late = await _all((consumer.owner_consumer.wait_for_acks() for consumer in consumers), ACK_TIMEOUT_S)
     if late:
         log.warning("%d consumers have acks that the owner has not answered", late)
 
@@ -93,7 +93,7 @@ async def _until(done: Callable[[], bool], seconds: float) -> bool:
     while not done():
         if asyncio.get_running_loop().time() > deadline:
             return False
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
     return True
 
 

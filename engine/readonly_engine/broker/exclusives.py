@@ -16,57 +16,57 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FREED_S: Final = 5.0
+RELEASE_TIMEOUT_S: Final = 5.0
 """So long the owner may take to close the first consumer after its client was given up."""
 
-LOOK_S: Final = 0.1
+POLL_INTERVAL_S: Final = 0.1
 
 
-class Exclusives:
+class ExclusiveConsumers:
     """The consumers of Exclusive subscriptions on this broker, by subscription."""
 
     def __init__(self) -> None:
         self._consumers: dict[tuple[TopicName, str], Consumer] = {}
 
-    def came(self, consumer: Consumer) -> None:
+    def add(self, consumer: Consumer) -> None:
         """The owner has accepted a consumer."""
         self._consumers[_key(consumer)] = consumer
 
-    def left(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> None:
         """A consumer is closed."""
         if self._consumers.get(_key(consumer)) is consumer:
             del self._consumers[_key(consumer)]
 
-    def rival(self, consumer: Consumer) -> Consumer | None:
+    def other_holder(self, consumer: Consumer) -> Consumer | None:
         """The consumer of another client that has the subscription."""
         found = self._consumers.get(_key(consumer))
         return None if found is None or found.connection is consumer.connection else found
 
 
-async def attach(consumer: Consumer) -> BaseCommand:
+async def subscribe_at_owner(consumer: Consumer) -> BaseCommand:
     """Subscribe at the owner, after a frozen client that has the Exclusive subscription through this broker was given up.
 
     The owner asks this broker, which answers for its clients; so this broker asks the client (ServerCnx.checkConnectionLiveness).
 
     Raises:
-        RelayError: as RelayedConsumer.attach.
+        RelayError: as OwnerConsumer.subscribe.
     """
     try:
-        return await consumer.relayed.attach()
+        return await consumer.owner_consumer.subscribe()
     except OwnerRefusedError as error:
-        rival = consumer.connection.broker.exclusives.rival(consumer) if consumer.exclusive else None
-        if error.code != ServerError.ConsumerBusy or rival is None or await rival.connection.alive():
+        holder = consumer.connection.broker.exclusives.other_holder(consumer) if consumer.exclusive else None
+        if error.code != ServerError.ConsumerBusy or holder is None or await holder.connection.is_alive():
             raise
     log.info("%s, %s: waiting for the owner to close a frozen client's consumer", *_key(consumer))
-    deadline = asyncio.get_running_loop().time() + FREED_S
+    deadline = asyncio.get_running_loop().time() + RELEASE_TIMEOUT_S
     while True:
         try:
-            return await consumer.relayed.attach()
+            return await consumer.owner_consumer.subscribe()
         except OwnerRefusedError as error:
             if error.code != ServerError.ConsumerBusy or asyncio.get_running_loop().time() > deadline:
                 raise
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
 
 def _key(consumer: Consumer) -> tuple[TopicName, str]:
-    return consumer.topic, consumer.subscribe.subscription
+    return consumer.topic, consumer.subscribe_command.subscription

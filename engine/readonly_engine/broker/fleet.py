@@ -42,7 +42,7 @@ class Member:
     listeners: Mapping[str, Urls] = field(default_factory=dict, hash=False)
     pool_uid: str | None = None
 
-    def reached(self, listener: str) -> Urls:
+    def urls_for(self, listener: str) -> Urls:
         """Where clients of a listener reach it; nowhere where it has none of that name."""
         return Urls(self.url, self.tls_url) if listener == DEFAULT else self.listeners.get(listener, Urls())
 
@@ -84,45 +84,45 @@ def _listeners_in(value: object) -> Mapping[str, Urls]:
     return found
 
 
-class Fleet:
+class PoolMembership:
     """Membership of this broker in its pool.
 
     A member is an ephemeral node named by the URL that clients are sent to; its value says the rest.
 
     Args:
         store: where the pool is registered.
-        pool: the pool's name.
+        name: the pool's name.
         url: where clients reach this broker.
         tls_url: where clients reach it with TLS; empty for nowhere.
         listeners: where clients of named listeners reach it.
         uid: of the pool: pools of the same name with another one are namesakes, and are kept apart; empty where names do.
-        refused: called when the pool's name has gone to a namesake while this broker had no session.
+        on_rejected: called when the pool's name has gone to a namesake while this broker had no session.
     """
 
     def __init__(
         self,
         store: MetadataStore,
-        pool: str,
+        name: str,
         url: str,
         tls_url: str = "",
         listeners: Mapping[str, Urls] | None = None,
         uid: str = "",
-        refused: Callable[[NotAdmittedError], None] = lambda _: None,
+        on_rejected: Callable[[NotAdmittedError], None] = lambda _: None,
     ) -> None:
         self.url = url
-        self.pool = pool
-        self.identity = f"{pool}@{uid}" if uid else pool
+        self.name = name
+        self.identity = f"{name}@{uid}" if uid else name
         self._uid = uid
-        self._refused = refused
+        self._on_rejected = on_rejected
         self.members: dict[str, Member] = {}
         self._store = store
         self._own = Member(url, tls_url, pool_uid=uid, listeners=listeners or {})
-        self.folder = f"{POOLS_PATH}/{quote(pool, safe='')}"
+        self.folder = f"{POOLS_PATH}/{quote(name, safe='')}"
         self._folder = f"{self.folder}/brokers"
         self._watch: Watch | None = None
         self._member_watches: dict[str, Watch] = {}
         self._left = False
-        self._seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._members_known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def join(self) -> None:
         """Become a member, and follow who else is.
@@ -134,7 +134,7 @@ class Fleet:
         await self._store.register(self._node(self.url), encode_member(self._own), self._admit)
         self._watch = self._store.watch_children(self._folder, self._members_changed)
         try:
-            await asyncio.wait_for(asyncio.shield(self._seen), 10)
+            await asyncio.wait_for(asyncio.shield(self._members_known), 10)
         except TimeoutError as error:
             raise MetadataUnavailableError(f"the brokers of {self._folder} are not known after 10 s") from error
 
@@ -155,11 +155,11 @@ class Fleet:
                 member = None if node is None else decode_member(unquote(name), node.value)
                 if member is not None and member.pool_uid not in {None, self._uid}:
                     error = NotAdmittedError(
-                        f"pool {self.pool} (uid {self._uid or 'none'}): another pool of this name (uid "
+                        f"pool {self.name} (uid {self._uid or 'none'}): another pool of this name (uid "
                         f"{member.pool_uid or 'none'}) has a live broker on this metadata store, {member.url}; "
                         "give one of them another name, or the same pool-uid if they are to be one pool"
                     )
-                    self._refused(error)
+                    self._on_rejected(error)
                     raise error
         return Fence(path, identity, None if found is None else found.version)
 
@@ -208,8 +208,8 @@ class Fleet:
         for url in urls - set(self.members):
             self.members[url] = self._own if url == self.url else Member(url)
             self._member_watches[url] = self._store.watch(self._node(url), partial(self._member_changed, url))
-        if not self._seen.done():
-            self._seen.set_result(None)
+        if not self._members_known.done():
+            self._members_known.set_result(None)
 
     def _member_changed(self, url: str, found: Versioned | None) -> None:
         if found is not None and url in self.members:

@@ -13,41 +13,41 @@ MAX_HALF_OPEN_BYTES: Final = 64 << 20
 C = TypeVar("C")
 
 
-class HalfOpen(Generic[C]):
+class HalfOpenConnections(Generic[C]):
     """Chooses which connections end when there are too many: the oldest ones, so that a new client always gets its chance.
 
     Args:
-        most: so many may be there.
-        most_bytes: so much they may hold in all.
+        max_count: so many may be there.
+        max_bytes: so much they may hold in all.
     """
 
-    def __init__(self, most: int = MAX_HALF_OPEN, most_bytes: int = MAX_HALF_OPEN_BYTES) -> None:
-        self.most = most
-        self._most_bytes = most_bytes
+    def __init__(self, max_count: int = MAX_HALF_OPEN, max_bytes: int = MAX_HALF_OPEN_BYTES) -> None:
+        self.max_count = max_count
+        self._max_bytes = max_bytes
         self._waiting: dict[C, None] = {}
-        self._held: dict[C, int] = {}
-        self.held_bytes = 0
+        self._buffered: dict[C, int] = {}
+        self.buffered_bytes = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def came(self, connection: C) -> C | None:
+    def add(self, connection: C) -> C | None:
         """A connection was made; returns the one that must end for it."""
         self._waiting[connection] = None
-        return next(iter(self._waiting)) if len(self._waiting) > self.most else None
+        return next(iter(self._waiting)) if len(self._waiting) > self.max_count else None
 
-    def holds(self, connection: C, size: int) -> C | None:
+    def set_buffered(self, connection: C, size: int) -> C | None:
         """A connection holds so many bytes of an incomplete frame; returns the one that must end for them."""
         self._release(connection)
         if size and connection in self._waiting:
-            self._held[connection] = size
-            self.held_bytes += size
-        return next(iter(self._held)) if self.held_bytes > self._most_bytes else None
+            self._buffered[connection] = size
+            self.buffered_bytes += size
+        return next(iter(self._buffered)) if self.buffered_bytes > self._max_bytes else None
 
-    def left(self, connection: C) -> None:
+    def remove(self, connection: C) -> None:
         """A connection has ended, or its client has said who it is."""
         self._waiting.pop(connection, None)
         self._release(connection)
 
     def _release(self, connection: C) -> None:
-        self.held_bytes -= self._held.pop(connection, 0)
+        self.buffered_bytes -= self._buffered.pop(connection, 0)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 SERVER_VERSION = f"pulsar-readonly-{__version__}"
 
-OF_NO_REQUEST = -1
+NO_REQUEST_ID = -1
 
 
-class Arrival(NamedTuple):
+class ConnectRequest(NamedTuple):
     """A client wants to come in.
 
     Attributes:
@@ -37,7 +37,7 @@ class Arrival(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AuthAnswer:
     """A client answered the oldest challenge that was open.
 
     Attributes:
@@ -49,7 +49,7 @@ class Answer:
 
 class _State(Enum):
     START = auto()
-    ASKING = auto()
+    AUTHENTICATING = auto()
     CONNECTED = auto()
     REFUSED = auto()
 
@@ -57,13 +57,13 @@ class _State(Enum):
 class Handshake:
     """One client: says what it sent, and makes what it is sent."""
 
-    __slots__ = ("_challenges", "_method", "_renews", "_state", "_version")
+    __slots__ = ("_challenges", "_method", "_state", "_supports_refresh", "_version")
 
     def __init__(self) -> None:
         self._state = _State.START
         self._version = 0
         self._method = ""
-        self._renews = False
+        self._supports_refresh = False
         self._challenges = 0
 
     @property
@@ -71,7 +71,7 @@ class Handshake:
         """Whether the client has been let in."""
         return self._state is _State.CONNECTED
 
-    def receive(self, command: BaseCommand) -> Arrival | Answer | None:
+    def receive(self, command: BaseCommand) -> ConnectRequest | AuthAnswer | None:
         """Take a command that came before the client was let in, or an AUTH_RESPONSE.
 
         Returns:
@@ -82,16 +82,16 @@ class Handshake:
         """
         if command.type == BaseCommand.CONNECT and self._state is _State.START:
             connect = command.connect
-            self._state = _State.ASKING
+            self._state = _State.AUTHENTICATING
             self._version = min(connect.protocol_version, NEWEST_PROTOCOL_VERSION)
             self._method = connect.auth_method_name
-            self._renews = connect.feature_flags.supports_auth_refresh
-            return Arrival(Identity.of(connect))
-        if command.type == BaseCommand.AUTH_RESPONSE and self._state in {_State.ASKING, _State.CONNECTED}:
+            self._supports_refresh = connect.feature_flags.supports_auth_refresh
+            return ConnectRequest(Identity.of(connect))
+        if command.type == BaseCommand.AUTH_RESPONSE and self._state in {_State.AUTHENTICATING, _State.CONNECTED}:
             if not self._challenges:
                 return None
             self._challenges -= 1
-            return Answer(command.auth_response.response.auth_data)
+            return AuthAnswer(command.auth_response.response.auth_data)
         when = "again" if command.type == BaseCommand.CONNECT else "before it was connected"
         raise MalformedFrameError(f"{command_name(command)} {when}")
 
@@ -101,14 +101,16 @@ class Handshake:
         While a client comes in, methods of several rounds ask; later only those are asked that said that they can renew their
         credentials (ServerCnx closes the others' connections).
         """
-        if self._state is not _State.ASKING and not (self._state is _State.CONNECTED and self._renews):
+        if self._state is not _State.AUTHENTICATING and not (
+            self._state is _State.CONNECTED and self._supports_refresh
+        ):
             return None
         self._challenges += 1
-        passed_on = CommandAuthChallenge(
+        relayed = CommandAuthChallenge(
             server_version=SERVER_VERSION, protocol_version=self._version, challenge=AuthData()
         )
-        passed_on.challenge.CopyFrom(challenge)
-        return encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=passed_on))
+        relayed.challenge.CopyFrom(challenge)
+        return encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=relayed))
 
     def accept(self, owner: CommandConnected) -> bytes:
         """The frame that lets the client in, as the owner let its credentials in."""
@@ -122,5 +124,5 @@ class Handshake:
     def refuse(self, code: ServerError, message: str) -> bytes:
         """The frame that says why the client is not let in, or not kept; its connection is closed then."""
         self._state = _State.REFUSED
-        error = CommandError(request_id=OF_NO_REQUEST, error=code, message=message)
+        error = CommandError(request_id=NO_REQUEST_ID, error=code, message=message)
         return encode_command(BaseCommand(type=BaseCommand.ERROR, error=error))

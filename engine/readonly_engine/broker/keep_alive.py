@@ -10,7 +10,7 @@ TICK_S = 1.0
 """SLOTS ticks make the 30 s after which Pulsar's brokers look at a connection (keepAliveIntervalSeconds)."""
 
 
-class Watched(Protocol):
+class KeptAlive(Protocol):
     """A connection whose client may be gone without a word."""
 
     def check_alive(self) -> None:
@@ -21,7 +21,7 @@ class KeepAlive:
     """Goes round all connections, those of one slot at each tick, so that ten thousand are not looked at in one turn."""
 
     def __init__(self) -> None:
-        self._slots: list[set[Watched]] = [set() for _ in range(SLOTS)]
+        self._slots: list[set[KeptAlive]] = [set() for _ in range(SLOTS)]
         self._now = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -34,11 +34,11 @@ class KeepAlive:
         if self._timer is not None:
             self._timer.cancel()
 
-    def add(self, connection: Watched) -> None:
+    def add(self, connection: KeptAlive) -> None:
         """Look at a connection, for the first time a whole round from now."""
         self._slots[self._now].add(connection)
 
-    def discard(self, connection: Watched) -> None:
+    def discard(self, connection: KeptAlive) -> None:
         """Look at it no more."""
         for slot in self._slots:
             slot.discard(connection)

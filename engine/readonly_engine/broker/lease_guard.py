@@ -44,19 +44,19 @@ class LeaseGuard:
         """
         self._checks.append(check)
 
-    def look(self) -> None:
+    def check_due(self) -> None:
         """Call this before anything is delivered."""
         if self._clock() >= self.due:
-            self.run()
+            self.check_all()
 
-    def run(self) -> None:
+    def check_all(self) -> None:
         """Check all leases; also called when one is new, or longer."""
         now = self._clock()
         self.due = min([check(now) for check in self._checks], default=math.inf)
 
     def start(self) -> None:
         """Check now and then from now on."""
-        self.run()
+        self.check_all()
         self._timer = asyncio.get_running_loop().call_later(TICK_S, self.start)
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.tls import HANDSHAKE_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TlsListener:
             reuse_port=shared or None,
         )
         self._servers = [server]
-        self._watcher = keep_going(self._watch, "the watch of the certificate")
+        self._watcher = run_forever(self._watch, "the watch of the certificate")
 
     @property
     def listening(self) -> bool:

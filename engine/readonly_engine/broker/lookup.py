@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.requests import ask_anyone, refuse_lookup
+from readonly_engine.broker.requests import refuse_lookup, relay_to_any_broker
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.errors import TopicNameError
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
     from readonly_engine.metadata.topic_name import TopicName
 
-_OF_PULSAR = ("pulsar", "system")
+_SYSTEM_NAMESPACE = ("pulsar", "system")
 """Tenant and namespace of the transaction coordinators, which clients always reach themselves."""
 
 
-def _why_unbound(broker: Broker, topic: TopicName) -> str:
+def _unbound_error(broker: Broker, topic: TopicName) -> str:
     """Why a topic is refused where the pool serves bound topics only; empty where it is not."""
-    if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _of_pulsar(topic):
+    if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _is_coordinator_topic(topic):
         return ""
     return (
-        f"{topic} is not bound to pool {broker.fleet.pool}, which serves bound topics only: "
+        f"{topic} is not bound to pool {broker.pool.name}, which serves bound topics only: "
         "bind it there, or connect to the writable cluster"
     )
 
 
-def turn_away_unbound(broker: Broker, topic: TopicName) -> None:
+def reject_unbound(broker: Broker, topic: TopicName) -> None:
     """Let a consumer or producer of a topic that is not bound look it up again, where the pool serves bound topics only.
 
     The lookup is what refuses it for good: until all brokers know of changed bindings, another one may have sent it here.
@@ -40,13 +40,13 @@ def turn_away_unbound(broker: Broker, topic: TopicName) -> None:
     Raises:
         OwnerUnavailableError: it does, and nothing binds the topic here.
     """
-    why = _why_unbound(broker, topic)
+    why = _unbound_error(broker, topic)
     if why:
         raise OwnerUnavailableError(why)
 
 
-def _of_pulsar(topic: TopicName) -> bool:
-    return (topic.tenant, topic.namespace) == _OF_PULSAR
+def _is_coordinator_topic(topic: TopicName) -> bool:
+    return (topic.tenant, topic.namespace) == _SYSTEM_NAMESPACE
 
 
 async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
@@ -56,21 +56,21 @@ async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
     try:
         topic = parse_topic_name(lookup.topic)
     except TopicNameError:
-        await ask_anyone(client, command)  # the owner says what is wrong with it
+        await relay_to_any_broker(client, command)  # the owner says what is wrong with it
         return
     if not broker.bindings.covers(topic):
         await _answer_unbound(client, command, topic)
         return
-    if not client.identity.anonymous and not await _permitted(client, command):
+    if not client.identity.anonymous and not await _lookup_permitted(client, command):
         return
-    if _send_to_pool(client, command):
+    if _redirect_to_pool(client, command):
         return
     if broker.bindings.falls_back(topic):
-        await ask_anyone(client, command)
+        await relay_to_any_broker(client, command)
         return
     # Not the owner, unless the binding says so: a client stays where it is sent, and the owner would have the pool's load.
     refuse_lookup(
-        client, command, lookup.request_id, OwnerUnavailableError(_why_nobody(client, _listener(client, command)))
+        client, command, lookup.request_id, OwnerUnavailableError(_no_broker_error(client, _listener(client, command)))
     )
 
 
@@ -79,8 +79,8 @@ def _listener(client: ClientConnection, command: BaseCommand) -> str:
     return command.lookup_topic.advertised_listener_name or client.listener
 
 
-def _why_nobody(client: ClientConnection, listener: str) -> str:
-    members = client.broker.fleet.members.values()
+def _no_broker_error(client: ClientConnection, listener: str) -> str:
+    members = client.broker.pool.members.values()
     names = sorted({name for member in members for name in member.listeners})
     if members and listener != DEFAULT and listener not in names:
         there = f"it has {', '.join(names)}" if names else "it has none"
@@ -88,13 +88,13 @@ def _why_nobody(client: ClientConnection, listener: str) -> str:
     return "no broker of the pool is up" + (" with a TLS address" if client.tls else "") + "; try again"
 
 
-def _send_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
+def _redirect_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
     """Answer with a broker of the pool; False where there is none."""
     listener = _listener(client, command)
     member = client.broker.choose_broker(tls=client.tls, listener=listener)
     if member is None:
         return False
-    urls = member.reached(listener)
+    urls = member.urls_for(listener)
     response = CommandLookupTopicResponse(
         broker_service_url=urls.url or None,
         broker_service_url_tls=urls.tls_url or None,
@@ -108,25 +108,27 @@ def _send_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
 
 async def _answer_unbound(client: ClientConnection, command: BaseCommand, topic: TopicName) -> None:
     broker, request_id = client.broker, command.lookup_topic.request_id
-    why = _why_unbound(broker, topic)
+    why = _unbound_error(broker, topic)
     if why:
         refuse_lookup(client, command, request_id, OwnerRefusedError(ServerError.NotAllowedError, why))
         return
-    if broker.unbound is not Unbound.PROXY or _of_pulsar(topic):
-        await ask_anyone(client, command)
+    if broker.unbound is not Unbound.PROXY or _is_coordinator_topic(topic):
+        await relay_to_any_broker(client, command)
         return
-    asked = _of_any_listener(command)
+    asked = _without_listener(command)
     try:
-        owner = await broker.owners.entrance(client.identity)
+        owner = await broker.owners.any_broker(client.identity)
         answer = await owner.request(asked)
     except RelayError as error:
         refuse_lookup(client, command, request_id, error)
         return
-    if answer.lookup_topic_response.response == CommandLookupTopicResponse.Failed or not _send_to_pool(client, command):
+    if answer.lookup_topic_response.response == CommandLookupTopicResponse.Failed or not _redirect_to_pool(
+        client, command
+    ):
         client.respond(answer, request_id)
 
 
-def _of_any_listener(command: BaseCommand) -> BaseCommand:
+def _without_listener(command: BaseCommand) -> BaseCommand:
     """The lookup for a writable broker that is asked only what it thinks of it: it need not have the pool's listeners."""
     asked = BaseCommand()
     asked.CopyFrom(command)
@@ -134,15 +136,15 @@ def _of_any_listener(command: BaseCommand) -> BaseCommand:
     return asked
 
 
-async def _permitted(client: ClientConnection, command: BaseCommand) -> bool:
+async def _lookup_permitted(client: ClientConnection, command: BaseCommand) -> bool:
     """Whether the client may look the topic up at all, as the owner sees it; it is told where it may not.
 
     A client that shows no credentials is not asked about: where it may nothing, it hears of it when it subscribes. The owner's
     other troubles are no reason to refuse: reads go on without it.
     """
-    asked = _of_any_listener(command)
+    asked = _without_listener(command)
     try:
-        owner = await client.broker.owners.entrance(client.identity)
+        owner = await client.broker.owners.any_broker(client.identity)
         answer = await owner.request(asked)
     except OwnerRefusedError as error:
         refuse_lookup(client, command, command.lookup_topic.request_id, error)

@@ -5,44 +5,44 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.clients import goes_where_told
+from readonly_engine.broker.clients import supports_assigned_broker
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandCloseProducer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-ONCE_IN_S = 60.0
+MIN_REDIRECT_INTERVAL_S = 60.0
 """A client that comes back sooner than this cannot reach where it was sent: then it is relayed, so that it does not go round."""
 
-MOST_REMEMBERED = 100_000
+MAX_REMEMBERED = 100_000
 
 
-class Moves:
+class RedirectHistory:
     """Remembers who was moved."""
 
     def __init__(self) -> None:
-        self.moved = 0
+        self.redirected = 0
         self._last: OrderedDict[Hashable, float] = OrderedDict()
 
-    def may(self, client_version: str, who: Hashable, now: float) -> bool:
+    def allow(self, client_version: str, client_key: Hashable, now: float) -> bool:
         """Whether to move a consumer; counted as moved if so.
 
         Args:
             client_version: what the client says that it is.
-            who: what is the same when it comes again.
+            client_key: what is the same when it comes again.
             now: the time.
         """
-        if not goes_where_told(client_version):
+        if not supports_assigned_broker(client_version):
             return False
-        last = self._last.get(who)
-        if last is not None and now - last < ONCE_IN_S:
+        last = self._last.get(client_key)
+        if last is not None and now - last < MIN_REDIRECT_INTERVAL_S:
             return False
-        self._last[who] = now
-        self._last.move_to_end(who)
-        if len(self._last) > MOST_REMEMBERED:
+        self._last[client_key] = now
+        self._last.move_to_end(client_key)
+        if len(self._last) > MAX_REMEMBERED:
             self._last.popitem(last=False)
-        self.moved += 1
+        self.redirected += 1
         return True
 
 

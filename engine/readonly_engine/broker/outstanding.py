@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Outstanding:
+class RequestQuota:
     """Counts unanswered requests.
 
     Args:
@@ -28,7 +28,7 @@ class Outstanding:
         """Whether the number is at its limit."""
         return self.count >= self._max_count
 
-    def begin(self, size: int) -> bool:
+    def acquire(self, size: int) -> bool:
         """Count a request of `size` bytes; return False, and count nothing, if it exceeds a limit."""
         if self.full or self.bytes + size > self._max_bytes:
             return False
@@ -36,7 +36,7 @@ class Outstanding:
         self.bytes += size
         return True
 
-    def end(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Stop counting a request of `size` bytes: it was answered or given up."""
         self.count -= 1
         self.bytes -= size

@@ -26,28 +26,28 @@ class Leaseholder(Protocol):
 
     Attributes:
         lease: its lease at the owner.
-        vouched: whether it may be served.
+        lease_valid: whether it may be served.
     """
 
     lease: OwnerLease
-    vouched: bool
+    lease_valid: bool
 
     @property
     def owner_connection(self) -> OwnerConnection | None:
         """The connection over which the owner has it; None while it is on its way."""
 
-    def heed_owner(self) -> None:
-        """`vouched` has changed."""
+    def on_lease_changed(self) -> None:
+        """`lease_valid` has changed."""
 
 
-def heed_owner(subscription: Subscription, served: list[Consumer]) -> None:
+def pause_without_lease(subscription: Subscription, served: list[Consumer]) -> None:
     """Have a subscription deliver as long as its owner has given it to nobody else, for certain.
 
     Args:
         subscription: the subscription.
         served: those of its consumers who get messages.
     """
-    if not served or any(consumer.vouched for consumer in served):
+    if not served or any(consumer.lease_valid for consumer in served):
         if subscription.paused & Pause.OWNER:
             log.info("%s, %s: its owner answers again", subscription.topic, subscription.name)
             subscription.resume(Pause.OWNER)
@@ -71,10 +71,10 @@ class OwnerLeases:
 
     def __init__(self, guard: LeaseGuard) -> None:
         self._guard = guard
-        self._at: dict[OwnerConnection, set[Leaseholder]] = {}
-        self._of: dict[Leaseholder, OwnerConnection] = {}
-        self._away: set[Leaseholder] = set()
-        self._silent: set[OwnerConnection] = set()
+        self._holders_of: dict[OwnerConnection, set[Leaseholder]] = {}
+        self._connection_of: dict[Leaseholder, OwnerConnection] = {}
+        self._detached: set[Leaseholder] = set()
+        self._unresponsive: set[OwnerConnection] = set()
         guard.add(self.check)
 
     def subscribed(self, holder: Leaseholder, sent: float) -> None:
@@ -82,81 +82,81 @@ class OwnerLeases:
         connection = holder.owner_connection
         if connection is None:
             return
-        self.left(holder)
+        self.remove(holder)
         holder.lease.subscribed(sent)
-        if connection not in self._at:
-            connection.answer_listener = self._answered
-        self._at.setdefault(connection, set()).add(holder)
-        self._of[holder] = connection
-        self._weigh(connection, holder, lease_time())
-        self._guard.run()
+        if connection not in self._holders_of:
+            connection.ping_listener = self._on_ping_answered
+        self._holders_of.setdefault(connection, set()).add(holder)
+        self._connection_of[holder] = connection
+        self._update(connection, holder, lease_time())
+        self._guard.check_all()
 
     def detached(self, holder: Leaseholder) -> None:
         """The owner has a consumer no more, or the connection broke."""
-        connection = self._of.get(holder)
+        connection = self._connection_of.get(holder)
         if connection is None:
             return
-        holder.lease.answered(connection.answered)
-        self.left(holder)
+        holder.lease.answered(connection.last_answered_ping)
+        self.remove(holder)
         holder.lease.detached(lease_time())
-        self._away.add(holder)
-        self._guard.run()
+        self._detached.add(holder)
+        self._guard.check_all()
 
-    def unowned(self, holder: Leaseholder, looked: float) -> None:
-        """No broker has a consumer's topic (OwnerLease.unowned)."""
-        holder.lease.unowned(looked)
+    def extend_unowned(self, holder: Leaseholder, checked_at: float) -> None:
+        """No broker has a consumer's topic (OwnerLease.extend_unowned)."""
+        holder.lease.extend_unowned(checked_at)
 
-    def left(self, holder: Leaseholder) -> None:
+    def remove(self, holder: Leaseholder) -> None:
         """A consumer has gone."""
-        self._away.discard(holder)
-        connection = self._of.pop(holder, None)
+        self._detached.discard(holder)
+        connection = self._connection_of.pop(holder, None)
         if connection is None:
             return
-        self._at[connection].discard(holder)
-        if not self._at[connection]:
-            del self._at[connection]
-            self._silent.discard(connection)
-            connection.answer_listener = None
+        self._holders_of[connection].discard(holder)
+        if not self._holders_of[connection]:
+            del self._holders_of[connection]
+            self._unresponsive.discard(connection)
+            connection.ping_listener = None
 
     def check(self, now: float) -> float:
         """Ask the owners that have not answered lately, and suspend what has lapsed; returns when the next lease ends."""
         due = math.inf
-        for connection, holders in list(self._at.items()):
-            if now - connection.answered >= PROBE_S:
+        for connection, holders in list(self._holders_of.items()):
+            if now - connection.last_answered_ping >= PROBE_S:
                 connection.probe()
-            ends = connection.answered + OWNER_LEASE_S
+            ends = connection.last_answered_ping + OWNER_LEASE_S
             if now < ends:
                 due = min(due, ends)
             else:
-                for holder in [holder for holder in holders if holder.vouched]:
-                    self._weigh(connection, holder, now)
-        for holder in list(self._away):
+                for holder in [holder for holder in holders if holder.lease_valid]:
+                    self._update(connection, holder, now)
+        for holder in list(self._detached):
             if holder.lease.holds(now):
                 due = min(due, holder.lease.until)
             else:
-                self._heed(holder, vouched=False)
+                self._set_valid(holder, lease_valid=False)
         return due
 
-    def _answered(self, connection: OwnerConnection) -> None:
-        if connection not in self._silent:
+    def _on_ping_answered(self, connection: OwnerConnection) -> None:
+        if connection not in self._unresponsive:
             return
         now = lease_time()
-        if now >= connection.answered + OWNER_LEASE_S:
+        if now >= connection.last_answered_ping + OWNER_LEASE_S:
             return  # an answer to what was asked long ago
-        self._silent.discard(connection)
-        for holder in list(self._at.get(connection, ())):
-            self._weigh(connection, holder, now)
-        self._guard.run()
+        self._unresponsive.discard(connection)
+        for holder in list(self._holders_of.get(connection, ())):
+            self._update(connection, holder, now)
+        self._guard.check_all()
 
-    def _weigh(self, connection: OwnerConnection, holder: Leaseholder, now: float) -> None:
-        holder.lease.answered(connection.answered)
+    def _update(self, connection: OwnerConnection, holder: Leaseholder, now: float) -> None:
+        holder.lease.answered(connection.last_answered_ping)
         held = holder.lease.holds(now)
         if not held:
-            self._silent.add(connection)
-        self._heed(holder, vouched=held)
+            self._unresponsive.add(connection)
+        self._set_valid(holder, lease_valid=held)
 
     @staticmethod
-    def _heed(holder: Leaseholder, *, vouched: bool) -> None:
-        if holder.vouched != vouched:
-            holder.vouched = vouched
-            holder.heed_owner()
+    def _set_valid(holder: Leaseholder, *, lease_valid: bool) -> None:
+        if holder.lease_valid != lease_valid:
+            holder.lease_valid = lease_valid
+            holder.on_lease_changed()

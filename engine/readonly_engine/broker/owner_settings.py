@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONFIGURATION_S = 60.0
+CONFIGURATION_TTL_S = 60.0
 """Brokers read it when they start."""
 
-POLICIES_S = 5.0
+POLICIES_TTL_S = 5.0
 
-MOST_TOPICS = 10_000
+MAX_TOPICS = 10_000
 
 
-def batch_acks_of(configuration: dict[str, Any]) -> bool:
+def batch_acks_enabled(configuration: dict[str, Any]) -> bool:
     """Whether brokers with this configuration count acks of single messages of a batch."""
     return str(configuration.get("acknowledgmentAtBatchIndexLevelEnabled", "false")).lower() == "true"
 
 
-def transactions_of(configuration: dict[str, Any]) -> bool:
+def transactions_enabled(configuration: dict[str, Any]) -> bool:
     """Whether brokers with this configuration take part in transactions."""
     return str(configuration.get("transactionCoordinatorEnabled", "false")).lower() == "true"
 
@@ -54,11 +54,11 @@ def _limit(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-_PLAIN = DispatchSettings()
+_DEFAULT = DispatchSettings()
 _WITH_BATCH_ACKS = DispatchSettings(batch_acks=True)
 
 
-class OwnerSettings:
+class OwnerPolicies:
     """Asks, and remembers for a while. Without an answer a stock broker's settings count.
 
     A wrong guess loses nothing: with `batch_acks` wrongly off, messages of a batch may be delivered again that were acked, as a
@@ -71,19 +71,19 @@ class OwnerSettings:
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
         self._configuration: dict[str, Any] | None = None
-        self._asked_at = -CONFIGURATION_S
-        self._asking = asyncio.Lock()
+        self._fetched_at = -CONFIGURATION_TTL_S
+        self._fetching = asyncio.Lock()
         self._topics: OrderedDict[TopicName, tuple[float, DispatchSettings]] = OrderedDict()
 
     async def of(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
         """The settings for a subscription."""
         batch_acks = await self._counts_batch_acks()
         if subscribe.sub_type not in MULTIPLE:
-            return _WITH_BATCH_ACKS if batch_acks else _PLAIN
+            return _WITH_BATCH_ACKS if batch_acks else _DEFAULT
         now = asyncio.get_running_loop().time()
         topic = topic.base
         known = self._topics.get(topic)
-        if known is not None and now - known[0] < POLICIES_S:
+        if known is not None and now - known[0] < POLICIES_TTL_S:
             return known[1]
         policies = await asyncio.gather(
             self._policy(topic, "maxUnackedMessagesOnConsumer"),
@@ -93,32 +93,34 @@ class OwnerSettings:
         settings = settings_of(*policies, batch_acks=batch_acks)
         self._topics[topic] = (now, settings)
         self._topics.move_to_end(topic)
-        if len(self._topics) > MOST_TOPICS:
+        if len(self._topics) > MAX_TOPICS:
             self._topics.popitem(last=False)
         return settings
 
-    async def transactions(self, fresh_s: float = CONFIGURATION_S) -> bool | None:
+    async def transactions(self, max_age_s: float = CONFIGURATION_TTL_S) -> bool | None:
         """Whether the brokers have transactions, so that messages may be kept back at the owner; None where nobody says.
 
         Args:
-            fresh_s: an answer that came so many seconds ago is new enough.
+            max_age_s: an answer that came so many seconds ago is new enough.
         """
-        configuration = await self._asked_configuration(fresh_s)
-        return None if configuration is None else transactions_of(configuration)
+        configuration = await self._fetch_configuration(max_age_s)
+        return None if configuration is None else transactions_enabled(configuration)
 
     async def _counts_batch_acks(self) -> bool:
-        return batch_acks_of(await self._asked_configuration(CONFIGURATION_S) or {})
+        return batch_acks_enabled(await self._fetch_configuration(CONFIGURATION_TTL_S) or {})
 
-    async def _asked_configuration(self, fresh_s: float) -> dict[str, Any] | None:
+    async def _fetch_configuration(self, max_age_s: float) -> dict[str, Any] | None:
         """The brokers' configuration, or what was known of it last; None for nothing."""
         time = asyncio.get_running_loop().time
-        async with self._asking:
-            if time() - self._asked_at >= fresh_s:
+        async with self._fetching:
+            if time() - self._fetched_at >= max_age_s:
                 try:
                     self._configuration = await self._admin.configuration()
                 except RelayError as error:
                     log.info("the configuration of the writable brokers is not known: %s", error)
-                self._asked_at = time()  # now: else all who waited for an answer that took long would ask again in turn
+                self._fetched_at = (
+                    time()
+                )  # now: else all who waited for an answer that took long would ask again in turn
         return self._configuration
 
     async def _policy(self, topic: TopicName, name: str) -> Any:

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.broker.pause import Pause
-from readonly_engine.broker.reasons import WHOLE_TOPIC, Reason, Reasons
+from readonly_engine.broker.reasons import WHOLE_TOPIC, Reason, ReasonTracker
 from readonly_engine.relay.errors import RelayError
-from readonly_engine.waiting import shared
+from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SERVED_BY = "pulsar-readonly.pool"
+POOL_KEY = "pulsar-readonly.pool"
 """Consumer metadata by which the owner's statistics tell consumers of a pool from others."""
 
-METADATA_BYTES = 1024
+MAX_METADATA_BYTES = 1024
 """More metadata of a consumer the owner refuses (maxConsumerMetadataSize)."""
 
-LOOK_S = 5.0
+POLL_INTERVAL_S = 5.0
 """Between two looks at the owner's consumers of a topic."""
 
-LOOKS_AT_ONCE = 4
+MAX_CONCURRENT_CHECKS = 4
 
-MOST_LOOKS_A_SECOND = 20.0
+MAX_CHECKS_PER_S = 20.0
 
-MOST_CONSUMERS_A_SECOND = 500.0
+MAX_CONSUMERS_PER_S = 500.0
 """The statistics name each consumer: with 10,000 of them, asking every 5 s goes with 2 % of a core here and 1 % at the owner."""
 
-FILTERS_S = 30.0
+FILTERS_TTL_S = 30.0
 """Between two looks at a topic's entry filters."""
 
-FRESH_S = 1.0
+CACHE_TTL_S = 1.0
 """Consumers that come at the same time share one look."""
 
-MOST_TOPICS = 10_000
+MAX_TOPICS = 10_000
 
 
-class Passing(NamedTuple):
+class PassedThrough(NamedTuple):
     """A subscription that passes through, with consumers here.
 
     Attributes:
@@ -68,15 +68,15 @@ class Passing(NamedTuple):
     consumers: int
 
 
-def add_mark(subscribe: CommandSubscribe, pool: str) -> None:
+def add_pool_metadata(subscribe: CommandSubscribe, pool: str) -> None:
     """Say in a consumer's metadata which pool it belongs to.
 
     A consumer with as much metadata as the owner takes goes without; it looks like one that is connected directly then.
     """
-    size = len(SERVED_BY) + len(pool.encode())
+    size = len(POOL_KEY) + len(pool.encode())
     size += sum(len(pair.key.encode()) + len(pair.value.encode()) for pair in subscribe.metadata)
-    if size <= METADATA_BYTES:
-        subscribe.metadata.add(key=SERVED_BY, value=pool)
+    if size <= MAX_METADATA_BYTES:
+        subscribe.metadata.add(key=POOL_KEY, value=pool)
 
 
 def direct_consumers(stats: dict[str, Any], subscription: str, pool: str) -> list[str]:
@@ -91,11 +91,11 @@ def direct_consumers(stats: dict[str, Any], subscription: str, pool: str) -> lis
     return [
         str(consumer.get("address", "?"))
         for consumer in found
-        if (consumer.get("metadata") or {}).get(SERVED_BY) != pool
+        if (consumer.get("metadata") or {}).get(POOL_KEY) != pool
     ]
 
 
-class PassThrough:
+class PassThroughPolicy:
     """Knows which subscriptions pass through.
 
     Shared and Key_Shared subscriptions do that have consumers at the owner besides ours, since both would get every message; all
@@ -105,24 +105,24 @@ class PassThrough:
     Args:
         admin: the owner's statistics and policies.
         pool: the identity of this broker's pool: a namesake's consumers are direct ones.
-        served: the subscriptions served here now.
-        readable: tries to read an entry of a topic from storage; says whether that works.
+        subscriptions: the subscriptions served here now.
+        can_read: tries to read an entry of a topic from storage; says whether that works.
     """
 
     def __init__(
         self,
         admin: AdminClient,
         pool: str,
-        served: Callable[[], Iterable[Subscription]],
-        readable: Callable[[TopicName, Position], Awaitable[bool]],
+        subscriptions: Callable[[], Iterable[Subscription]],
+        can_read: Callable[[TopicName, Position], Awaitable[bool]],
     ) -> None:
         self.pool = pool
         self._admin = admin
-        self._served = served
-        self._readable = readable
-        self._reasons = Reasons()
+        self._subscriptions = subscriptions
+        self._can_read = can_read
+        self._reasons = ReasonTracker()
         self._consumers: dict[tuple[TopicName, str], set[Consumer]] = {}
-        self._looks: dict[TopicName, tuple[float, asyncio.Task[dict[str, Any] | None]]] = {}
+        self._stats_requests: dict[TopicName, tuple[float, asyncio.Task[dict[str, Any] | None]]] = {}
         self._filters: dict[TopicName, float] = {}
         self._unreadable: dict[tuple[TopicName, str], Position] = {}
         self._watch: asyncio.Task[None] | None = None
@@ -136,88 +136,92 @@ class PassThrough:
         Raises:
             OwnerUnavailableError: the admin API does not say who else is there.
         """
-        await self._look_for_filter(topic)
+        await self._check_filter(topic)
         if subscribe.replicate_subscription_state:
-            await self._look_for_clusters(topic, subscribe.subscription)
-        case = self._reasons.why(topic, subscribe.subscription)
-        if case is None and subscribe.sub_type in MULTIPLE:
-            stats = await self._stats(topic, FRESH_S)
+            await self._check_replication(topic, subscribe.subscription)
+        state = self._reasons.oldest(topic, subscribe.subscription)
+        if state is None and subscribe.sub_type in MULTIPLE:
+            stats = await self._stats(topic, CACHE_TTL_S)
             self._compare(topic, subscribe.subscription, stats)
-            case = self._reasons.why(topic, subscribe.subscription)
-        add_mark(subscribe, self.pool)
+            state = self._reasons.oldest(topic, subscribe.subscription)
+        add_pool_metadata(subscribe, self.pool)
         if self._watch is None:
-            self._watch = keep_going(self._watching, "the watch for what must pass through")
-        return case is not None
+            self._watch = run_forever(self._run, "the watch for what must pass through")
+        return state is not None
 
-    def enter(self, consumer: Consumer) -> None:
+    def add(self, consumer: Consumer) -> None:
         """A consumer passes through."""
-        self._consumers.setdefault((consumer.topic, consumer.subscribe.subscription), set()).add(consumer)
+        self._consumers.setdefault((consumer.topic, consumer.subscribe_command.subscription), set()).add(consumer)
 
-    def leave(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> None:
         """It does no more."""
-        key = (consumer.topic, consumer.subscribe.subscription)
+        key = (consumer.topic, consumer.subscribe_command.subscription)
         consumers = self._consumers.get(key)
         if consumers is not None:
             consumers.discard(consumer)
             if not consumers:
                 del self._consumers[key]
 
-    def cannot_read(self, subscription: Subscription, position: Position, text: str) -> None:
+    def on_unreadable(self, subscription: Subscription, position: Position, text: str) -> None:
         """An entry cannot be read from storage, for a while now: perhaps the owner can."""
         self._unreadable[subscription.topic, subscription.name] = position
-        self._seen(subscription.topic, subscription.name, Reason.STORAGE, text)
+        self._reason_found(subscription.topic, subscription.name, Reason.STORAGE, text)
 
     @property
-    def passing(self) -> list[Passing]:
+    def passed_through(self) -> list[PassedThrough]:
         """The subscriptions that pass through and have consumers here."""
         found = []
         for (topic, name), consumers in self._consumers.items():
-            case = self._reasons.why(topic, name)
-            if case is not None:
-                found.append(Passing(topic, name, case.reason, case.text, len(consumers)))
+            state = self._reasons.oldest(topic, name)
+            if state is not None:
+                found.append(PassedThrough(topic, name, state.reason, state.text, len(consumers)))
         return found
 
     def close(self) -> None:
         """Look no more."""
         if self._watch is not None:
             self._watch.cancel()
-        for _, look in self._looks.values():
-            look.cancel()
+        for _, request in self._stats_requests.values():
+            request.cancel()
 
     # Reasons
 
-    def _seen(self, topic: TopicName, name: str, reason: Reason, text: str) -> None:
-        if not self._reasons.seen(topic, name, reason, text, self._loop.time()):
+    def _reason_found(self, topic: TopicName, name: str, reason: Reason, text: str) -> None:
+        if not self._reasons.found(topic, name, reason, text, self._loop.time()):
             return
         log.warning("%s, %s: passes through to the owner: %s", topic, name or "all subscriptions", text)
-        for subscription in self._served():
+        for subscription in self._subscriptions():
             if subscription.topic == topic and name in {WHOLE_TOPIC, subscription.name}:
                 subscription.pause(Pause.LEAVING)
                 for consumer in subscription.consumers:
-                    consumer.dismiss(text)
+                    consumer.close_for_resubscribe(text)
 
-    def _not_seen(self, topic: TopicName, name: str, reason: Reason) -> None:
-        if not self._reasons.not_seen(topic, name, reason, self._loop.time()):
+    def _reason_absent(self, topic: TopicName, name: str, reason: Reason) -> None:
+        if not self._reasons.absent(topic, name, reason, self._loop.time()):
             return
         log.info("%s, %s: nothing passes through any more because of %s", topic, name or "all subscriptions", reason)
         for (passing_topic, passing), consumers in list(self._consumers.items()):
-            if passing_topic == topic and name in {WHOLE_TOPIC, passing} and self._reasons.why(topic, passing) is None:
+            if (
+                passing_topic == topic
+                and name in {WHOLE_TOPIC, passing}
+                and self._reasons.oldest(topic, passing) is None
+            ):
                 for consumer in list(consumers):
-                    consumer.dismiss("it can be served without the owner again")
+                    consumer.close_for_resubscribe("it can be served without the owner again")
 
     def _compare(self, topic: TopicName, name: str, stats: dict[str, Any] | None) -> None:
         direct = [] if stats is None else direct_consumers(stats, name, self.pool)
         if direct:
             text = f"{len(direct)} consumers are connected to the owner directly, one of them from {direct[0]}"
-            self._seen(topic, name, Reason.DIRECT_CONSUMERS, text)
+            self._reason_found(topic, name, Reason.DIRECT_CONSUMERS, text)
         else:
-            self._not_seen(topic, name, Reason.DIRECT_CONSUMERS)
+            self._reason_absent(topic, name, Reason.DIRECT_CONSUMERS)
 
-    async def _look_for_filter(self, topic: TopicName) -> None:
+    async def _check_filter(self, topic: TopicName) -> None:
         now = self._loop.time()
-        if now - self._filters.get(topic, -FILTERS_S) < FILTERS_S:
+        if now - self._filters.get(topic, -FILTERS_TTL_S) < FILTERS_TTL_S:
             return
-        if len(self._filters) >= MOST_TOPICS:
+        if len(self._filters) >= MAX_TOPICS:
             self._filters.clear()
         self._filters[topic] = now
         try:
@@ -227,11 +231,11 @@ class PassThrough:
             return
         names = policy.get("entryFilterNames") if isinstance(policy, dict) else ""
         if names:
-            self._seen(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER, f"the owner filters entries with {names}")
+            self._reason_found(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER, f"the owner filters entries with {names}")
         else:
-            self._not_seen(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER)
+            self._reason_absent(topic, WHOLE_TOPIC, Reason.ENTRY_FILTER)
 
-    async def _look_for_clusters(self, topic: TopicName, name: str) -> None:
+    async def _check_replication(self, topic: TopicName, name: str) -> None:
         try:
             clusters = await self._admin.policy(topic.base, "replication")
         except RelayError as error:
@@ -239,67 +243,69 @@ class PassThrough:
             return
         if isinstance(clusters, list) and len(clusters) > 1:
             text = f"the subscription is replicated to {', '.join(sorted(map(str, clusters)))}"
-            self._seen(topic, name, Reason.REPLICATED, text)
+            self._reason_found(topic, name, Reason.REPLICATED, text)
         else:
-            self._not_seen(topic, name, Reason.REPLICATED)
+            self._reason_absent(topic, name, Reason.REPLICATED)
 
-    async def _look_at_storage(self, topic: TopicName, name: str) -> None:
+    async def _check_storage(self, topic: TopicName, name: str) -> None:
         position = self._unreadable.get((topic, name))
-        if position is None or await self._readable(topic, position):
-            self._not_seen(topic, name, Reason.STORAGE)
+        if position is None or await self._can_read(topic, position):
+            self._reason_absent(topic, name, Reason.STORAGE)
             if self._reasons.of(topic, name, Reason.STORAGE) is None:
                 self._unreadable.pop((topic, name), None)
         else:
-            case = self._reasons.of(topic, name, Reason.STORAGE)
-            self._seen(topic, name, Reason.STORAGE, "" if case is None else case.text)
+            state = self._reasons.of(topic, name, Reason.STORAGE)
+            self._reason_found(topic, name, Reason.STORAGE, "" if state is None else state.text)
 
-    async def _stats(self, topic: TopicName, fresh_s: float) -> dict[str, Any] | None:
+    async def _stats(self, topic: TopicName, max_age_s: float) -> dict[str, Any] | None:
         """The owner's statistics of a topic, None where there is no such topic: at most so old."""
         now = self._loop.time()
-        began, look = self._looks.get(topic, (0.0, None))
+        began, request = self._stats_requests.get(topic, (0.0, None))
         if (
-            look is None
-            or look.cancelled()
-            or (look.done() and (now - began > fresh_s or look.exception() is not None))
+            request is None
+            or request.cancelled()
+            or (request.done() and (now - began > max_age_s or request.exception() is not None))
         ):
-            if len(self._looks) >= MOST_TOPICS:
-                self._looks = {key: known for key, known in self._looks.items() if not known[1].done()}
-            look = asyncio.create_task(self._admin.stats(topic))
-            self._looks[topic] = (now, look)
-        return await shared(look)
+            if len(self._stats_requests) >= MAX_TOPICS:
+                self._stats_requests = {
+                    key: known for key, known in self._stats_requests.items() if not known[1].done()
+                }
+            request = asyncio.create_task(self._admin.stats(topic))
+            self._stats_requests[topic] = (now, request)
+        return await await_shared(request)
 
     # Watching
 
-    async def _watching(self) -> None:
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+    async def _run(self) -> None:
+        slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
         listed = 0
         while True:
             topics: dict[TopicName, set[str]] = {}
-            for subscription in self._served():
+            for subscription in self._subscriptions():
                 names = topics.setdefault(subscription.topic, set())
                 if subscription.kind in MULTIPLE:
                     names.add(subscription.name)
             for topic, name in self._consumers:
                 topics.setdefault(topic, set()).add(name)
-            await asyncio.sleep(max(LOOK_S, len(topics) / MOST_LOOKS_A_SECOND, listed / MOST_CONSUMERS_A_SECOND))
-            looks = [self._look(topic, names, turns) for topic, names in topics.items()]
+            await asyncio.sleep(max(POLL_INTERVAL_S, len(topics) / MAX_CHECKS_PER_S, listed / MAX_CONSUMERS_PER_S))
+            checks = [self._check_topic(topic, names, slots) for topic, names in topics.items()]
             listed = 0
-            for found in await asyncio.gather(*looks, return_exceptions=True):
+            for found in await asyncio.gather(*checks, return_exceptions=True):
                 if isinstance(found, BaseException):
                     log.error("a look at the owner's consumers failed", exc_info=found)
                 else:
                     listed += found
             self._reasons.forget(topics, self._loop.time())
 
-    async def _look(self, topic: TopicName, names: set[str], turns: asyncio.Semaphore) -> int:
+    async def _check_topic(self, topic: TopicName, names: set[str], slots: asyncio.Semaphore) -> int:
         """Look at one topic; returns how many consumers the owner has listed for it."""
-        async with turns:
-            await self._look_for_filter(topic)
+        async with slots:
+            await self._check_filter(topic)
             for name in names:
                 if self._reasons.of(topic, name, Reason.STORAGE) is not None:
-                    await self._look_at_storage(topic, name)
+                    await self._check_storage(topic, name)
                 if self._reasons.of(topic, name, Reason.REPLICATED) is not None:
-                    await self._look_for_clusters(topic, name)
+                    await self._check_replication(topic, name)
             if not names:
                 return 0
             try:

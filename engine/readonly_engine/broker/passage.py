@@ -14,64 +14,64 @@ if TYPE_CHECKING:
 
     from readonly_engine.topic.position import Position
 
-FIRST_WINDOW = 16
+INITIAL_WINDOW = 16
 """Permits at once before the size of a message is known."""
 
-MOST_AT_ONCE = 1000
+MAX_WINDOW = 1000
 """As the queue of a client: more would not be faster."""
 
 
-class Passage:
+class FlowWindow:
     """Permits and pending messages of one consumer.
 
     Args:
         buffer_bytes: how many bytes may be on their way to the client.
-        remember: whether to keep what is not acked (it is of no use where acks are cumulative only).
+        track_pending: whether to keep what is not acked (it is of no use where acks are cumulative only).
     """
 
-    __slots__ = ("_buffer", "_bytes", "_ended", "_granted", "_messages", "_owed", "pending", "remember")
+    __slots__ = ("_buffer", "_bytes", "_closed", "_granted", "_messages", "_queued", "pending", "track_pending")
 
-    def __init__(self, buffer_bytes: int, *, remember: bool) -> None:
+    def __init__(self, buffer_bytes: int, *, track_pending: bool) -> None:
         self._buffer = buffer_bytes
-        self._owed = 0  # permits of the client that were not passed on
+        self._queued = 0  # permits of the client that were not passed on
         self._granted = 0  # permits that were passed on and not used
         self._messages = 0
         self._bytes = 0
-        self._ended = False
-        self.remember = remember
+        self._closed = False
+        self.track_pending = track_pending
         self.pending: set[Position] = set()
 
-    def asked(self, permits: int) -> None:
+    def add_permits(self, permits: int) -> None:
         """The client gave permits."""
-        self._owed += permits
+        self._queued += permits
 
     @property
     def permits(self) -> int:
         """How many messages the client has asked for and not got."""
-        return self._owed + self._granted
+        return self._queued + self._granted
 
     def grant(self) -> int:
         """How many permits to pass on now; the client's connection takes more."""
         window = self._window()
-        if self._ended or self._granted > window // 2:
+        if self._closed or self._granted > window // 2:
             return 0
-        permits = min(self._owed, window - self._granted)
-        self._owed -= permits
+        permits = min(self._queued, window - self._granted)
+        self._queued -= permits
         self._granted += permits
         return permits
 
-    def came(self, position: Position, messages: int, size: int) -> bool:
-        """An entry came from the server. Returns whether the client gets it: not after `end`."""
+    def on_entry(self, position: Position, messages: int, size: int) -> bool:
+        """An entry came from the server. Returns whether the client gets it: not after `close`."""
         self._granted -= messages
         self._messages += messages
         self._bytes += size
-        if self._ended:
+        if self._closed:
             return False
-        if self.remember:
+        if self.track_pending:
             self.pending.add(position)
         return True
 
-    def acked(self, positions: Iterable[Position], *, cumulative: bool) -> None:
+    def on_ack(self, positions: Iterable[Position], *, cumulative: bool) -> None:
         """The client acked entries."""
         if cumulative:
             last = max(positions, default=None)
@@ -80,15 +80,15 @@ class Passage:
         else:
             self.pending.difference_update(positions)
 
-    def returned(self, positions: Iterable[Position]) -> None:
+    def on_redeliver(self, positions: Iterable[Position]) -> None:
         """The client asks for entries again: they come again, from wherever."""
         self.pending.difference_update(positions)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Pass on no more permits, and no more messages: what the server still sends it gives to others afterwards."""
-        self._ended = True
+        self._closed = True
 
     def _window(self) -> int:
         if not self._messages:
-            return FIRST_WINDOW
-        return max(1, min(MOST_AT_ONCE, self._buffer * self._messages // max(1, self._bytes)))
+            return INITIAL_WINDOW
+        return max(1, min(MAX_WINDOW, self._buffer * self._messages // max(1, self._bytes)))

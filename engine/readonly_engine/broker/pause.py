@@ -19,7 +19,7 @@ class Pause(IntFlag):
     """Its owner may have given it to others."""
 
 
-class Suspendable:
+class Pausable:
     """What of a subscription can be paused."""
 
     __slots__ = ("_paused", "_refreshing")
@@ -28,15 +28,15 @@ class Suspendable:
         self._paused = 0
         self._refreshing: asyncio.Task[None] | None = None
 
-    def part(self) -> None:
+    def leave_fanout(self) -> None:
         """Get nothing together with others."""
         raise NotImplementedError
 
-    def pump(self) -> None:
+    def read_more(self) -> None:
         """Deliver what can be delivered now."""
         raise NotImplementedError
 
-    async def _take_over(self) -> None:
+    async def _catch_up(self) -> None:
         """Bring the copy of the cursor to where the owner's stands now."""
         raise NotImplementedError
 
@@ -49,15 +49,15 @@ class Suspendable:
         """Why nothing new is delivered: of Pause."""
         return self._paused
 
-    def pause(self, why: Pause) -> None:
+    def pause(self, reason: Pause) -> None:
         """Deliver nothing new; acks go on."""
-        self.part()
-        self._paused |= why
+        self.leave_fanout()
+        self._paused |= reason
 
-    def resume(self, why: Pause) -> None:
+    def resume(self, reason: Pause) -> None:
         """Deliver again, unless there is another reason not to."""
-        self._paused &= ~why
-        self.pump()
+        self._paused &= ~reason
+        self.read_more()
 
     def refresh(self) -> None:
         """Read the owner's cursor, and deliver nothing before: another broker may have served the subscription meanwhile."""
@@ -68,6 +68,6 @@ class Suspendable:
         self._refreshing.add_done_callback(self._task_ended)
 
     async def _refresh(self) -> None:
-        await self._take_over()
+        await self._catch_up()
         self._refreshing = None
         self.resume(Pause.STALE)

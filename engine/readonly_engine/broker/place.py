@@ -8,25 +8,27 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.counters import Counters
     from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-    from readonly_engine.broker.seat import Follower, Seat
-    from readonly_engine.broker.together import Together
+    from readonly_engine.broker.seat import FanoutMember, FanoutSubscriber
+    from readonly_engine.broker.together import TailFanout
     from readonly_engine.topic.position import Position
 
 
-class Place:
+class FanoutMembership:
     """Books what a consumer gets together with others.
 
     Args:
-        seat: the consumer's.
+        member: the consumer's.
         consumer: the consumer.
         dispatcher: of the subscription; the consumer is its active one.
         counters: of the subscription.
     """
 
-    __slots__ = ("_consumer", "_counters", "_dispatcher", "_seat")
+    __slots__ = ("_consumer", "_counters", "_dispatcher", "_member")
 
-    def __init__(self, seat: Seat, consumer: Consumer, dispatcher: SingleActiveDispatcher, counters: Counters) -> None:
-        self._seat = seat
+    def __init__(
+        self, member: FanoutMember, consumer: Consumer, dispatcher: SingleActiveDispatcher, counters: Counters
+    ) -> None:
+        self._member = member
         self._consumer = consumer
         self._dispatcher = dispatcher
         self._counters = counters
@@ -34,49 +36,49 @@ class Place:
     @property
     def following(self) -> Position:
         """The next entry."""
-        return self._seat.following
+        return self._member.following
 
-    def granted(self, consumer: Consumer, permits: int) -> None:
+    def add_permits(self, consumer: Consumer, permits: int) -> None:
         """A client has asked for so many messages more; its consumer has them already, and need not be the one here."""
         if consumer is self._consumer:
-            self._seat.grant(permits)
+            self._member.add_permits(permits)
 
-    def settle(self) -> None:
+    def flush_accounting(self) -> None:
         """Reckon up what was had since this was done last."""
-        had, consumer, counters = self._seat.settle(), self._consumer, self._counters
-        consumer.receiver.permits -= had.messages
-        consumer.messages += had.messages
-        consumer.bytes += had.bytes
-        counters.entries += had.entries
-        counters.messages += had.messages
-        counters.bytes += had.bytes
-        self._dispatcher.go_on(had.following)
+        delivered, consumer, counters = self._member.take_totals(), self._consumer, self._counters
+        consumer.dispatch_state.permits -= delivered.messages
+        consumer.messages += delivered.messages
+        consumer.bytes += delivered.bytes
+        counters.entries += delivered.entries
+        counters.messages += delivered.messages
+        counters.bytes += delivered.bytes
+        self._dispatcher.advance_to(delivered.following)
 
     def leave(self) -> None:
         """Give the place up."""
-        self.settle()
-        self._seat.leave()
+        self.flush_accounting()
+        self._member.leave()
 
 
-def take_place(
-    together: Together,
-    follower: Follower,
+def join_fanout(
+    fanout: TailFanout,
+    subscriber: FanoutSubscriber,
     consumer: Consumer,
     dispatcher: SingleActiveDispatcher,
     counters: Counters,
     partition: int,
-) -> Place | None:
+) -> FanoutMembership | None:
     """Join the others with the active consumer, which has just got all that is new; None where it cannot be.
 
     Args:
-        together: the others.
-        follower: the subscription.
+        fanout: the others.
+        subscriber: the subscription.
         consumer: its active consumer.
         dispatcher: its dispatcher.
         counters: its counters.
         partition: index of the topic's partition, -1 for none.
     """
-    receiver = consumer.receiver
+    receiver = consumer.dispatch_state
     key = (consumer.consumer_id, partition, receiver.epoch)
-    seat = together.join(follower, consumer.connection, key, receiver.permits)
-    return None if seat is None else Place(seat, consumer, dispatcher, counters)
+    member = fanout.join(subscriber, consumer.connection, key, receiver.permits)
+    return None if member is None else FanoutMembership(member, consumer, dispatcher, counters)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.clients import restarts_sequence
-from readonly_engine.broker.lookup import turn_away_unbound
+from readonly_engine.broker.lookup import reject_unbound
 from readonly_engine.broker.moves import close_producer
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -40,7 +40,7 @@ UNUSED_SEQUENCE = 1 << 32
 """More than the messages that a client can have queued, so the next sequence id is not that of one of them."""
 
 
-class RelayedProducer:
+class ProxiedProducer:
     """A client's producer at the owner of its topic.
 
     Args:
@@ -58,14 +58,14 @@ class RelayedProducer:
         self.unanswered = 0
         self._client = connection
         self._producers = producers
-        self._publishing = producers.publishing
+        self._connections = producers.connections
         self._command = command
         self._owner: OwnerConnection | None = None
         self._request = 0
         self._success: CommandProducerSuccess | None = None
         self._confirmed = False  # the client has a receipt
         self._migrated = False
-        self._leaving = False
+        self._draining = False
         self._ended = False
 
     @property
@@ -85,8 +85,8 @@ class RelayedProducer:
             if broker.draining:
                 raise OwnerUnavailableError("this broker leaves the pool; look the topic up again")
             with suppress(TopicNameError):  # the owner says what is wrong with it
-                turn_away_unbound(broker, parse_topic_name(topic))
-            owner = await self._publishing.to_owner_of(topic)
+                reject_unbound(broker, parse_topic_name(topic))
+            owner = await self._connections.connect_to_owner(topic)
             if owner.closed:
                 raise OwnerUnavailableError(f"the connection to {owner.url} broke")
         except RelayError as error:
@@ -94,7 +94,7 @@ class RelayedProducer:
                 self._fail(error.code, str(error))
             return
         if self._ended:
-            self._publishing.released(owner)  # the client has closed it meanwhile, or the broker leaves
+            self._connections.on_producer_left(owner)  # the client has closed it meanwhile, or the broker leaves
             return
         self._owner = owner
         owner.add_producer(self.producer_id, self)
@@ -102,18 +102,18 @@ class RelayedProducer:
         relayed.CopyFrom(self._command)  # which keeps the client's request id
         for large in ("schema", "metadata"):
             self._command.producer.ClearField(large)  # not needed again
-        self._request = owner.ask(relayed, self._answered)
+        self._request = owner.send_request(relayed, self._on_response)
 
-    def _answered(self, response: BaseCommand | None) -> None:
+    def _on_response(self, response: BaseCommand | None) -> None:
         """Called with the owner's answer, twice for a producer that waits for its turn; None where the connection broke."""
         if response is None or self._ended:
-            return  # owner_gone answers the client
+            return  # on_connection_lost answers the client
         if response.type == BaseCommand.ERROR:
-            self._leave_owner()
-            self._owner_may_have_changed()
+            self._detach_owner()
+            self._invalidate_owner()
             self._fail(response.error.error, response.error.message)
             return
-        self._producers.created(self)
+        self._producers.on_created(self)
         response.producer_success.request_id = self._command.producer.request_id
         if response.producer_success.producer_ready:
             self._success = response.producer_success
@@ -137,7 +137,7 @@ class RelayedProducer:
             and restarts_sequence(self._client.client_version)
         )
 
-    def asked_again(self, request_id: int) -> None:
+    def respond_duplicate(self, request_id: int) -> None:
         """Answer another PRODUCER with the id of this one, as an owner does (ServerCnx.handleProducer)."""
         if self._success is None:
             self._client.refuse(
@@ -157,7 +157,7 @@ class RelayedProducer:
         While the broker leaves, a producer that has a receipt publishes no more: its client sends again elsewhere what is dropped
         here. One that has none would start its sequence again there, so its messages are relayed until one is confirmed.
         """
-        if self._owner is None or (self._leaving and self._confirmed):
+        if self._owner is None or (self._draining and self._confirmed):
             return
         if refused := self._owner.forward(frame):
             send = decode_command(frame)[0].send
@@ -188,14 +188,14 @@ class RelayedProducer:
             return None
         finally:
             owner.remove_producer(self.producer_id, self)
-            self._publishing.released(owner)
+            self._connections.on_producer_left(owner)
 
-    def client_gone(self) -> None:
+    def on_client_lost(self) -> None:
         """Called by the client's connection: the owner closes the producer when it loses the connection."""
         self._ended = True
         self._owner = None
 
-    def owner_said(self, command: BaseCommand, payload: bytes) -> None:
+    def on_command(self, command: BaseCommand, payload: bytes) -> None:
         """Called by the connection: receipts, errors, the end."""
         if command.type == BaseCommand.SEND_RECEIPT:
             self.unanswered = max(0, self.unanswered - 1)
@@ -203,45 +203,45 @@ class RelayedProducer:
         elif command.type == BaseCommand.SEND_ERROR:
             self.unanswered = max(0, self.unanswered - 1)
         elif command.type == BaseCommand.CLOSE_PRODUCER:
-            self.owner_gone()
+            self.on_connection_lost()
             return
         elif command.type == BaseCommand.TOPIC_MIGRATED:
             self._migrated = True
         self._client.send(encode_command(command, payload))
 
-    def finish(self) -> None:
+    def start_draining(self) -> None:
         """Begin to leave: see `publish`."""
-        self._leaving = True
+        self._draining = True
 
-    async def send_away(self) -> None:
+    async def close_for_reconnect(self) -> None:
         """Have the client create the producer anew, wherever it is sent then."""
         if not self._confirmed and self._command.producer.producer_access_mode == ProducerAccessMode.AccessShared:
             # It has published nothing. The client hears of it at once, so that it publishes nothing in between either.
-            self._dismiss()
+            self._close_at_client()
             await self.close()
         else:
             await self.close()
-            self._dismiss()
+            self._close_at_client()
 
-    def owner_gone(self) -> None:
+    def on_connection_lost(self) -> None:
         """Called by the connection: the client creates the producer anew, and is relayed to the new owner."""
-        self._leave_owner()
-        self._owner_may_have_changed()
+        self._detach_owner()
+        self._invalidate_owner()
         if not self._ended:
-            self._dismiss()
+            self._close_at_client()
 
-    def _leave_owner(self) -> None:
+    def _detach_owner(self) -> None:
         owner, self._owner = self._owner, None
         if owner is not None:
             owner.forget(self._request)
             owner.remove_producer(self.producer_id, self)
-            self._publishing.released(owner)
+            self._connections.on_producer_left(owner)
         self.unanswered = 0
 
-    def _owner_may_have_changed(self) -> None:
-        self._client.broker.owners.moved(self._command.producer.topic, self._client.identity)
+    def _invalidate_owner(self) -> None:
+        self._client.broker.owners.invalidate(self._command.producer.topic, self._client.identity)
 
-    def _dismiss(self) -> None:
+    def _close_at_client(self) -> None:
         """Close it at the client: a client that waits for its creation gets an error, else it would wait for long."""
         if self._success is None and not self._migrated:
             self._fail(
@@ -249,7 +249,7 @@ class RelayedProducer:
             )
             return
         self._ended = True
-        self._producers.drop(self, closed_here=True)
+        self._producers.drop(self, closed_by_broker=True)
         self._client.send(close_producer(self.producer_id))
 
     def _fail(self, code: ServerError, message: str) -> None:

@@ -15,43 +15,43 @@ if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
     from readonly_engine.relay.connection import OwnerConnection
 
-IDLE_S: Final = 30.0
+IDLE_TIMEOUT_S: Final = 30.0
 """A connection without producers is kept so long: the client may make another one."""
 
 _numbers = itertools.count(1)
 
 
-class Publishing:
+class ProducerConnections:
     """The connections of one client.
 
     Args:
         client: the client's connection.
 
     Attributes:
-        owed: owners that wait for a sign of life of the client.
+        pending_pings: owners that wait for a sign of life of the client.
     """
 
     def __init__(self, client: ClientConnection) -> None:
-        self.owed: set[OwnerConnection] = set()
+        self.pending_pings: set[OwnerConnection] = set()
         self._client = client
         self._number = next(_numbers)
         self._closing: dict[OwnerConnection, asyncio.TimerHandle] = {}
 
-    async def to_owner_of(self, topic: str) -> OwnerConnection:
+    async def connect_to_owner(self, topic: str) -> OwnerConnection:
         """The connection to the owner of a topic, opened if there is none.
 
         Raises:
             RelayError: there is none, or it does not let the client in.
         """
         client = self._client
-        connection = await client.broker.owners.publishing(topic, client.identity, self._number)
-        connection.publish_for(self)
+        connection = await client.broker.owners.producer_connection(topic, client.identity, self._number)
+        connection.dedicate_to(self)
         return connection
 
-    def released(self, connection: OwnerConnection) -> None:
+    def on_producer_left(self, connection: OwnerConnection) -> None:
         """A producer has left a connection."""
         if connection.idle and not connection.closed and connection not in self._closing:
-            timer = asyncio.get_running_loop().call_later(IDLE_S, self._close_idle, connection)
+            timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_idle, connection)
             self._closing[connection] = timer
 
     def close(self) -> None:
@@ -59,13 +59,13 @@ class Publishing:
         for timer in self._closing.values():
             timer.cancel()
         self._closing.clear()
-        self.owed.clear()
-        self._client.broker.owners.end_publishing(self._client.identity, self._number)
+        self.pending_pings.clear()
+        self._client.broker.owners.close_producer_connections(self._client.identity, self._number)
 
-    def heard(self) -> None:
+    def answer_pings(self) -> None:
         """The client lives, or cannot be heard because this side does not read: answer the owners that have asked."""
-        owed, self.owed = self.owed, set()
-        for connection in owed:
+        pending, self.pending_pings = self.pending_pings, set()
+        for connection in pending:
             connection.pong()
 
     def _close_idle(self, connection: OwnerConnection) -> None:
@@ -75,18 +75,18 @@ class Publishing:
 
     # Publisher
 
-    def owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
+    def on_owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
         """Called by the connection: a client that publishes faster than the owner takes is read no faster."""
-        self._client.hold_reading(connection, hold=not writable)
+        self._client.pause_reading_for(connection, paused=not writable)
         if not writable:
-            self.heard()
+            self.answer_pings()
         if connection.closed:
-            self.owed.discard(connection)
+            self.pending_pings.discard(connection)
 
-    def owner_pings(self, connection: OwnerConnection) -> None:
+    def on_owner_ping(self, connection: OwnerConnection) -> None:
         """Called by the connection: ask the client, and answer when it is heard."""
-        self.owed.add(connection)
-        if self._client.reading_held:
-            self.heard()
+        self.pending_pings.add(connection)
+        if self._client.reading_paused:
+            self.answer_pings()
         else:
             self._client.ping()

@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
 
-SHORTEST_S = 1.0
+MIN_INTERVAL_S = 1.0
 """Over less time than this a rate would be noise: the time before it counts on."""
 
 
@@ -17,7 +17,7 @@ class Rate(NamedTuple):
     bytes: float = 0.0
 
 
-class _Seen(NamedTuple):
+class _Sample(NamedTuple):
     at: float
     messages: int
     bytes: int
@@ -28,21 +28,21 @@ class Rates(Generic[K]):
     """The rates of many pairs of counters."""
 
     def __init__(self) -> None:
-        self._seen: dict[K, _Seen] = {}
+        self._samples: dict[K, _Sample] = {}
 
     def of(self, key: K, messages: int, bytes_: int, now: float) -> Rate:
         """The rate since the last time that this was asked for; 0 at the first time."""
-        seen = self._seen.get(key)
-        if seen is None:
-            self._seen[key] = _Seen(now, messages, bytes_, Rate())
+        sample = self._samples.get(key)
+        if sample is None:
+            self._samples[key] = _Sample(now, messages, bytes_, Rate())
             return Rate()
-        passed = now - seen.at
-        if passed < SHORTEST_S:
-            return seen.rate
-        rate = Rate(max(0, messages - seen.messages) / passed, max(0, bytes_ - seen.bytes) / passed)
-        self._seen[key] = _Seen(now, messages, bytes_, rate)
+        passed = now - sample.at
+        if passed < MIN_INTERVAL_S:
+            return sample.rate
+        rate = Rate(max(0, messages - sample.messages) / passed, max(0, bytes_ - sample.bytes) / passed)
+        self._samples[key] = _Sample(now, messages, bytes_, rate)
         return rate
 
     def keep(self, keys: set[K]) -> None:
         """Forget all others."""
-        self._seen = {key: seen for key, seen in self._seen.items() if key in keys}
+        self._samples = {key: sample for key, sample in self._samples.items() if key in keys}

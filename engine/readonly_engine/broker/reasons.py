@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from readonly_engine.metadata.topic_name import TopicName
 
-CLEAN_S = (10.0, 600.0)
+ABSENT_S = (10.0, 600.0)
 """A reason ends once it was not seen for so long; for twice as long, again and again, if it comes back soon after its end."""
 
-CLEAN_LOOKS = 2
+MIN_ABSENT_CHECKS = 2
 """And was looked for so often in that time."""
 
-SOON_S = 600.0
+RECURRENCE_S = 600.0
 
-MOST_REMEMBERED = 100_000
+MAX_REMEMBERED = 100_000
 
 WHOLE_TOPIC = ""
 """In the place of a subscription: all subscriptions of the topic."""
@@ -36,85 +36,85 @@ class Reason(StrEnum):
 
 
 @dataclass(slots=True)
-class Case:
+class ReasonState:
     """One reason of one subscription or topic.
 
     Attributes:
         reason: the reason.
         text: what was seen, for people.
         since: when it was seen first.
-        clean_s: how long it must not be seen.
-        clean_since: when it was looked for in vain, first since it was seen; None while it is seen.
-        clean_looks: how often it was looked for in vain since.
+        absent_s: how long it must not be seen.
+        absent_since: when it was looked for in vain, first since it was seen; None while it is seen.
+        absent_checks: how often it was looked for in vain since.
         ended: when it ended; None while it is in force.
     """
 
     reason: Reason
     text: str
     since: float
-    clean_s: float
-    clean_since: float | None = None
-    clean_looks: int = 0
+    absent_s: float
+    absent_since: float | None = None
+    absent_checks: int = 0
     ended: float | None = None
 
 
-class Reasons:
+class ReasonTracker:
     """Keeps the reasons that are in force, and for a while those that ended."""
 
     def __init__(self) -> None:
-        self._cases: OrderedDict[tuple[TopicName, str, Reason], Case] = OrderedDict()
+        self._states: OrderedDict[tuple[TopicName, str, Reason], ReasonState] = OrderedDict()
 
-    def seen(self, topic: TopicName, subscription: str, reason: Reason, text: str, now: float) -> bool:
+    def found(self, topic: TopicName, subscription: str, reason: Reason, text: str, now: float) -> bool:
         """A reason was seen. Returns whether it is in force only now."""
         key = (topic, subscription, reason)
-        case = self._cases.get(key)
-        if case is not None and case.ended is None:
-            case.clean_since, case.clean_looks, case.text = None, 0, text
+        state = self._states.get(key)
+        if state is not None and state.ended is None:
+            state.absent_since, state.absent_checks, state.text = None, 0, text
             return False
-        begun = Case(reason, text, now, CLEAN_S[0])
-        if case is not None and case.ended is not None and now - case.ended < SOON_S:
-            begun.clean_s = min(2 * case.clean_s, CLEAN_S[1])
-        self._cases[key] = begun
-        self._cases.move_to_end(key)
-        if len(self._cases) > MOST_REMEMBERED:
-            self._cases.popitem(last=False)
+        begun = ReasonState(reason, text, now, ABSENT_S[0])
+        if state is not None and state.ended is not None and now - state.ended < RECURRENCE_S:
+            begun.absent_s = min(2 * state.absent_s, ABSENT_S[1])
+        self._states[key] = begun
+        self._states.move_to_end(key)
+        if len(self._states) > MAX_REMEMBERED:
+            self._states.popitem(last=False)
         return True
 
-    def not_seen(self, topic: TopicName, subscription: str, reason: Reason, now: float) -> bool:
+    def absent(self, topic: TopicName, subscription: str, reason: Reason, now: float) -> bool:
         """A reason was looked for in vain. Returns whether it has ended by this."""
-        case = self._cases.get((topic, subscription, reason))
-        if case is None or case.ended is not None:
+        state = self._states.get((topic, subscription, reason))
+        if state is None or state.ended is not None:
             return False
-        if case.clean_since is None:
-            case.clean_since = now
-        case.clean_looks += 1
-        if case.clean_looks < CLEAN_LOOKS or now - case.clean_since < case.clean_s:
+        if state.absent_since is None:
+            state.absent_since = now
+        state.absent_checks += 1
+        if state.absent_checks < MIN_ABSENT_CHECKS or now - state.absent_since < state.absent_s:
             return False
-        case.ended = now
+        state.ended = now
         return True
 
-    def why(self, topic: TopicName, subscription: str) -> Case | None:
+    def oldest(self, topic: TopicName, subscription: str) -> ReasonState | None:
         """The reason why a subscription passes through, the oldest; None where it does not."""
-        if not self._cases:
+        if not self._states:
             return None
-        cases = [
-            case
+        states = [
+            state
             for where in (WHOLE_TOPIC, subscription)
             for reason in Reason
-            if (case := self._cases.get((topic, where, reason))) is not None and case.ended is None
+            if (state := self._states.get((topic, where, reason))) is not None and state.ended is None
         ]
-        return min(cases, key=lambda case: case.since, default=None)
+        return min(states, key=lambda state: state.since, default=None)
 
-    def of(self, topic: TopicName, subscription: str, reason: Reason) -> Case | None:
+    def of(self, topic: TopicName, subscription: str, reason: Reason) -> ReasonState | None:
         """A reason that is in force; None where it is not."""
-        case = self._cases.get((topic, subscription, reason))
-        return case if case is not None and case.ended is None else None
+        state = self._states.get((topic, subscription, reason))
+        return state if state is not None and state.ended is None else None
 
-    def in_force(self) -> Iterator[tuple[TopicName, str, Case]]:
+    def in_force(self) -> Iterator[tuple[TopicName, str, ReasonState]]:
         """All reasons in force."""
-        for (topic, subscription, _), case in self._cases.items():
-            if case.ended is None:
-                yield topic, subscription, case
+        for (topic, subscription, _), state in self._states.items():
+            if state.ended is None:
+                yield topic, subscription, state
 
     def forget(self, used: Iterable[TopicName], now: float) -> None:
         """Forget what nobody looks for any more, and what ended long ago.
@@ -124,7 +124,7 @@ class Reasons:
             now: the time.
         """
         kept = frozenset(used)
-        for key, case in list(self._cases.items()):
-            over = case.ended if case.ended is not None else case.since
-            if (case.ended is not None or key[0] not in kept) and now - over > SOON_S:
-                del self._cases[key]
+        for key, state in list(self._states.items()):
+            over = state.ended if state.ended is not None else state.since
+            if (state.ended is not None or key[0] not in kept) and now - over > RECURRENCE_S:
+                del self._states[key]

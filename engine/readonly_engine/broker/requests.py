@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.arrivals import TRAVEL_S
+from readonly_engine.broker.arrivals import ARRIVAL_TIMEOUT_S
 from readonly_engine.relay.errors import RelayError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from readonly_engine.broker.connection import ClientConnection
     from readonly_engine.broker.consumer import Consumer
 
-OF_ANY_BROKER = frozenset(
+ANY_BROKER_REQUESTS = frozenset(
     {BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA}
 )
 """Requests that every broker of the writable cluster can answer."""
 
-OF_CONSUMER = frozenset(
+CONSUMER_REQUESTS = frozenset(
     {
         BaseCommand.SEEK,
         BaseCommand.UNSUBSCRIBE,
@@ -37,24 +37,24 @@ OF_CONSUMER = frozenset(
 )
 """Requests that concern a consumer and are answered by the owner."""
 
-_CLOSING = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
+_CLOSING_REQUESTS = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
 """Those before whose answer the owner closes the consumers of the subscription."""
 
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 """Between two looks for consumers that are on their way here."""
 
 
-async def ask_anyone(client: ClientConnection, command: BaseCommand) -> None:
+async def relay_to_any_broker(client: ClientConnection, command: BaseCommand) -> None:
     """Have any broker of the writable cluster answer."""
     request_id = body_of(command).request_id
     try:
-        owner = await client.broker.owners.entrance(client.identity)
+        owner = await client.broker.owners.any_broker(client.identity)
         client.respond(await owner.request(command), request_id)
     except RelayError as error:
         refuse_lookup(client, command, request_id, error)
 
 
-async def ask_schema_owner(client: ClientConnection, command: BaseCommand) -> None:
+async def relay_to_schema_owner(client: ClientConnection, command: BaseCommand) -> None:
     """Have the owner of a topic say which version a schema has there."""
     request_id = command.get_or_create_schema.request_id
     try:
@@ -64,7 +64,7 @@ async def ask_schema_owner(client: ClientConnection, command: BaseCommand) -> No
         client.refuse(request_id, error.code, str(error))
 
 
-async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> None:
+async def relay_for_consumer(client: ClientConnection, command: BaseCommand) -> None:
     """Have the owner answer what concerns a consumer, and do here what follows from it."""
     body = body_of(command)
     request_id = body.request_id
@@ -74,15 +74,17 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
         return
     subscription = consumer.subscription
     if command.type == BaseCommand.UNSUBSCRIBE and not command.unsubscribe.force:
-        await _arrived(consumer)
+        await _await_redirects(consumer)
     try:
         with ExitStack() as closing:
-            if command.type in _CLOSING:
-                closing.enter_context(consumer.relayed.closing())
+            if command.type in _CLOSING_REQUESTS:
+                closing.enter_context(consumer.owner_consumer.expecting_close())
                 if subscription is not None:
-                    closing.enter_context(subscription.closing())
+                    closing.enter_context(subscription.moving_cursor())
             relay = (
-                consumer.relayed.ask if command.type == BaseCommand.GET_LAST_MESSAGE_ID else consumer.relayed.request
+                consumer.owner_consumer.request_with_retry
+                if command.type == BaseCommand.GET_LAST_MESSAGE_ID
+                else consumer.owner_consumer.request
             )
             answer = await relay(command)
     except RelayError as error:
@@ -93,29 +95,29 @@ async def ask_of_consumer(client: ClientConnection, command: BaseCommand) -> Non
         subscription.confirm(Position(last.ledger_id, last.entry_id))
     elif answer.type == BaseCommand.CONSUMER_STATS_RESPONSE:
         consumer.complete_stats(answer.consumer_stats_response)
-    elif answer.type == BaseCommand.SUCCESS and command.type in _CLOSING:
+    elif answer.type == BaseCommand.SUCCESS and command.type in _CLOSING_REQUESTS:
         if command.type == BaseCommand.UNSUBSCRIBE:
             client.drop_consumer(consumer)
         if subscription is not None:
             # The cursor is elsewhere now, or is no more: every consumer of the subscription starts over.
             subscription.reset()
             for other in subscription.consumers:
-                other.dismiss("seek" if command.type == BaseCommand.SEEK else "unsubscribe by force")
+                other.close_for_resubscribe("seek" if command.type == BaseCommand.SEEK else "unsubscribe by force")
     client.respond(answer, request_id)
 
 
-async def _arrived(consumer: Consumer) -> None:
+async def _await_redirects(consumer: Consumer) -> None:
     """Wait until all consumers of a subscription that are on their way here are at the owner, who then counts them.
 
     Any client may claim to be on its way, again and again: so nobody is waited for any longer than one takes to come.
     """
-    arrivals = consumer.connection.broker.arrivals
-    deadline = time.monotonic() + TRAVEL_S
-    while consumer.hold is not None and not consumer.left:
+    redirects = consumer.connection.broker.pending_redirects
+    deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
+    while consumer.claim is not None and not consumer.unregistered:
         now = time.monotonic()
-        if now >= deadline or not arrivals.expected(consumer.hold.key, now):
+        if now >= deadline or not redirects.expected(consumer.claim.key, now):
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
 
 
 def refuse_lookup(client: ClientConnection, command: BaseCommand, request_id: int, error: RelayError) -> None:

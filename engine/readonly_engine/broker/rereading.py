@@ -18,12 +18,12 @@ log = logging.getLogger(__name__)
 
 BACKOFF_S: Final = (0.1, 5.0)
 
-UNREADABLE_S: Final = 15.0
+GIVE_UP_S: Final = 15.0
 """An entry that cannot be read for so long is left to the owner."""
 
 
-async def read_in_the_end(
-    topic: TopicView, position: Position, count: int, who: str, failed: Callable[[], None]
+async def read_with_retry(
+    topic: TopicView, position: Position, count: int, subject: str, on_failure: Callable[[], None]
 ) -> str:
     """Read entries, so that they are in the cache.
 
@@ -31,14 +31,14 @@ async def read_in_the_end(
         topic: the topic.
         position: the first of them.
         count: how many, at most.
-        who: for the log.
-        failed: called for each read that fails, except where the ledger has been trimmed.
+        subject: for the log.
+        on_failure: called for each read that fails, except where the ledger has been trimmed.
 
     Returns:
         Why the first cannot be read; empty where it was read, or is there no more.
     """
     loop = asyncio.get_running_loop()
-    give_up = loop.time() + UNREADABLE_S
+    give_up = loop.time() + GIVE_UP_S
     pause = BACKOFF_S[0]
     while True:
         try:
@@ -51,9 +51,9 @@ async def read_in_the_end(
             reason = error
         else:
             return ""
-        failed()
+        on_failure()
         if loop.time() > give_up:
             return f"entry {position} cannot be read from storage: {reason}"
-        log.warning("%s: %s; trying again in %.1f s", who, reason, pause)
+        log.warning("%s: %s; trying again in %.1f s", subject, reason, pause)
         await asyncio.sleep(pause)
         pause = min(2 * pause, BACKOFF_S[1])

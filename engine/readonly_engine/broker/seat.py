@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 NO_DESCRIPTOR: Final = -1
 
-Key = tuple[int, int, int]
+FanoutKey = tuple[int, int, int]
 """Consumer id, partition and epoch: all with the same get the same bytes."""
 
-ROW_BYTES: Final = 2 << 20
+MAX_CONNECTION_BATCH_BYTES: Final = 2 << 20
 """More than this does not go to one connection in one piece: then each of its consumers looks for itself how much it takes."""
 
 
-class Follower(Protocol):
+class FanoutSubscriber(Protocol):
     """Who joins: a subscription, for its one consumer that gets messages."""
 
-    def part(self) -> None:
+    def leave_fanout(self) -> None:
         """Leave the seat, and hear of bursts alone."""
 
-    def pump(self) -> None:
+    def read_more(self) -> None:
         """Get what is new alone."""
 
 
-class Link(Protocol):
+class DirectWriter(Protocol):
     """A connection of a client.
 
     Attributes:
-        direct: who gets bytes past the transport; all of them part when that cannot be any more.
+        direct_subscribers: who gets bytes past the transport; all of them part when that cannot be any more.
     """
 
-    direct: dict[Follower, None]
+    direct_subscribers: dict[FanoutSubscriber, None]
 
     @property
     def descriptor(self) -> int:
@@ -51,14 +51,14 @@ class Link(Protocol):
     def send(self, data: bytes) -> None:
         """Send frames, at the end of the event loop's turn or before."""
 
-    def end_turn(self) -> None:
+    def flush_all(self) -> None:
         """Send what waits for the end of the event loop's turn, to all clients."""
 
-    def left_over(self, data: bytes, taken: int) -> None:
+    def write_remainder(self, data: bytes, written: int) -> None:
         """The socket has taken only so many bytes."""
 
 
-class Had(NamedTuple):
+class DeliveredTotals(NamedTuple):
     """What a consumer got together with others.
 
     Attributes:
@@ -74,177 +74,191 @@ class Had(NamedTuple):
     following: Position
 
 
-class Seat:
+class FanoutMember:
     """A consumer's place.
 
     Attributes:
-        follower: who has it.
-        link: the client's connection.
+        subscriber: who has it.
+        writer: the client's connection.
         key: what its frames are made for.
-        until: the sum of the group's messages that the client's permits go up to.
+        permitted_until: the sum of the group's messages that the client's permits go up to.
         bytes: what it got that others in its group did not.
     """
 
-    __slots__ = ("_group", "_since", "bytes", "follower", "key", "link", "until")
+    __slots__ = ("_group", "_since", "bytes", "key", "permitted_until", "subscriber", "writer")
 
-    def __init__(self, group: Group, follower: Follower, link: Link, key: Key, permits: int) -> None:
-        self.follower = follower
-        self.link = link
+    def __init__(
+        self, group: FanoutGroup, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int
+    ) -> None:
+        self.subscriber = subscriber
+        self.writer = writer
         self.key = key
-        self.until = group.messages + permits
+        self.permitted_until = group.messages + permits
         self.bytes = 0
         self._group = group
         self._since = (group.entries, group.messages, group.bytes)
 
-    def grant(self, permits: int) -> None:
+    def add_permits(self, permits: int) -> None:
         """The client takes so many messages more."""
-        self.until += permits
+        self.permitted_until += permits
 
     @property
     def following(self) -> Position:
         """The next entry."""
         return self._group.following
 
-    def settle(self) -> Had:
+    def take_totals(self) -> DeliveredTotals:
         """What was had since it was asked last."""
         group, (entries, messages, size), own = self._group, self._since, self.bytes
         self._since, self.bytes = (group.entries, group.messages, group.bytes), 0
-        return Had(group.entries - entries, group.messages - messages, group.bytes - size + own, group.following)
+        return DeliveredTotals(
+            group.entries - entries, group.messages - messages, group.bytes - size + own, group.following
+        )
 
     def leave(self) -> None:
         """Part."""
-        self._group.leave(self)
+        self._group.remove(self)
 
-    def move(self, group: Group) -> None:
+    def move_to(self, group: FanoutGroup) -> None:
         """Sit down in another group, which stands at the same entry; nothing of what was had is lost."""
-        had, left = self.settle(), self.until - self._group.messages
-        self._group.leave(self)
+        delivered, left = self.take_totals(), self.permitted_until - self._group.messages
+        self._group.remove(self)
         self._group = group
-        self._since = (group.entries - had.entries, group.messages - had.messages, group.bytes)
-        self.bytes = had.bytes
-        self.until = group.messages + left
-        group.sit(self)
+        self._since = (group.entries - delivered.entries, group.messages - delivered.messages, group.bytes)
+        self.bytes = delivered.bytes
+        self.permitted_until = group.messages + left
+        group.add(self)
 
 
-class Group:
+class FanoutGroup:
     """Those who sit together, and the sums of what they have had.
 
     Args:
         following: the next entry.
-        left: called when one has left.
+        on_left: called when one has left.
     """
 
-    __slots__ = ("_changed", "_left", "_order", "_until", "bytes", "entries", "following", "messages", "seats")
+    __slots__ = (
+        "_changed",
+        "_on_left",
+        "_order",
+        "_permitted_until",
+        "bytes",
+        "entries",
+        "following",
+        "members",
+        "messages",
+    )
 
-    def __init__(self, following: Position, left: Callable[[Seat], None]) -> None:
-        self.seats: dict[Seat, None] = {}
+    def __init__(self, following: Position, on_left: Callable[[FanoutMember], None]) -> None:
+        self.members: dict[FanoutMember, None] = {}
         self.following = following
         self.entries = 0
         self.messages = 0
         self.bytes = 0
-        self._left = left
-        self._order: list[Seat] = []
+        self._on_left = on_left
+        self._order: list[FanoutMember] = []
         self._changed = False
-        self._until = 0
+        self._permitted_until = 0
 
-    def join(self, follower: Follower, link: Link, key: Key, permits: int) -> Seat:
+    def join(self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int) -> FanoutMember:
         """A seat for somebody who has had the newest burst alone."""
-        seat = Seat(self, follower, link, key, permits)
-        self.sit(seat)
-        return seat
+        member = FanoutMember(self, subscriber, writer, key, permits)
+        self.add(member)
+        return member
 
-    def sit(self, seat: Seat) -> None:
+    def add(self, member: FanoutMember) -> None:
         """A seat is one of these."""
-        self.seats[seat] = None
+        self.members[member] = None
         self._changed = True
 
-    def leave(self, seat: Seat) -> None:
+    def remove(self, member: FanoutMember) -> None:
         """Somebody parts."""
-        del self.seats[seat]
+        del self.members[member]
         self._changed = True
-        self._left(seat)
+        self._on_left(member)
 
-    def take(self, batch: TailBatch) -> None:
+    def deliver(self, batch: TailBatch) -> None:
         """Send a burst to all who have permits for it; the others look alone."""
         raise NotImplementedError
 
     def _prepare(self, batch: TailBatch) -> None:
         wanted = self.messages + batch.messages
-        if not self._changed and wanted <= self._until:
+        if not self._changed and wanted <= self._permitted_until:
             return
-        poor = [seat.follower for seat in self.seats if seat.until < wanted]
-        for follower in poor:
-            follower.part()
+        without_permits = [member.subscriber for member in self.members if member.permitted_until < wanted]
+        for subscriber in without_permits:
+            subscriber.leave_fanout()
         self._arrange()
-        self._until = min([seat.until for seat in self._order], default=0)
+        self._permitted_until = min([member.permitted_until for member in self._order], default=0)
         self._changed = False
-        for follower in poor:
-            follower.pump()
+        for subscriber in without_permits:
+            subscriber.read_more()
 
     def _arrange(self) -> None:
         """Those who are here are put in order."""
-        self._order = list(self.seats)
+        self._order = list(self.members)
 
-    def _book(self, batch: TailBatch) -> None:
+    def _count(self, batch: TailBatch) -> None:
         """All have had it, as soon as the first bytes of it go out: to send them may make some part."""
         self.entries += len(batch)
         self.messages += batch.messages
         self.following = batch.following
 
 
-class Cohort(Group):
+class BroadcastGroup(FanoutGroup):
     """Consumers that get the same bytes, each past the transport of a connection on which it is the only one.
 
     Args:
         key: what the frames are made for.
         following: the next entry.
-        left: called when one has left.
+        on_left: called when one has left.
     """
 
     __slots__ = ("_descriptors", "_key")
 
-    def __init__(self, key: Key, following: Position, left: Callable[[Seat], None]) -> None:
-        super().__init__(following, left)
+    def __init__(self, key: FanoutKey, following: Position, on_left: Callable[[FanoutMember], None]) -> None:
+        super().__init__(following, on_left)
         self._key = key
         self._descriptors: list[int] = []
 
-    def take(self, batch: TailBatch) -> None:
+    def deliver(self, batch: TailBatch) -> None:
         """Send a burst to all who have permits for it; the others look alone."""
         self._prepare(batch)
-        order, chunk = self._order, batch.frames(*self._key)
-        left = send_many(self._descriptors, chunk)
-        self._book(batch)
-        self.bytes += len(chunk)
+        order, frames = self._order, batch.frames(*self._key)
+        left = send_many(self._descriptors, frames)
+        self._count(batch)
+        self.bytes += len(frames)
         for index, taken in left:
-            order[index].link.left_over(chunk, taken)
+            order[index].writer.write_remainder(frames, taken)
 
     def _arrange(self) -> None:
         super()._arrange()
-        self._descriptors = [seat.link.descriptor for seat in self._order]
+        self._descriptors = [member.writer.descriptor for member in self._order]
 
 
-class Row(Group):
+class ConnectionGroup(FanoutGroup):
     """Consumers on one connection: what is new goes to all of them in one piece."""
 
     __slots__ = ()
 
-    def take(self, batch: TailBatch) -> None:
+    def deliver(self, batch: TailBatch) -> None:
         """Send a burst to all who have permits for it; the others look alone."""
         self._prepare(batch)
         order = self._order
-        chunks = [batch.frames(*seat.key) for seat in order]
-        sizes = [len(chunk) for chunk in chunks]
-        if not order or sum(sizes) > ROW_BYTES:
-            self._scatter()
+        parts = [batch.frames(*member.key) for member in order]
+        sizes = [len(frames) for frames in parts]
+        if not order or sum(sizes) > MAX_CONNECTION_BATCH_BYTES:
+            self._disband()
             return
-        for seat, size in zip(order, sizes, strict=True):
-            seat.bytes += size
-        self._book(batch)
-        order[0].link.send(b"".join(chunks))
+        for member, size in zip(order, sizes, strict=True):
+            member.bytes += size
+        self._count(batch)
+        order[0].writer.send(b"".join(parts))
 
-    def _scatter(self) -> None:
-        followers = [seat.follower for seat in self.seats]
-        for follower in followers:
-            follower.part()
-        for follower in followers:
-            follower.pump()
+    def _disband(self) -> None:
+        subscribers = [member.subscriber for member in self.members]
+        for subscriber in subscribers:
+            subscriber.leave_fanout()
+        for subscriber in subscribers:
+            subscriber.read_more()

@@ -14,42 +14,42 @@ SLICE_S = 0.005
 """So long the commands of one client are taken in one turn of the event loop."""
 
 
-class Slices:
+class FrameSlicer:
     """Takes the frames of one client in their order.
 
     Args:
-        take: does what a frame asks for; returns whether to go on.
-        later: called in a later turn with a function that takes the next slice, and raises what `take` raises.
+        process: does what a frame asks for; returns whether to go on.
+        reschedule: called in a later turn with a function that takes the next slice, and raises what `process` raises.
 
     Attributes:
-        waiting: frames that wait for a later turn.
+        pending: frames that wait for a later turn.
     """
 
-    __slots__ = ("_later", "_take", "waiting")
+    __slots__ = ("_process", "_reschedule", "pending")
 
-    def __init__(self, take: Callable[[bytes], bool], later: Callable[[Callable[[], None]], None]) -> None:
-        self._take = take
-        self._later = later
-        self.waiting: deque[bytes] = deque()
+    def __init__(self, process: Callable[[bytes], bool], reschedule: Callable[[Callable[[], None]], None]) -> None:
+        self._process = process
+        self._reschedule = reschedule
+        self.pending: deque[bytes] = deque()
 
     def receive(self, frames: list[bytes]) -> None:
         """Take what one read has brought, behind what waits."""
         if frames:
-            scheduled = bool(self.waiting)  # TLS hands out what it has decrypted, though reading is paused
-            self.waiting += frames
+            scheduled = bool(self.pending)  # TLS hands out what it has decrypted, though reading is paused
+            self.pending += frames
             if not scheduled:
-                self._next()
+                self._process_slice()
 
     def clear(self) -> None:
         """Take no more."""
-        self.waiting.clear()
+        self.pending.clear()
 
-    def _next(self) -> None:
+    def _process_slice(self) -> None:
         until = time.monotonic() + SLICE_S
-        while self.waiting:
-            if not self._take(self.waiting.popleft()):
-                self.waiting.clear()
+        while self.pending:
+            if not self._process(self.pending.popleft()):
+                self.pending.clear()
             elif time.monotonic() >= until:
                 break
-        if self.waiting:
-            asyncio.get_running_loop().call_soon(self._later, self._next)
+        if self.pending:
+            asyncio.get_running_loop().call_soon(self._reschedule, self._process_slice)

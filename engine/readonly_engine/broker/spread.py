@@ -18,24 +18,24 @@ SLACK = 1
 """And so many more, which keeps few consumers from being moved about."""
 
 
-def allowance(members: Collection[Member]) -> float:
+def max_consumers(members: Collection[Member]) -> float:
     """How many consumers a member may have before others get the next ones."""
     return TOLERANCE * sum(member.consumers for member in members) / len(members) + SLACK if members else 0.0
 
 
-def excess(mine: int, members: Collection[Member]) -> int:
+def excess(own: int, members: Collection[Member]) -> int:
     """How many of this broker's consumers others should have; 0 while it has no more than its allowance.
 
     Args:
-        mine: this broker's consumers now.
+        own: this broker's consumers now.
         members: all members, this one too.
     """
-    if len(members) < 2 or mine <= allowance(members):
+    if len(members) < 2 or own <= max_consumers(members):
         return 0
-    return mine - round(sum(member.consumers for member in members) / len(members))
+    return own - round(sum(member.consumers for member in members) / len(members))
 
 
-class Rotation:
+class MemberSelector:
     """Hands consumers to the members in turn, past those that have more than their share.
 
     Each broker that answers lookups has a rotation of its own: they need not agree, and together they spread evenly too, since
@@ -56,10 +56,10 @@ class Rotation:
             tls: whether the client needs one that is reached with TLS.
             listener: the client's.
         """
-        candidates = sorted((m for m in members if m.reached(listener).serve(tls=tls)), key=lambda member: member.url)
+        candidates = sorted((m for m in members if m.urls_for(listener).serve(tls=tls)), key=lambda member: member.url)
         if not candidates:
             return None
-        limit = allowance(candidates)
+        limit = max_consumers(candidates)
         for step in range(len(candidates)):
             member = candidates[(self._turn + step) % len(candidates)]
             if member.consumers <= limit:

@@ -8,21 +8,21 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.acks import apply_ack, without_unknown
-from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.acks import apply_ack, without_unknown_entries
+from readonly_engine.broker.cursor import CursorReplica
 from readonly_engine.broker.dispatch.make import make_dispatcher
 from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
-from readonly_engine.broker.dispatch.receiver import Delivery, in_runs
+from readonly_engine.broker.dispatch.receiver import Delivery, split_runs
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.lease_guard import LeaseGuard
-from readonly_engine.broker.owner_cursor import OwnerCursor, follow, start_of
-from readonly_engine.broker.owner_leases import heed_owner
-from readonly_engine.broker.pause import Suspendable
-from readonly_engine.broker.place import take_place
-from readonly_engine.broker.rereading import read_in_the_end
-from readonly_engine.broker.txn_acks import TxnAckLog, TxnAcks, ack_of
-from readonly_engine.broker.txn_gate import TxnGate
-from readonly_engine.relay.ack_relay import AckRelay
+from readonly_engine.broker.owner_cursor import CursorSync, follow_owner, start_position
+from readonly_engine.broker.owner_leases import pause_without_lease
+from readonly_engine.broker.pause import Pausable
+from readonly_engine.broker.place import join_fanout
+from readonly_engine.broker.rereading import read_with_retry
+from readonly_engine.broker.txn_acks import PendingAckLog, PendingAcks, ack_of_record
+from readonly_engine.broker.txn_gate import TransactionReadGate
+from readonly_engine.relay.ack_relay import GroupedAckSender
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.entry_view import encode_views, summarize
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from readonly_engine.broker.counters import Counters
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
-    from readonly_engine.broker.dispatch.receiver import Receiver
-    from readonly_engine.broker.owner_cursor import Questions
-    from readonly_engine.broker.place import Place
-    from readonly_engine.broker.together import Together
-    from readonly_engine.relay.consumer import OwnerState
+    from readonly_engine.broker.dispatch.receiver import ConsumerState
+    from readonly_engine.broker.owner_cursor import OwnerQueries
+    from readonly_engine.broker.place import FanoutMembership
+    from readonly_engine.broker.together import TailFanout
+    from readonly_engine.relay.consumer import OwnerCursorState
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.transactions import TopicTransactions
     from readonly_engine.topic.view import TopicView
@@ -52,14 +52,14 @@ log = logging.getLogger(__name__)
 NS_PER_MS = 1_000_000
 MS_PER_S = 1000
 
-SETTLE_S = 5.0
+ACK_WAIT_S = 5.0
 """How long acks that are under way are waited for before another consumer of a Failover subscription gets its first message."""
 
-MOST_SLEPT_S = 3600.0
+MAX_SLEEP_S = 3600.0
 """Delayed messages may be due in years."""
 
 
-class Subscription(Suspendable):
+class Subscription(Pausable):
     """Delivers a topic to the consumers of one subscription.
 
     Args:
@@ -69,41 +69,41 @@ class Subscription(Suspendable):
         rates: limits on what is delivered, each with what it is shared with.
         transactions: of the topic.
         state: where the owner says that the subscription stands, and how far it lets consumers read.
-        acked: what is acked at the owner: ranges (lower, upper].
+        acknowledge: what is acked at the owner: ranges (lower, upper].
         batches: batches that are acked in part, with the bits of the messages that are not.
-        questions: asks for both again, and for the owner's log of acks in transactions.
+        queries: asks for both again, and for the owner's log of acks in transactions.
         counters: where it counts what it does.
-        cannot_read: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
-        together: those who get what is new on the topic together; None where nobody does.
+        on_unreadable: called with a position and the reason when an entry cannot be read for a while: perhaps the owner can.
+        fanout: those who get what is new on the topic together; None where nobody does.
         guard: checks the leases under which is delivered.
     """
 
     __slots__ = (
-        "_ack_relay",
         "_activating",
         "_batch_acks",
-        "_cannot_read",
         "_closed",
         "_consumers",
         "_cursor",
         "_dispatcher",
+        "_fanout",
+        "_grouped_acks",
         "_guard",
+        "_lazy_cursor_sync",
         "_log",
+        "_membership",
         "_moving",
         "_multiple",
-        "_owner_cursor",
-        "_place",
-        "_questions",
+        "_on_unreadable",
+        "_pending_ack_log",
+        "_pending_acks",
+        "_queries",
         "_rates",
+        "_read_gate",
         "_reading",
         "_reset",
         "_single",
         "_timer",
-        "_together",
         "_transactions",
-        "_txn_ack_log",
-        "_txn_acks",
-        "_txn_gate",
         "counters",
         "durable",
         "kind",
@@ -118,13 +118,13 @@ class Subscription(Suspendable):
         settings: DispatchSettings,
         rates: tuple[RateLimit, ...],
         transactions: TopicTransactions,
-        state: OwnerState,
+        state: OwnerCursorState,
         acked: Iterable[tuple[Position, Position]],
         batches: Iterable[tuple[Position, int]],
-        questions: Questions,
+        queries: OwnerQueries,
         counters: Counters,
-        cannot_read: Callable[[Subscription, Position, str], None],
-        together: Together | None = None,
+        on_unreadable: Callable[[Subscription, Position, str], None],
+        fanout: TailFanout | None = None,
         guard: LeaseGuard | None = None,
     ) -> None:
         super().__init__()
@@ -134,35 +134,35 @@ class Subscription(Suspendable):
         self.durable = subscribe.durable
         self.counters = counters
         self._log = log_
-        self._cursor = CursorCopy(log_.chain, start_of(subscribe, state))
-        self._cursor.load_holes(acked)
+        self._cursor = CursorReplica(log_.chain, start_position(subscribe, state))
+        self._cursor.load_acked_ranges(acked)
         self._cursor.load_batches(batches)
         self._dispatcher = make_dispatcher(subscribe, log_.chain, self._cursor, settings)
         self._single = self._dispatcher if isinstance(self._dispatcher, SingleActiveDispatcher) and not rates else None
         self._batch_acks = settings.batch_acks
         self._multiple = self._dispatcher if isinstance(self._dispatcher, MultipleDispatcher) else None
-        self._ack_relay = AckRelay() if self._multiple is not None else None
+        self._grouped_acks = GroupedAckSender() if self._multiple is not None else None
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
-        self._owner_cursor: OwnerCursor | None = None  # most owners stay where they are
-        self._together = together
+        self._lazy_cursor_sync: CursorSync | None = None  # most owners stay where they are
+        self._fanout = fanout
         self._guard = guard or LeaseGuard()
-        self._place: Place | None = None
+        self._membership: FanoutMembership | None = None
         self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
         self._moving = 0
         self._reset = False
         self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
-        self._cannot_read = cannot_read
+        self._on_unreadable = on_unreadable
         self._closed = False
-        self._txn_acks: TxnAcks | None = None  # nor the log: most subscriptions never see a transaction
-        self._txn_ack_log: TxnAckLog | None = None
-        self._questions = questions
+        self._pending_acks: PendingAcks | None = None  # nor the log: most subscriptions never see a transaction
+        self._pending_ack_log: PendingAckLog | None = None
+        self._queries = queries
         self._transactions = transactions
-        self._txn_gate = TxnGate(transactions, log_.chain, self._cursor)
-        self._txn_gate.look_back(state.last)
-        log_.listen(self.pump, latency_tolerant=self._multiple is not None)
-        transactions.listen(self.pump)
+        self._read_gate = TransactionReadGate(transactions, log_.chain, self._cursor)
+        self._read_gate.check_open_transactions(state.last)
+        log_.listen(self.read_more, latency_tolerant=self._multiple is not None)
+        transactions.listen(self.read_more)
 
     # Consumers
 
@@ -188,41 +188,41 @@ class Subscription(Suspendable):
         return [] if self._moving or self._reset else self._cursor.batches
 
     @property
-    def behind(self) -> bool:
+    def has_backlog(self) -> bool:
         """Whether something can be read that is not acked."""
         limit = self._log.chain.limit
         return limit is not None and self._cursor.mark_delete < limit
 
     def add(self, consumer: Consumer) -> None:
         """A consumer has subscribed."""
-        self.part()
-        self._consumers[id(consumer.receiver)] = consumer
-        if self._ack_relay is not None:
-            consumer.relayed.ack_together(self._ack_relay)
-        self._dispatcher.add(consumer.receiver)
-        self.heed_owner()
-        self.pump()
+        self.leave_fanout()
+        self._consumers[id(consumer.dispatch_state)] = consumer
+        if self._grouped_acks is not None:
+            consumer.owner_consumer.share_acks(self._grouped_acks)
+        self._dispatcher.add(consumer.dispatch_state)
+        self.on_lease_changed()
+        self.read_more()
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer has left."""
-        self.part()
+        self.leave_fanout()
         if self._activating is not None and self._activating[0] is consumer:
             self._stop_activating()
-        if self._ack_relay is not None:
-            self._ack_relay.flush_all()  # before another broker can ask the owner what is acked
-        if self._consumers.pop(id(consumer.receiver), None) is not None:
-            self._dispatcher.remove(consumer.receiver)
-            self.heed_owner()
-            self.pump()
+        if self._grouped_acks is not None:
+            self._grouped_acks.flush_all()  # before another broker can ask the owner what is acked
+        if self._consumers.pop(id(consumer.dispatch_state), None) is not None:
+            self._dispatcher.remove(consumer.dispatch_state)
+            self.on_lease_changed()
+            self.read_more()
 
     def close(self) -> None:
         """Deliver no more."""
-        self.part()
+        self.leave_fanout()
         self._closed = True
-        self._log.unlisten(self.pump)
-        self._transactions.unlisten(self.pump)
-        if self._txn_ack_log is not None:
-            self._txn_ack_log.close()
+        self._log.unlisten(self.read_more)
+        self._transactions.unlisten(self.read_more)
+        if self._pending_ack_log is not None:
+            self._pending_ack_log.close()
         if self._reading is not None:
             self._reading.cancel()
         for waiting in (self._timer, self._refreshing):
@@ -230,13 +230,15 @@ class Subscription(Suspendable):
                 waiting.cancel()
         self._stop_activating()
 
-    def heed_owner(self) -> None:
+    def on_lease_changed(self) -> None:
         """A consumer has come, or gone, or its lease at the owner has ended, or begun anew."""
         active = self._dispatcher.active if isinstance(self._dispatcher, SingleActiveDispatcher) else None
-        heed_owner(self, [one for one in self.consumers if active is None or one.receiver is active])
+        pause_without_lease(self, [one for one in self.consumers if active is None or one.dispatch_state is active])
 
-    async def _take_over(self) -> None:
-        self._cursor_moved(await self._owner.refresh(lambda: [consumer.relayed for consumer in self.consumers]))
+    async def _catch_up(self) -> None:
+        self._cursor_moved(
+            await self._cursor_sync.refresh(lambda: [consumer.owner_consumer for consumer in self.consumers])
+        )
 
     async def reload(self) -> int:
         """Read the topic's list of ledgers now; returns the newest one. May raise a MetadataError."""
@@ -246,42 +248,42 @@ class Subscription(Suspendable):
     @property
     def outstanding(self) -> bool:
         """Whether a consumer has something that it has not acked."""
-        self.settle()
+        self.flush_accounting()
         return self._dispatcher.outstanding
 
     @contextmanager
-    def closing(self) -> Iterator[None]:
+    def moving_cursor(self) -> Iterator[None]:
         """While this lasts the owner moves the cursor: nothing is delivered, and consumers that it closes stay closed."""
         with ExitStack() as consumers:
             for consumer in self.consumers:
-                consumers.enter_context(consumer.relayed.closing())
-            self.part()
+                consumers.enter_context(consumer.owner_consumer.expecting_close())
+            self.leave_fanout()
             self._moving += 1
             try:
                 yield
             finally:
                 self._moving -= 1
-        self.pump()
+        self.read_more()
 
     def reset(self) -> None:
         """The cursor was moved, or is no more: what is known of it here counts no longer."""
         self._reset = True
-        if self._ack_relay is not None:
-            self._ack_relay.forget()
+        if self._grouped_acks is not None:
+            self._grouped_acks.forget()
 
     def active_changed(self, consumer: Consumer, *, active: bool) -> None:
         """The owner says who is the active consumer of a Failover subscription."""
         dispatcher = self._dispatcher
-        if not isinstance(dispatcher, SingleActiveDispatcher) or id(consumer.receiver) not in self._consumers:
+        if not isinstance(dispatcher, SingleActiveDispatcher) or id(consumer.dispatch_state) not in self._consumers:
             return
-        self.part()
+        self.leave_fanout()
         if not active:
-            dispatcher.deactivate(consumer.receiver)
+            dispatcher.deactivate(consumer.dispatch_state)
         if self._activating is not None and self._activating[0] is consumer:
             if active:
                 return
             self._stop_activating()
-        elif active and dispatcher.active is not consumer.receiver:
+        elif active and dispatcher.active is not consumer.dispatch_state:
             self._stop_activating()
             task = asyncio.create_task(self._activate(consumer, dispatcher))
             self._activating = (consumer, task)
@@ -289,19 +291,19 @@ class Subscription(Suspendable):
 
     async def _activate(self, consumer: Consumer, dispatcher: SingleActiveDispatcher) -> None:
         """Begin to deliver to a consumer where the owner's cursor stands: the one before it may have been on another broker."""
-        settled = [asyncio.ensure_future(other.relayed.settled()) for other in self.consumers]
+        waits = [asyncio.ensure_future(other.owner_consumer.wait_for_acks()) for other in self.consumers]
         try:
-            await asyncio.wait(settled, timeout=SETTLE_S)
+            await asyncio.wait(waits, timeout=ACK_WAIT_S)
         finally:
-            for wait in settled:
+            for wait in waits:
                 wait.cancel()
-        state = await self._owner.take_over(consumer.relayed)
+        state = await self._cursor_sync.catch_up(consumer.owner_consumer)
         self._activating = None
-        self._txn_gate.look_back(state.last)
-        self.part()
-        dispatcher.activate(consumer.receiver)
-        self.heed_owner()
-        self.pump()
+        self._read_gate.check_open_transactions(state.last)
+        self.leave_fanout()
+        dispatcher.activate(consumer.dispatch_state)
+        self.on_lease_changed()
+        self.read_more()
 
     def _stop_activating(self) -> None:
         if self._activating is not None:
@@ -310,17 +312,17 @@ class Subscription(Suspendable):
 
     # What clients do
 
-    def acked(self, consumer: Consumer, ack: CommandAck) -> None:
+    def acknowledge(self, consumer: Consumer, ack: CommandAck) -> None:
         """Take over an ack that was relayed."""
         self.counters.acks += 1
         if ack.HasField("txnid_most_bits"):
             txn = (ack.txnid_most_bits, ack.txnid_least_bits)
-            self._withhold(self._open_txns().acked(txn, without_unknown(ack, self._cursor)), consumer)
-            self._follow_txn_acks().follow()
+            self._withhold(self._open_transactions().add(txn, without_unknown_entries(ack, self._cursor)), consumer)
+            self._pending_ack_follower().follow()
             return
         self._apply(ack, consumer, from_client=True)
 
-    def acked_plainly(self, consumer: Consumer, ack: PlainAck) -> bool:
+    def ack_entries(self, consumer: Consumer, ack: PlainAck) -> bool:
         """Relay an ack of whole entries, where others may ack too together with theirs, and take it over.
 
         Returns:
@@ -328,15 +330,15 @@ class Subscription(Suspendable):
             leaves out all that follows an entry which it does not know.
         """
         dispatcher = self._multiple
-        if dispatcher is None or self._ack_relay is None:
-            consumer.relayed.ack_entries(ack.ids)
+        if dispatcher is None or self._grouped_acks is None:
+            consumer.owner_consumer.ack_entries(ack.ids)
             self._cursor.ack_entries(ack.entries)
-            self._keep_together()
-        elif dispatcher.has_pending(consumer.receiver, ack.entries):
-            self._ack_relay.add(consumer.relayed, ack.ids, len(ack.entries))
+            self._check_fanout()
+        elif dispatcher.has_pending(consumer.dispatch_state, ack.entries):
+            self._grouped_acks.add(consumer.owner_consumer, ack.ids, len(ack.entries))
             self._cursor.ack_entries(ack.entries, delivered=True)
-            if dispatcher.acked_entries(consumer.receiver, ack.entries):
-                self.pump()
+            if dispatcher.acked_entries(consumer.dispatch_state, ack.entries):
+                self.read_more()
         else:
             return False
         self.counters.acks += 1
@@ -344,7 +346,7 @@ class Subscription(Suspendable):
 
     def _apply(self, ack: CommandAck, consumer: Consumer | None, *, from_client: bool) -> None:
         """Take an ack over into the copy."""
-        by = None if consumer is None else consumer.receiver
+        by = None if consumer is None else consumer.dispatch_state
         effect = apply_ack(
             ack,
             self.kind,
@@ -356,132 +358,136 @@ class Subscription(Suspendable):
         )
         if effect.completed and consumer is not None:
             # The owner knows it from the parts, unless it was restarted meanwhile.
-            self._owner.ack(consumer.relayed, effect.completed)
+            self._cursor_sync.ack(consumer.owner_consumer, effect.completed)
         if effect.unblocked:
-            self.pump()
-        self._keep_together()
+            self.read_more()
+        self._check_fanout()
 
     def redeliver(self, consumer: Consumer, message_ids: Iterable[MessageIdData]) -> None:
         """The client asks for messages again."""
-        self.part()
-        self._dispatcher.redeliver(consumer.receiver, [Position(m.ledger_id, m.entry_id) for m in message_ids])
-        self.pump()
+        self.leave_fanout()
+        self._dispatcher.redeliver(consumer.dispatch_state, [Position(m.ledger_id, m.entry_id) for m in message_ids])
+        self.read_more()
 
     def confirm(self, last: Position) -> None:
         """The owner says that the topic goes on to here, and lets consumers read it: a client that was told so waits for it."""
         self._log.confirm(last)
-        self._transactions.told(last)
+        self._transactions.on_last_entry(last)
 
     @property
     def newest_ledger(self) -> int:
         """The last ledger of the topic that is known; -1 for none."""
         return self._log.chain.newest_ledger
 
-    async def owner_moved(self, consumer: Consumer, state: OwnerState, newest_ledger: int, said_at: float) -> bool:
+    async def resume_after_move(
+        self, consumer: Consumer, state: OwnerCursorState, newest_ledger: int, observed_at: float
+    ) -> bool:
         """Compare with the owner's cursor after it came back.
 
         Args:
             consumer: one that is at the owner again.
             state: what the owner says now.
             newest_ledger: the topic's last ledger before the owner moved.
-            said_at: when it has said so (time.monotonic).
+            observed_at: when it has said so (time.monotonic).
 
         Returns:
             Whether this copy can go on. After a reset it cannot: the consumers must subscribe again, as they would at the owner.
         """
-        known = (consumer.relayed, said_at, state, newest_ledger)
-        goes_on = await self._owner.goes_on(*known, [one.relayed for one in self.consumers], self._ack_relay)
-        if not goes_on:
+        known = (consumer.owner_consumer, observed_at, state, newest_ledger)
+        resumable = await self._cursor_sync.can_resume(
+            *known, [one.owner_consumer for one in self.consumers], self._grouped_acks
+        )
+        if not resumable:
             self.reset()
-        return goes_on
+        return resumable
 
-    def ends_at(self, state: OwnerState) -> bool:
+    def is_at_end(self, state: OwnerCursorState) -> bool:
         """Whether the owner's cursor stands at the end: then nothing can be acked behind its mark-delete position."""
         return state.mark_delete is not None and self._log.chain.after(state.mark_delete) > state.last
 
-    def caught_up_with(self, state: OwnerState) -> bool:
+    def follow_owner(self, state: OwnerCursorState) -> bool:
         """Follow the owner's cursor where it is ahead. Returns whether it is ahead, or as far."""
-        if not follow(self._cursor, self._log.chain, state):
+        if not follow_owner(self._cursor, self._log.chain, state):
             return False
         self._cursor_moved(state)
         return True
 
     @property
-    def _owner(self) -> OwnerCursor:
-        if self._owner_cursor is None:
-            self._owner_cursor = OwnerCursor(
-                f"{self.topic}, {self.name}", self._log, self._cursor, self._questions, self.confirm, self._cursor_moved
+    def _cursor_sync(self) -> CursorSync:
+        if self._lazy_cursor_sync is None:
+            self._lazy_cursor_sync = CursorSync(
+                f"{self.topic}, {self.name}", self._log, self._cursor, self._queries, self.confirm, self._cursor_moved
             )
-        return self._owner_cursor
+        return self._lazy_cursor_sync
 
-    def _cursor_moved(self, state: OwnerState) -> None:
+    def _cursor_moved(self, state: OwnerCursorState) -> None:
         self._dispatcher.cursor_moved()
-        self._txn_gate.look_back(state.last)
-        self.pump()
+        self._read_gate.check_open_transactions(state.last)
+        self.read_more()
 
     # Delivery
 
-    def granted(self, consumer: Consumer, permits: int) -> None:
+    def add_permits(self, consumer: Consumer, permits: int) -> None:
         """The client has asked for so many messages more."""
-        if self._place is None:
-            self.pump()
+        if self._membership is None:
+            self.read_more()
         else:
-            self._place.granted(consumer, permits)
+            self._membership.add_permits(consumer, permits)
 
-    def settle(self) -> None:
+    def flush_accounting(self) -> None:
         """Reckon up what was had together with others."""
-        if self._place is not None:
-            self._place.settle()
+        if self._membership is not None:
+            self._membership.flush_accounting()
 
-    def part(self) -> None:
+    def leave_fanout(self) -> None:
         """Get alone what is new: something has happened to this subscription, or will."""
-        if self._place is not None:
-            self._place.leave()
-            self._place = None
-            self._log.listen(self.pump)
+        if self._membership is not None:
+            self._membership.leave()
+            self._membership = None
+            self._log.listen(self.read_more)
 
-    def _keep_together(self) -> None:
+    def _check_fanout(self) -> None:
         """An ack may have gone beyond what was delivered; then it is looked at each entry."""
-        if self._place is not None and not self._cursor.untouched(self._place.following):
-            self.part()
+        if self._membership is not None and not self._cursor.nothing_acked_after(self._membership.following):
+            self.leave_fanout()
 
-    def pump(self) -> None:
+    def read_more(self) -> None:
         """Deliver what can be delivered now; read what is missing."""
-        self._guard.look()
-        self.part()
-        newest = self._log.latest_batch
+        self._guard.check_due()
+        self.leave_fanout()
+        latest = self._log.latest_batch
         if (
-            newest is not None
-            and self._take(newest)
-            and (newest.complete or self._log.await_notification(newest.following))
+            latest is not None
+            and self._dispatch_batch(latest)
+            and (latest.complete or self._log.await_notification(latest.following))
         ):
-            self._join()
+            self._join_fanout()
             return
         while self._reading is None and not self._closed and not self._paused and not self._moving:
-            if self._rates and (delay := self._held_back()):
-                self._wake_in(delay)
+            if self._rates and (delay := self._throttle_delay()):
+                self._schedule_read(delay)
                 return
             now = time.time_ns() // NS_PER_MS
-            want = self._dispatcher.want(now)
+            next_read = self._dispatcher.next_read(now)
             due = self._dispatcher.next_due
             if due is not None:
-                self._wake_in((due - now + 1) / MS_PER_S)
-            if want is None:
+                self._schedule_read((due - now + 1) / MS_PER_S)
+            if next_read is None:
                 return
-            position, count = want
+            position, count = next_read
             readable = self._log.chain.readable(position)
             if readable and self._log.await_notification(position):
                 return  # all others are about to get it, too
             for rate in self._rates:
                 count = rate.allowance(count)
-            entries = newest.entries(position, count) if readable and newest is not None else []
+            entries = latest.entries(position, count) if readable and latest is not None else []
             entries = entries or self._log.cached(position, count)
             if entries:
-                if self._single is not None and self._take_behind(self._single.affordable(entries)):
+                if self._single is not None and self._dispatch_backlog(self._single.within_permits(entries)):
                     continue
-                if self._multiple is not None and self._hand_out(self._multiple, entries):
+                if self._multiple is not None and self._dispatch_uniform(self._multiple, entries):
                     continue
-                entries = self._txn_gate.decided(entries)
+                entries = self._read_gate.readable(entries)
                 if not entries:
                     return
                 self._deliver(entries, now)
@@ -489,110 +495,110 @@ class Subscription(Suspendable):
                 self._reading = asyncio.create_task(self._read(position, count))
                 self._reading.add_done_callback(self._read_ended)
             else:
-                self._tell_end()
+                self._notify_end_of_topic()
                 return
 
-    def _take_behind(self, entries: list[TopicEntry]) -> bool:
+    def _dispatch_backlog(self, entries: list[TopicEntry]) -> bool:
         """The short way behind the tail; of the last entry the client may get more messages than it has asked for."""
-        return self._take(TailBatch(entries, self._log.chain.after(entries[-1].position)), 1)
+        return self._dispatch_batch(TailBatch(entries, self._log.chain.after(entries[-1].position)), 1)
 
-    def _take(self, burst: TailBatch, permits: int = 0) -> bool:
+    def _dispatch_batch(self, batch: TailBatch, permits: int = 0) -> bool:
         """The short way, where nothing speaks against it: all of a burst at once, at the tail in bytes that others get too."""
         dispatcher = self._single
         if (
             dispatcher is None
-            or not burst.uniform
+            or not batch.uniform
             or self._reading is not None
             or self._closed
             or self._paused
             or self._moving
-            or not self._txn_gate.allows(burst.last)
+            or not self._read_gate.allows(batch.last)
         ):
             return False
-        receiver = dispatcher.take(burst, permits)
-        if receiver is None:
+        state = dispatcher.dispatch_batch(batch, permits)
+        if state is None:
             return False
-        consumer = self._consumers[id(receiver)]
-        chunk = burst.frames(consumer.consumer_id, self.topic.partition, receiver.epoch)
-        consumer.deliver(chunk, burst.messages)
+        consumer = self._consumers[id(state)]
+        frames = batch.frames(consumer.consumer_id, self.topic.partition, state.epoch)
+        consumer.deliver(frames, batch.messages)
         counters = self.counters
-        counters.entries += len(burst)
-        counters.messages += burst.messages
-        counters.bytes += len(chunk)
+        counters.entries += len(batch)
+        counters.messages += batch.messages
+        counters.bytes += len(frames)
         return True
 
-    def _join(self) -> None:
+    def _join_fanout(self) -> None:
         """What comes next is had together with others, where that can be."""
         single = self._single
-        if self._together is None or single is None or single.active is None or self._activating is not None:
+        if self._fanout is None or single is None or single.active is None or self._activating is not None:
             return
         consumer = self._consumers[id(single.active)]
-        self._place = take_place(self._together, self, consumer, single, self.counters, self.topic.partition)
-        if self._place is not None:
-            self._log.unlisten(self.pump)
+        self._membership = join_fanout(self._fanout, self, consumer, single, self.counters, self.topic.partition)
+        if self._membership is not None:
+            self._log.unlisten(self.read_more)
 
-    def _tell_end(self) -> None:
+    def _notify_end_of_topic(self) -> None:
         """The owner says so when an ack is the last one; here to consumers that come later and ask for messages."""
         chain = self._log.chain
         if chain.ended and (chain.limit is None or self._cursor.mark_delete >= chain.limit):
             for consumer in self.consumers:
-                consumer.reached_end()
+                consumer.send_end_of_topic()
 
-    def _held_back(self) -> float:
+    def _throttle_delay(self) -> float:
         """Seconds for which the limits on what is delivered allow nothing more."""
         now = time.monotonic()
         return max(rate.delay(now) for rate in self._rates)
 
-    def _wake_in(self, seconds: float) -> None:
+    def _schedule_read(self, seconds: float) -> None:
         """Look again then, or earlier."""
         loop = asyncio.get_running_loop()
-        at = loop.time() + min(max(seconds, MS_PER_S**-1), MOST_SLEPT_S)
+        at = loop.time() + min(max(seconds, MS_PER_S**-1), MAX_SLEEP_S)
         if self._timer is not None:
             if self._timer.when() <= at:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(at, self._woken)
+        self._timer = loop.call_at(at, self._on_timer)
 
-    def _woken(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self.pump()
+        self.read_more()
 
     def _deliver(self, entries: list[TopicEntry], now: int) -> None:
-        self._ack_filtered([entry.position for entry in entries if entry.marker or self._txn_gate.aborted(entry)])
-        self._send(self._dispatcher.offer(entries, now))
+        self._ack_filtered([entry.position for entry in entries if entry.marker or self._read_gate.aborted(entry)])
+        self._send(self._dispatcher.dispatch(entries, now))
 
-    def _hand_out(self, dispatcher: MultipleDispatcher, entries: list[TopicEntry]) -> bool:
+    def _dispatch_uniform(self, dispatcher: MultipleDispatcher, entries: list[TopicEntry]) -> bool:
         """The short way to several consumers, where no entry needs a look at it."""
         _, _, plain, loose = summarize(entries)
-        if not (plain and loose and self._txn_gate.allows(entries[-1].position)):
+        if not (plain and loose and self._read_gate.allows(entries[-1].position)):
             return False
-        runs = dispatcher.offer_plainly(entries)
+        runs = dispatcher.dispatch_uniform(entries)
         if runs is None:
             return False
-        for receiver, run, messages in runs:
+        for state, run, messages in runs:
             if len(run) == 1:
-                self._send_entry(Delivery(receiver, run[0]))
+                self._send_entry(Delivery(state, run[0]))
             else:
-                self._send_run(receiver, run, messages)
+                self._send_run(state, run, messages)
         return True
 
     def _send(self, deliveries: list[Delivery]) -> None:
-        for run in in_runs(deliveries):
+        for run in split_runs(deliveries):
             if len(run) == 1:
                 self._send_entry(run[0])
             else:
                 entries = [one.entry for one in run]
-                self._send_run(run[0].receiver, entries, summarize(entries)[0])
+                self._send_run(run[0].consumer, entries, summarize(entries)[0])
 
     def _send_entry(self, delivery: Delivery) -> None:
-        receiver, entry, redelivery_count, unacked = delivery
-        consumer = self._consumers[id(receiver)]
-        frame = entry.frame(consumer.consumer_id, self.topic.partition, receiver.epoch, redelivery_count, unacked)
+        state, entry, redelivery_count, unacked = delivery
+        consumer = self._consumers[id(state)]
+        frame = entry.frame(consumer.consumer_id, self.topic.partition, state.epoch, redelivery_count, unacked)
         self._sent(consumer, frame, 1, entry.messages)
 
-    def _send_run(self, receiver: Receiver, entries: Sequence[TopicEntry], messages: int) -> None:
-        consumer = self._consumers[id(receiver)]
-        frames = encode_views(entries, consumer.consumer_id, self.topic.partition, receiver.epoch)
+    def _send_run(self, state: ConsumerState, entries: Sequence[TopicEntry], messages: int) -> None:
+        consumer = self._consumers[id(state)]
+        frames = encode_views(entries, consumer.consumer_id, self.topic.partition, state.epoch)
         self._sent(consumer, frames, len(entries), messages)
 
     def _sent(self, consumer: Consumer, frames: bytes, entries: int, messages: int) -> None:
@@ -602,7 +608,7 @@ class Subscription(Suspendable):
         counters.messages += messages
         counters.bytes += len(frames)
         for rate in self._rates:
-            rate.take(messages, len(frames))
+            rate.consume(messages, len(frames))
 
     def _ack_filtered(self, positions: list[Position]) -> None:
         """Ack markers and aborted messages, as the owner's dispatcher does that reads them (AbstractBaseDispatcher)."""
@@ -612,11 +618,11 @@ class Subscription(Suspendable):
             return
         for position in positions:
             self._cursor.ack(position)
-        self._owner.ack(consumer.relayed, positions)
+        self._cursor_sync.ack(consumer.owner_consumer, positions)
 
     # Transactions
 
-    async def replay_txn_acks(self) -> None:
+    async def replay_pending_acks(self) -> None:
         """Find out what is acked in transactions that have not ended.
 
         Raises:
@@ -624,41 +630,43 @@ class Subscription(Suspendable):
             BookKeeperError: it cannot be found out.
             TimeoutError: not in time.
         """
-        await self._follow_txn_acks().replay()
+        await self._pending_ack_follower().replay()
 
-    def _follow_txn_acks(self) -> TxnAckLog:
-        if self._txn_ack_log is None:
-            self._txn_ack_log = TxnAckLog(self._questions.txn_ack_source(), self._txn_ack_noted)
-        return self._txn_ack_log
+    def _pending_ack_follower(self) -> PendingAckLog:
+        if self._pending_ack_log is None:
+            self._pending_ack_log = PendingAckLog(self._queries.pending_ack_source(), self._on_pending_ack)
+        return self._pending_ack_log
 
-    def _open_txns(self) -> TxnAcks:
-        if self._txn_acks is None:
-            self._txn_acks = TxnAcks(self._cursor)
-        return self._txn_acks
+    def _open_transactions(self) -> PendingAcks:
+        if self._pending_acks is None:
+            self._pending_acks = PendingAcks(self._cursor)
+        return self._pending_acks
 
-    def _txn_ack_noted(self, record: TxnAckRecord) -> None:
+    def _on_pending_ack(self, record: TxnAckRecord) -> None:
         """The owner has noted an ack in a transaction, or the end of one."""
         if record.operation == Operation.ACK:
-            self._withhold(self._open_txns().acked(record.txn, ack_of(record)))
+            self._withhold(self._open_transactions().add(record.txn, ack_of_record(record)))
             return
-        ended = self._open_txns().ended(record.txn, committed=record.operation == Operation.COMMIT)
+        ended = self._open_transactions().end(record.txn, committed=record.operation == Operation.COMMIT)
         by = next(iter(self._consumers.values()), None)
         for ack in ended.acks:
             self._apply(ack, by, from_client=False)
         if ended.released and not self._dispatcher.restore(ended.released):
             for consumer in self.consumers:
-                consumer.dismiss("a transaction was aborted that had acked before this broker served the subscription")
-        self.pump()
+                consumer.close_for_resubscribe(
+                    "a transaction was aborted that had acked before this broker served the subscription"
+                )
+        self.read_more()
 
     def _withhold(self, positions: list[Position], by: Consumer | None = None) -> None:
         for position in positions:
-            self._dispatcher.withhold(position, None if by is None else by.receiver)
-        self._keep_together()
+            self._dispatcher.withhold(position, None if by is None else by.dispatch_state)
+        self._check_fanout()
 
     async def _read(self, position: Position, count: int) -> None:
-        reason = await read_in_the_end(self._log, position, count, f"{self.topic}, {self.name}", self._read_failed)
+        reason = await read_with_retry(self._log, position, count, f"{self.topic}, {self.name}", self._read_failed)
         if reason:
-            self._cannot_read(self, position, reason)
+            self._on_unreadable(self, position, reason)
 
     def _read_failed(self) -> None:
         self.counters.read_failures += 1
@@ -670,7 +678,7 @@ class Subscription(Suspendable):
     def _fail(self, error: BaseException) -> None:
         log.error("%s, %s: delivery failed", self.topic, self.name, exc_info=error)
         for consumer in self.consumers:
-            consumer.dismiss("internal error")
+            consumer.close_for_resubscribe("internal error")
 
     def _read_ended(self, task: asyncio.Task[None]) -> None:
         self._reading = None
@@ -680,4 +688,4 @@ class Subscription(Suspendable):
         if error is not None:
             self._fail(error)
             return
-        self.pump()
+        self.read_more()

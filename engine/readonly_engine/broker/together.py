@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.lease_guard import LeaseGuard
-from readonly_engine.broker.seat import NO_DESCRIPTOR, Cohort, Row
+from readonly_engine.broker.seat import NO_DESCRIPTOR, BroadcastGroup, ConnectionGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from readonly_engine.broker.seat import Follower, Group, Key, Link, Seat
+    from readonly_engine.broker.seat import DirectWriter, FanoutGroup, FanoutKey, FanoutMember, FanoutSubscriber
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.tail_batch import TailBatch
 
 
-class Tail(Protocol):
+class TopicTail(Protocol):
     """The topic: see TopicView."""
 
     @property
@@ -37,7 +37,7 @@ class Tail(Protocol):
         """Call no more."""
 
 
-class Owner(Protocol):
+class OwnerReadLimit(Protocol):
     """What the topic's owner lets consumers read: see TopicTransactions."""
 
     @property
@@ -45,7 +45,7 @@ class Owner(Protocol):
         """Whether it must be asked."""
 
 
-class Together:
+class TailFanout:
     """Those who read one topic together.
 
     Args:
@@ -54,63 +54,67 @@ class Together:
         guard: checks the leases under which is delivered.
     """
 
-    def __init__(self, tail: Tail, owner: Owner, guard: LeaseGuard | None = None) -> None:
+    def __init__(self, tail: TopicTail, owner: OwnerReadLimit, guard: LeaseGuard | None = None) -> None:
         self._guard = guard or LeaseGuard()
         self._tail = tail
         self._owner = owner
-        self._cohorts: dict[Key, Cohort] = {}
-        self._rows: dict[Link, Row] = {}
-        self._direct: dict[Link, Seat] = {}  # those of cohorts
-        self._burst: TailBatch | None = None
+        self._broadcast_groups: dict[FanoutKey, BroadcastGroup] = {}
+        self._connection_groups: dict[DirectWriter, ConnectionGroup] = {}
+        self._direct_members: dict[DirectWriter, FanoutMember] = {}  # those of cohorts
+        self._latest_batch: TailBatch | None = None
 
-    def join(self, follower: Follower, link: Link, key: Key, permits: int) -> Seat | None:
+    def join(
+        self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int
+    ) -> FanoutMember | None:
         """Join, right after the newest burst was had.
 
         Args:
-            follower: who.
-            link: the client's connection.
+            subscriber: who.
+            writer: the client's connection.
             key: consumer id, partition and epoch.
             permits: how many messages the client takes.
 
         Returns:
             The place; None where the owner must be asked about each entry, and where the client is slow.
         """
-        newest = self._tail.latest_batch
-        if newest is None or self._owner.guarded:
+        latest = self._tail.latest_batch
+        if latest is None or self._owner.guarded:
             return None
-        if newest is not self._burst:
-            self.news()  # those who are here already get it before anybody stands behind it
-            self._burst = newest
-        row = self._rows.get(link)
-        direct = link.descriptor != NO_DESCRIPTOR
-        if row is None and not direct and not link.tls:
+        if latest is not self._latest_batch:
+            self.on_tail_batch()  # those who are here already get it before anybody stands behind it
+            self._latest_batch = latest
+        group = self._connection_groups.get(writer)
+        direct = writer.descriptor != NO_DESCRIPTOR
+        if group is None and not direct and not writer.tls:
             return None
-        if not self._cohorts and not self._rows:
-            self._tail.listen(self.news)
-        if row is None and direct and link not in self._direct:
-            return self._join_cohort(follower, link, key, permits, newest.following)
-        if row is None:
-            row = self._rows[link] = Row(newest.following, self._left_row)
-            other = self._direct.get(link)
+        if not self._broadcast_groups and not self._connection_groups:
+            self._tail.listen(self.on_tail_batch)
+        if group is None and direct and writer not in self._direct_members:
+            return self._join_broadcast(subscriber, writer, key, permits, latest.following)
+        if group is None:
+            group = self._connection_groups[writer] = ConnectionGroup(latest.following, self._connection_member_left)
+            other = self._direct_members.get(writer)
             if other is not None:
-                other.move(row)
-        return row.join(follower, link, key, permits)
+                other.move_to(group)
+        return group.join(subscriber, writer, key, permits)
 
-    def _join_cohort(self, follower: Follower, link: Link, key: Key, permits: int, following: Position) -> Seat:
-        cohort = self._cohorts.get(key)
-        if cohort is None:
-            cohort = self._cohorts[key] = Cohort(key, following, self._left_cohort)
-        seat = self._direct[link] = cohort.join(follower, link, key, permits)
-        link.direct[follower] = None
-        return seat
+    def _join_broadcast(
+        self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int, following: Position
+    ) -> FanoutMember:
+        group = self._broadcast_groups.get(key)
+        if group is None:
+            group = self._broadcast_groups[key] = BroadcastGroup(key, following, self._broadcast_member_left)
+        member = self._direct_members[writer] = group.join(subscriber, writer, key, permits)
+        writer.direct_subscribers[subscriber] = None
+        return member
 
-    def news(self) -> None:
+    def on_tail_batch(self) -> None:
         """Called by the topic: something is new."""
-        batch, before = self._tail.latest_batch, self._burst
+        batch, before = self._tail.latest_batch, self._latest_batch
         if batch is not None and batch is before:
             return
-        self._guard.look()
-        self._burst = batch
+        self._guard.check_due()
+        self._latest_batch = batch
         if (
             batch is None
             or before is None
@@ -118,41 +122,41 @@ class Together:
             or not batch.uniform
             or self._owner.guarded
         ):
-            self._dissolve()
+            self._disband()
             return
-        for seat in self._direct.values():
-            seat.link.end_turn()  # nothing of this goes past what waits already
+        for member in self._direct_members.values():
+            member.writer.flush_all()  # nothing of this goes past what waits already
             break
         for group in self._groups:
-            group.take(batch)
+            group.deliver(batch)
         if not batch.complete:
             self._tail.await_notification(batch.following)
 
     @property
-    def _groups(self) -> list[Group]:
-        return [*self._cohorts.values(), *self._rows.values()]
+    def _groups(self) -> list[FanoutGroup]:
+        return [*self._broadcast_groups.values(), *self._connection_groups.values()]
 
-    def _dissolve(self) -> None:
+    def _disband(self) -> None:
         """Something else has happened: everybody looks alone."""
-        followers = [seat.follower for group in self._groups for seat in group.seats]
-        for follower in followers:
-            follower.part()
-        for follower in followers:
-            follower.pump()
+        subscribers = [member.subscriber for group in self._groups for member in group.members]
+        for subscriber in subscribers:
+            subscriber.leave_fanout()
+        for subscriber in subscribers:
+            subscriber.read_more()
 
-    def _left_cohort(self, seat: Seat) -> None:
-        del self._direct[seat.link]
-        del seat.link.direct[seat.follower]
-        if not self._cohorts[seat.key].seats:
-            del self._cohorts[seat.key]
-            self._rest()
+    def _broadcast_member_left(self, member: FanoutMember) -> None:
+        del self._direct_members[member.writer]
+        del member.writer.direct_subscribers[member.subscriber]
+        if not self._broadcast_groups[member.key].members:
+            del self._broadcast_groups[member.key]
+            self._stop_if_empty()
 
-    def _left_row(self, seat: Seat) -> None:
-        if not self._rows[seat.link].seats:
-            del self._rows[seat.link]
-            self._rest()
+    def _connection_member_left(self, member: FanoutMember) -> None:
+        if not self._connection_groups[member.writer].members:
+            del self._connection_groups[member.writer]
+            self._stop_if_empty()
 
-    def _rest(self) -> None:
+    def _stop_if_empty(self) -> None:
         """Nobody may be here any more."""
-        if not self._cohorts and not self._rows:
-            self._tail.unlisten(self.news)
+        if not self._broadcast_groups and not self._connection_groups:
+            self._tail.unlisten(self.on_tail_batch)

@@ -13,19 +13,19 @@ from weakref import WeakValueDictionary
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.counters import Counters
-from readonly_engine.broker.cursor_watch import CursorWatch
-from readonly_engine.broker.departures import Departures
+from readonly_engine.broker.cursor_watch import CursorPoller
+from readonly_engine.broker.departures import LeavingConsumers
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.lease_guard import LeaseGuard
-from readonly_engine.broker.owner_cursor import CursorAtOwner
-from readonly_engine.broker.owner_settings import CONFIGURATION_S, OwnerSettings
-from readonly_engine.broker.pass_through import PassThrough
+from readonly_engine.broker.owner_cursor import OwnerCursorRanges
+from readonly_engine.broker.owner_settings import CONFIGURATION_TTL_S, OwnerPolicies
+from readonly_engine.broker.pass_through import PassThroughPolicy
 from readonly_engine.broker.subscription import Subscription
-from readonly_engine.broker.together import Together
-from readonly_engine.broker.txn_acks import TxnAckSource, log_of
+from readonly_engine.broker.together import TailFanout
+from readonly_engine.broker.txn_acks import PendingAckSource, pending_ack_log_name
 from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.relay.consumer import OwnerCursorState
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.topic.compacted import CompactedLog, find_compaction
 from readonly_engine.topic.log import TopicLog
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.bookkeeper.pool import BookiePool
-    from readonly_engine.broker.batch_memory import BatchMemory
+    from readonly_engine.broker.batch_memory import BatchIndexAckStore
     from readonly_engine.broker.consumer import Consumer
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.relay.admin import AdminClient
-    from readonly_engine.relay.consumer import RelayedConsumer
+    from readonly_engine.relay.consumer import OwnerConsumer
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.compacted import Compaction
@@ -54,20 +54,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FRESH_S = 5.0
+CACHE_TTL_S = 5.0
 """Consumers that come back to their owners together share one look at the brokers' configuration."""
 
-STATE_S = 5.0
+STATE_TIMEOUT_S = 5.0
 """An owner that has not said in this time where a subscription stands is asked in another way."""
 
-PROBE_S = 10.0
+READ_PROBE_TIMEOUT_S = 10.0
 """An entry that could not be read is tried again for so long at once."""
 
 MAX_REMEMBERED = 100_000
 """Subscriptions of which something is remembered; those of readers have a new name each time."""
 
 
-class Beginning:
+class JoinState:
     """What those share who join one subscription.
 
     Attributes:
@@ -88,23 +88,23 @@ class ServedTopic:
     def __init__(self, log: TopicLog, transactions: TopicTransactions, guard: LeaseGuard) -> None:
         self.log = log
         self.transactions = transactions
-        self.together = Together(log, transactions, guard)
+        self.fanout = TailFanout(log, transactions, guard)
         self._compacted: CompactedLog | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.joining = 0
-        self._beginnings: WeakValueDictionary[str, Beginning] = WeakValueDictionary()
+        self._join_states: WeakValueDictionary[str, JoinState] = WeakValueDictionary()
 
-    def beginning(self, subscription: str) -> Beginning:
+    def join_state(self, subscription: str) -> JoinState:
         """What those share who join a subscription; it goes with the last of them."""
-        return self._beginnings.setdefault(subscription, Beginning())
+        return self._join_states.setdefault(subscription, JoinState())
 
     def drop(self, subscription: Subscription) -> None:
         """Serve a subscription no more whose last consumer has left."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
-            beginning = self._beginnings.get(subscription.name)
-            if beginning is not None:
-                beginning.dropped += 1
+            join_state = self._join_states.get(subscription.name)
+            if join_state is not None:
+                join_state.dropped += 1
 
     async def view(self, subscribe: CommandSubscribe, find: Callable[[], Awaitable[Compaction | None]]) -> TopicView:
         """What a subscription reads: the topic, or what compaction has left of it.
@@ -122,10 +122,10 @@ class ServedTopic:
             raise MetadataError(f"the compaction of {self.log.topic} cannot be read: {error}") from error
         return self._compacted
 
-    def confirm(self, state: OwnerState) -> None:
+    def confirm(self, state: OwnerCursorState) -> None:
         """The owner says how far consumers may read."""
         self.log.confirm(state.last)
-        self.transactions.told(state.last)
+        self.transactions.on_last_entry(state.last)
 
     def close(self) -> None:
         """Follow the topic no more."""
@@ -135,13 +135,13 @@ class ServedTopic:
         self.log.close()
 
 
-class _Asking:
-    """The questions of one subscription (`Questions`)."""
+class _SubscriptionQueries:
+    """The questions of one subscription (`OwnerQueries`)."""
 
     __slots__ = ("_encoded_subscribe", "_settings", "_topic", "_topics")
 
     def __init__(
-        self, topics: ServedTopics, topic: TopicName, encoded_subscribe: bytes, settings: DispatchSettings
+        self, topics: TopicRegistry, topic: TopicName, encoded_subscribe: bytes, settings: DispatchSettings
     ) -> None:
         self._topics = topics
         self._topic = topic
@@ -152,23 +152,23 @@ class _Asking:
     def _subscribe(self) -> CommandSubscribe:
         return CommandSubscribe.FromString(self._encoded_subscribe)
 
-    async def state(self, relayed: RelayedConsumer) -> OwnerState:
-        return await self._topics.state(self._topic, self._subscribe.subscription, relayed)
+    async def state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+        return await self._topics.state(self._topic, self._subscribe.subscription, owner_consumer)
 
     async def acked(self) -> list[tuple[Position, Position]]:
         return await self._topics.acked(self._topic, self._subscribe)
 
-    async def cursor(self) -> CursorAtOwner:
+    async def cursor(self) -> OwnerCursorRanges:
         return await self._topics.cursor(self._topic, self._subscribe)
 
     async def batches(self) -> list[tuple[Position, int]]:
-        return await self._topics.left_batches(self._topic, self._subscribe, self._settings)
+        return await self._topics.partially_acked_batches(self._topic, self._subscribe, self._settings)
 
-    def txn_ack_source(self) -> TxnAckSource:
-        return self._topics.txn_ack_source(self._topic, self._subscribe.subscription)
+    def pending_ack_source(self) -> PendingAckSource:
+        return self._topics.pending_ack_source(self._topic, self._subscribe.subscription)
 
 
-class ServedTopics:
+class TopicRegistry:
     """Opens a topic for its first subscription, closes it after its last.
 
     Args:
@@ -194,24 +194,24 @@ class ServedTopics:
         subscription_rate: DispatchRate = UNLIMITED,
         broker_rate: DispatchRate = UNLIMITED,
         pool_name: str = "default",
-        batches: BatchMemory | None = None,
+        batches: BatchIndexAckStore | None = None,
         guard: LeaseGuard | None = None,
     ) -> None:
-        self.departures = Departures()
+        self.leaving = LeavingConsumers()
         self._lease_guard = guard or LeaseGuard()
         self._cluster = cluster
         self._pool = pool
         self._cache = cache
         self._admin = admin
         self._tiered = tiered
-        self._owner_settings = OwnerSettings(admin)
+        self._owner_policies = OwnerPolicies(admin)
         self._batches = batches
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
         self._transactions = False
-        self._cursor_watch = CursorWatch(self._subscriptions)
-        self.passing = PassThrough(admin, pool_name, self._subscriptions, self._readable)
+        self._cursor_poller = CursorPoller(self._subscriptions)
+        self.passthrough = PassThroughPolicy(admin, pool_name, self._subscriptions, self._readable)
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
     @property
@@ -220,14 +220,14 @@ class ServedTopics:
         return list(self._topics.items())
 
     async def join(
-        self, topic: TopicName, consumer: Consumer, may_serve: Callable[[Subscription], None]
+        self, topic: TopicName, consumer: Consumer, check_claim: Callable[[Subscription], None]
     ) -> Subscription:
         """Add a consumer, which is at the owner already, to its subscription.
 
         Args:
             topic: the topic.
             consumer: the consumer.
-            may_serve: called right before the consumer can get anything; raises where it must not.
+            check_claim: called right before the consumer can get anything; raises where it must not.
 
         Raises:
             MetadataError: the topic's ledgers are not known.
@@ -238,53 +238,53 @@ class ServedTopics:
         if served is None:
             opened = self._open(topic)
             transactions = TopicTransactions(
-                opened, partial(self._last_message, topic), partial(self._exact_limit, topic)
+                opened, partial(self._last_message, topic), partial(self._max_read_position, topic)
             )
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
         served.joining += 1
         try:
-            subscribe = consumer.subscribe
+            subscribe = consumer.subscribe_command
             name = subscribe.subscription
-            key, beginning = (topic, name), served.beginning(name)
-            unsettled, dropped = self.departures.pending(key), beginning.dropped
-            state = await self.state(topic, name, consumer.relayed)
+            key, join_state = (topic, name), served.join_state(name)
+            unsettled, dropped = self.leaving.pending(key), join_state.dropped
+            state = await self.state(topic, name, consumer.owner_consumer)
             await served.log.opened()
             served.confirm(state)
-            await self._guard(served)
-            async with beginning.lock:
+            await self._guard_reads(served)
+            async with join_state.lock:
                 subscription = served.subscriptions.get(name)
                 if subscription is None:
-                    if unsettled or dropped != beginning.dropped:
+                    if unsettled or dropped != join_state.dropped:
                         # The owner was asked before it had taken what consumers have acked that are gone by now.
-                        await self.departures.settled(key)
-                        state = await self.state(topic, name, consumer.relayed)
+                        await self.leaving.wait_for_none(key)
+                        state = await self.state(topic, name, consumer.owner_consumer)
                         served.confirm(state)
-                    subscription = await self._begin(topic, served, consumer, state)
-                    with ExitStack() as not_begun:
-                        not_begun.callback(subscription.close)
-                        may_serve(subscription)
-                        not_begun.pop_all()
+                    subscription = await self._start_subscription(topic, served, consumer, state)
+                    with ExitStack() as cleanup:
+                        cleanup.callback(subscription.close)
+                        check_claim(subscription)
+                        cleanup.pop_all()
                     served.subscriptions[name] = subscription
                 else:
-                    may_serve(subscription)
+                    check_claim(subscription)
                 subscription.add(consumer)
-            self._cursor_watch.start()
+            self._cursor_poller.start()
             return subscription
         finally:
             served.joining -= 1
             self._close_if_unused(topic, served)
 
-    async def _begin(
-        self, topic: TopicName, served: ServedTopic, consumer: Consumer, state: OwnerState
+    async def _start_subscription(
+        self, topic: TopicName, served: ServedTopic, consumer: Consumer, state: OwnerCursorState
     ) -> Subscription:
         """A subscription where the owner's cursor stands, for its first consumer here."""
-        subscribe = consumer.subscribe
-        settings = await self._owner_settings.of(topic, subscribe)
+        subscribe = consumer.subscribe_command
+        settings = await self._owner_policies.of(topic, subscribe)
         # Nothing can be acked behind a cursor that stands at the end.
         behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
-        asking = _Asking(self, topic, consumer.relayed.encoded_subscribe, settings)
-        acked = await asking.acked() if behind else []
-        batches = await asking.batches() if behind else []
+        queries = _SubscriptionQueries(self, topic, consumer.owner_consumer.encoded_subscribe, settings)
+        acked = await queries.acked() if behind else []
+        batches = await queries.batches() if behind else []
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         subscription = Subscription(
             view,
@@ -295,23 +295,23 @@ class ServedTopics:
             state,
             acked,
             batches,
-            asking,
+            queries,
             self._counters_of(topic, subscribe.subscription),
-            self.passing.cannot_read,
-            served.together if view is served.log else None,
+            self.passthrough.on_unreadable,
+            served.fanout if view is served.log else None,
             self._lease_guard,
         )
-        with ExitStack() as not_begun:
-            not_begun.callback(subscription.close)  # also where the client leaves meanwhile
+        with ExitStack() as cleanup:
+            cleanup.callback(subscription.close)  # also where the client leaves meanwhile
             if subscribe.durable and await self._may_have_transactions():
-                await self._replay_txn_acks(subscription)
-            if not consumer.in_step:
+                await self._replay_pending_acks(subscription)
+            if not consumer.in_sync:
                 # Others may be back by now, and must not begin where the owner's cursor was before.
                 raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
-            not_begun.pop_all()
+            cleanup.pop_all()
         return subscription
 
-    async def state(self, topic: TopicName, subscription: str, relayed: RelayedConsumer) -> OwnerState:
+    async def state(self, topic: TopicName, subscription: str, owner_consumer: OwnerConsumer) -> OwnerCursorState:
         """Where the owner says that a subscription stands, and how far it lets its consumers read.
 
         An owner whose last entry cannot be parsed serves consumers, but does not say this to them: then the admin API is asked.
@@ -319,28 +319,28 @@ class ServedTopics:
         Args:
             topic: the topic.
             subscription: the subscription.
-            relayed: a consumer of it, through whom to ask.
+            owner_consumer: a consumer of it, through whom to ask.
 
         Raises:
             RelayError: neither says it.
         """
         try:
-            async with asyncio.timeout(STATE_S):
-                return await relayed.state()
+            async with asyncio.timeout(STATE_TIMEOUT_S):
+                return await owner_consumer.state()
         except (OwnerRefusedError, TimeoutError) as error:
             log.info("%s: the owner does not say what its last message is: %s", topic, error or "no answer in time")
-        mark_delete, last = await self._admin.cursor_and_end(topic, subscription)
+        mark_delete, last = await self._admin.mark_delete_and_last(topic, subscription)
         if await self._may_have_transactions():
-            limit = await self._admin.max_read(topic)
+            limit = await self._admin.max_read_position(topic)
             if limit is None:
                 raise OwnerUnavailableError(f"the owner of {topic} does not say how far consumers may read")
             last = limit
-        return OwnerState(mark_delete, last)
+        return OwnerCursorState(mark_delete, last)
 
-    def settle(self) -> None:
+    def flush_accounting(self) -> None:
         """Reckon up what consumers had together, for whoever reads the counters."""
         for subscription in self._subscriptions():
-            subscription.settle()
+            subscription.flush_accounting()
 
     def subscription(self, topic: TopicName, name: str) -> Subscription | None:
         """A subscription that is served here."""
@@ -348,40 +348,40 @@ class ServedTopics:
         return None if served is None else served.subscriptions.get(name)
 
     def leave(
-        self, subscription: Subscription, consumer: Consumer, ours: Callable[[], bool]
+        self, subscription: Subscription, consumer: Consumer, still_ours: Callable[[], bool]
     ) -> asyncio.Task[None] | None:
         """Take a consumer out of its subscription; `departures.ended` must follow.
 
         Args:
             subscription: the subscription.
             consumer: the consumer.
-            ours: whether no other broker can have served the subscription: what is known of it here counts then.
+            still_ours: whether no other broker can have served the subscription: what is known of it here counts then.
 
         Returns:
             What must be done before the consumer is closed at the owner, and before another broker may have the subscription.
         """
-        self.departures.began((subscription.topic, subscription.name), consumer)
+        self.leaving.add((subscription.topic, subscription.name), consumer)
         subscription.remove(consumer)
         if subscription.consumers:
             return None
-        handing_over = None
-        there = consumer.in_step and consumer.relayed.attached
-        if self._batches is not None and subscription.durable and there and ours() and subscription.batches:
-            handing_over = self._batches.keep(
-                subscription.topic, subscription.name, subscription.batches, consumer.relayed, ours
+        saving = None
+        there = consumer.in_sync and consumer.owner_consumer.subscribed
+        if self._batches is not None and subscription.durable and there and still_ours() and subscription.batches:
+            saving = self._batches.save(
+                subscription.topic, subscription.name, subscription.batches, consumer.owner_consumer, still_ours
             )
         served = self._topics.get(subscription.topic)
         if served is None:
-            return handing_over
+            return saving
         served.drop(subscription)
         subscription.close()
         self._close_if_unused(subscription.topic, served)
-        return handing_over
+        return saving
 
     def close(self) -> None:
         """Close everything."""
-        self.passing.close()
-        self._cursor_watch.close()
+        self.passthrough.close()
+        self._cursor_poller.close()
         if self._batches is not None:
             self._batches.close()
         for _, served in self.all:
@@ -392,34 +392,36 @@ class ServedTopics:
 
     def _open(self, topic: TopicName) -> TopicLog:
         return TopicLog(
-            topic, self._cluster, self._pool, self._cache, partial(self._last_at_owner, topic), self._tiered
+            topic, self._cluster, self._pool, self._cache, partial(self._owner_last_entry, topic), self._tiered
         )
 
-    def txn_ack_source(self, topic: TopicName, subscription: str) -> TxnAckSource:
+    def pending_ack_source(self, topic: TopicName, subscription: str) -> PendingAckSource:
         """Where the owner's log of a subscription's acks in transactions is found."""
-        last = partial(self._last_txn_ack, topic, subscription)
-        name = log_of(topic, subscription)
-        return TxnAckSource(partial(TopicLog, name, self._cluster, self._pool, self._cache, last, self._tiered), last)
+        last = partial(self._last_pending_ack, topic, subscription)
+        name = pending_ack_log_name(topic, subscription)
+        return PendingAckSource(
+            partial(TopicLog, name, self._cluster, self._pool, self._cache, last, self._tiered), last
+        )
 
-    async def _last_txn_ack(self, topic: TopicName, subscription: str) -> Position | None:
+    async def _last_pending_ack(self, topic: TopicName, subscription: str) -> Position | None:
         try:
-            return await self._admin.last_txn_ack(topic, subscription)
+            return await self._admin.last_pending_ack(topic, subscription)
         except RelayError as error:
             log.info(
                 "%s, %s: the owner does not say how far its acks in transactions go: %s", topic, subscription, error
             )
             return None
 
-    async def _replay_txn_acks(self, subscription: Subscription) -> None:
+    async def _replay_pending_acks(self, subscription: Subscription) -> None:
         """Find out what is acked in open transactions, where a subscription has ever had such acks.
 
         Raises:
             MetadataError: it cannot be found out.
         """
-        name = log_of(subscription.topic, subscription.name)
+        name = pending_ack_log_name(subscription.topic, subscription.name)
         try:
             if await self._cluster.topic(name) is not None:
-                await subscription.replay_txn_acks()
+                await subscription.replay_pending_acks()
         except (BookKeeperError, MetadataError, WireError, TimeoutError) as error:
             raise MetadataError(f"{name}: acks in transactions cannot be read: {error or 'not in time'}") from error
 
@@ -430,7 +432,7 @@ class ServedTopics:
         """Whether an entry can be read from storage, or is there no more."""
         log_ = self._open(topic)
         try:
-            async with asyncio.timeout(PROBE_S):
+            async with asyncio.timeout(READ_PROBE_TIMEOUT_S):
                 await log_.opened()
                 await log_.read(log_.chain.at_or_after(position), 1)
         except (BookKeeperError, MetadataError, TimeoutError) as error:
@@ -440,7 +442,7 @@ class ServedTopics:
             log_.close()
         return True
 
-    async def _last_at_owner(self, topic: TopicName) -> Position | None:
+    async def _owner_last_entry(self, topic: TopicName) -> Position | None:
         """The topic's last entry as its owner knows it, asked through any consumer that is attached there."""
         served = self._topics.get(topic)
         if served is not None and served.transactions.used:
@@ -451,7 +453,7 @@ class ServedTopics:
                 log.info("%s: the owner does not say what its last entry is: %s", topic, error)
         last = await self._last_message(topic)
         if served is not None and last is not None:
-            served.transactions.told(last)
+            served.transactions.on_last_entry(last)
         return last
 
     async def _last_message(self, topic: TopicName) -> Position | None:
@@ -459,18 +461,18 @@ class ServedTopics:
         served = self._topics.get(topic)
         subscriptions = [] if served is None else list(served.subscriptions.values())
         for consumer in (consumer for subscription in subscriptions for consumer in subscription.consumers):
-            if consumer.relayed.attached:
+            if consumer.owner_consumer.subscribed:
                 try:
-                    return (await consumer.relayed.state()).last
+                    return (await consumer.owner_consumer.state()).last
                 except RelayError as error:
                     log.info("%s: the owner cannot be asked for its last entry: %s", topic, error)
                     return None
         return None
 
-    async def _exact_limit(self, topic: TopicName) -> Position | None:
+    async def _max_read_position(self, topic: TopicName) -> Position | None:
         """How far the topic's owner lets consumers read now; None where it does not say."""
         try:
-            return await self._admin.max_read(topic)
+            return await self._admin.max_read_position(topic)
         except RelayError as error:
             log.info("%s: the owner does not say how far consumers may read: %s", topic, error)
             return None
@@ -479,15 +481,15 @@ class ServedTopics:
         """The topic is at another owner, or at one that was restarted: the cluster may have transactions now."""
         served = self._topics.get(topic)
         if served is not None:
-            await self._guard(served, FRESH_S)
+            await self._guard_reads(served, CACHE_TTL_S)
 
-    async def _guard(self, served: ServedTopic, fresh_s: float = CONFIGURATION_S) -> None:
+    async def _guard_reads(self, served: ServedTopic, max_age_s: float = CONFIGURATION_TTL_S) -> None:
         """Have a topic wait for its owner's word where the cluster has transactions, or does not say so.
 
         Any broker says it for all. While they are restarted one by one some say that they have none, and these may be asked
         when the first topics come back: so all topics wait as soon as one broker says that it has them.
         """
-        found = self._transactions or await self._owner_settings.transactions(fresh_s)
+        found = self._transactions or await self._owner_policies.transactions(max_age_s)
         if found and not self._transactions:
             self._transactions = True
             for _, other in self.all:
@@ -497,7 +499,7 @@ class ServedTopics:
 
     async def _may_have_transactions(self) -> bool:
         """Whether a broker of the cluster has them, or none says that it has not: then owners heed no log of their acks."""
-        return self._transactions or await self._owner_settings.transactions() is not False
+        return self._transactions or await self._owner_policies.transactions() is not False
 
     async def acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
         """What is acked, as the owner has it now."""
@@ -505,21 +507,21 @@ class ServedTopics:
             return []
         return (await self.cursor(topic, subscribe)).acked
 
-    async def cursor(self, topic: TopicName, subscribe: CommandSubscribe) -> CursorAtOwner:
+    async def cursor(self, topic: TopicName, subscribe: CommandSubscribe) -> OwnerCursorRanges:
         """A durable cursor as the owner has it now."""
-        acked, unwritten = await self._admin.cursor(topic, subscribe.subscription)
+        acked, not_persisted = await self._admin.cursor(topic, subscribe.subscription)
         if subscribe.read_compacted:
             # A reader of the compacted topic may have to begin before the owner's cursor.
             acked = [reach for reach in acked if reach[0] != EARLIEST]
-        return CursorAtOwner(acked, unwritten)
+        return OwnerCursorRanges(acked, not_persisted)
 
-    async def left_batches(
+    async def partially_acked_batches(
         self, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings
     ) -> list[tuple[Position, int]]:
         """What consumers before have acked of batches, anywhere in the pool."""
         if self._batches is None or not subscribe.durable or not settings.batch_acks:
             return []
-        return await self._batches.recall(topic, subscribe.subscription)
+        return await self._batches.load(topic, subscribe.subscription)
 
     def _rate_limits(self) -> tuple[RateLimit, ...]:
         """The limits for a new subscription: its own, and the one that it shares with all others."""

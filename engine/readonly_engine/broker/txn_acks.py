@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.metadata.topic_name import TopicName
 from readonly_engine.topic.position import EARLIEST, Position
@@ -24,7 +24,7 @@ from readonly_engine.wire.pulsar_pb2 import CommandAck, MessageIdData
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from readonly_engine.broker.cursor import CursorCopy
+    from readonly_engine.broker.cursor import CursorReplica
     from readonly_engine.topic.log import TopicLog
 
 log = logging.getLogger(__name__)
@@ -34,13 +34,13 @@ REPLAY_TIMEOUT_S = 20.0
 RETRY_S = 5.0
 
 
-def log_of(topic: TopicName, subscription: str) -> TopicName:
+def pending_ack_log_name(topic: TopicName, subscription: str) -> TopicName:
     """The managed ledger with the acks in transactions of a subscription, named as if it were a topic."""
     name = f"{topic.local_name}-{subscription}__transaction_pending_ack"
     return TopicName(topic.domain, topic.tenant, topic.namespace, name)
 
 
-class Ended(NamedTuple):
+class EndedTransaction(NamedTuple):
     """What follows from the end of a transaction.
 
     Attributes:
@@ -53,7 +53,7 @@ class Ended(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenTransaction:
     """A transaction: the entries that it acks as a whole, those in part, and up to where it acks all."""
 
     entries: set[Position] = field(default_factory=set)
@@ -61,7 +61,7 @@ class _Open:
     up_to: MessageIdData | None = None
 
 
-class TxnAcks:
+class PendingAcks:
     """The acks of transactions that have not ended. Pure.
 
     Args:
@@ -70,16 +70,16 @@ class TxnAcks:
 
     __slots__ = ("_cursor", "_open")
 
-    def __init__(self, cursor: CursorCopy) -> None:
+    def __init__(self, cursor: CursorReplica) -> None:
         self._cursor = cursor
-        self._open: dict[tuple[int, int], _Open] = {}
+        self._open: dict[tuple[int, int], _OpenTransaction] = {}
 
-    def acked(self, txn: tuple[int, int], ack: CommandAck) -> list[Position]:
+    def add(self, txn: tuple[int, int], ack: CommandAck) -> list[Position]:
         """Entries were acked in a transaction. Returns those that are withheld only now.
 
         The owner refuses to ack what is acked already, or by another transaction; here that changes nothing.
         """
-        one = self._open.setdefault(txn, _Open())
+        one = self._open.setdefault(txn, _OpenTransaction())
         if ack.ack_type == CommandAck.Cumulative:
             # The owner goes on delivering what is acked so (PendingAckHandleImpl), and takes such acks of one transaction only.
             if ack.message_id and all(other is one or other.up_to is None for other in self._open.values()):
@@ -100,15 +100,15 @@ class TxnAcks:
                 found.append(position)
         return found
 
-    def ended(self, txn: tuple[int, int], *, committed: bool) -> Ended:
+    def end(self, txn: tuple[int, int], *, committed: bool) -> EndedTransaction:
         """A transaction has ended."""
         one = self._open.pop(txn, None)
         if one is None:
-            return Ended([], [])
+            return EndedTransaction([], [])
         for position in one.entries:
             self._cursor.release(position)
         if not committed:
-            return Ended([], sorted(one.entries))
+            return EndedTransaction([], sorted(one.entries))
         acks = []
         if one.entries or one.parts:
             ack = CommandAck(ack_type=CommandAck.Individual)
@@ -119,10 +119,10 @@ class TxnAcks:
             acks.append(ack)
         if one.up_to is not None:
             acks.append(CommandAck(ack_type=CommandAck.Cumulative, message_id=[one.up_to]))
-        return Ended(acks, [])
+        return EndedTransaction(acks, [])
 
 
-def ack_of(record: TxnAckRecord) -> CommandAck:
+def ack_of_record(record: TxnAckRecord) -> CommandAck:
     """What the owner has noted, as the client has sent it."""
     ack = CommandAck(ack_type=CommandAck.Cumulative if record.cumulative else CommandAck.Individual)
     for (ledger_id, entry_id), unacked in record.acked:
@@ -130,7 +130,7 @@ def ack_of(record: TxnAckRecord) -> CommandAck:
     return ack
 
 
-class TxnAckSource(NamedTuple):
+class PendingAckSource(NamedTuple):
     """Where the owner's log of one subscription is found.
 
     Attributes:
@@ -142,19 +142,19 @@ class TxnAckSource(NamedTuple):
     last: Callable[[], Awaitable[Position | None]]
 
 
-class TxnAckLog:
+class PendingAckLog:
     """Follows the owner's log of one subscription.
 
     Args:
         source: opens the log, and asks the owner for its last entry.
-        told: called with every record, in order.
+        on_record: called with every record, in order.
     """
 
-    def __init__(self, source: TxnAckSource, told: Callable[[TxnAckRecord], None]) -> None:
+    def __init__(self, source: PendingAckSource, on_record: Callable[[TxnAckRecord], None]) -> None:
         self._log = source.open_log()
         self._last = source.last
         self._reader = TopicReader(self._log, EARLIEST)
-        self._told = told
+        self._on_record = on_record
         self._following: asyncio.Task[None] | None = None
 
     async def replay(self) -> None:
@@ -171,13 +171,13 @@ class TxnAckLog:
             if last is not None:
                 self._log.confirm(last)
             async for entry in self._reader.entries():
-                self._tell(entry.stored)
+                self._decode(entry.stored)
         self.follow()
 
     def follow(self) -> None:
         """Take what comes."""
         if self._following is None:
-            self._following = keep_going(self._follow, f"following {self._log.topic}")
+            self._following = run_forever(self._follow, f"following {self._log.topic}")
 
     def close(self) -> None:
         """Follow no more."""
@@ -189,16 +189,16 @@ class TxnAckLog:
         while True:
             try:
                 async for entry in self._reader.entries(follow=True):
-                    self._tell(entry.stored)
+                    self._decode(entry.stored)
             except BookKeeperError as error:
                 log.warning("%s: %s; trying again in %g s", self._log.topic, error, RETRY_S)
             await asyncio.sleep(RETRY_S)
 
-    def _tell(self, payload: bytes) -> None:
+    def _decode(self, payload: bytes) -> None:
         try:
             records = decode_txn_acks(payload)
         except WireError as error:
             log.warning("%s: %s", self._log.topic, error)
             return
         for record in records:
-            self._told(record)
+            self._on_record(record)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.cursor import CursorCopy
+    from readonly_engine.broker.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.transactions import TopicTransactions
 
 
-class TxnGate:
+class TransactionReadGate:
     """Costs nothing until a message of a transaction is met, or one may be open that the subscription will never read.
 
     Args:
@@ -23,13 +23,13 @@ class TxnGate:
 
     __slots__ = ("_chain", "_cursor", "_start", "_transactions")
 
-    def __init__(self, transactions: TopicTransactions, chain: LedgerChain, cursor: CursorCopy) -> None:
+    def __init__(self, transactions: TopicTransactions, chain: LedgerChain, cursor: CursorReplica) -> None:
         self._transactions = transactions
         self._chain = chain
         self._cursor = cursor
         self._start: Position | None = None
 
-    def look_back(self, last: Position) -> None:
+    def check_open_transactions(self, last: Position) -> None:
         """Find transactions that are open when the subscription starts, with messages before it that it will never read.
 
         Args:
@@ -43,7 +43,7 @@ class TxnGate:
         """Whether plain entries up to a position can go out without a look at them."""
         return self._start is None and self._transactions.allows(position)
 
-    def decided(self, entries: list[TopicEntry]) -> list[TopicEntry]:
+    def readable(self, entries: list[TopicEntry]) -> list[TopicEntry]:
         """Those of the next entries that consumers may get or that are filtered: what lies before the first open transaction.
 
         Where entries do not tell of their transactions, the owner does.

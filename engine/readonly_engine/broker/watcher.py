@@ -44,7 +44,7 @@ class TopicWatcher:
         self._owner_id = 0
         self._topics: set[str] = set()
         self._closed = False
-        self._returning: asyncio.Task[None] | None = None
+        self._recreating: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Create the watcher, and answer the client."""
@@ -65,19 +65,19 @@ class TopicWatcher:
     def close(self) -> None:
         """Watch no more."""
         self._closed = True
-        if self._returning is not None:
-            self._returning.cancel()
+        if self._recreating is not None:
+            self._recreating.cancel()
         owner, self._owner = self._owner, None
         if owner is not None:
             owner.remove_watcher(self._owner_id)
             close = CommandWatchTopicListClose(watcher_id=self._owner_id)
-            owner.ask(
+            owner.send_request(
                 BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_CLOSE, watch_topic_list_close=close), lambda _: None
             )
 
     # Resident
 
-    def owner_said(self, command: BaseCommand, payload: bytes) -> None:
+    def on_command(self, command: BaseCommand, payload: bytes) -> None:
         """Called by the connection: topics came or went."""
         del payload
         update = command.watch_topic_update
@@ -86,19 +86,19 @@ class TopicWatcher:
         update.watcher_id = self.watcher_id
         self._client.send(encode_command(command))
 
-    def owner_gone(self) -> None:
+    def on_connection_lost(self) -> None:
         """Called by the connection."""
         self._owner = None
-        if not self._closed and self._returning is None:
-            self._returning = self._client.broker.spawn(self._return())
-            self._returning.add_done_callback(self._returned)
+        if not self._closed and self._recreating is None:
+            self._recreating = self._client.broker.spawn(self._recreate())
+            self._recreating.add_done_callback(self._recreate_done)
 
-    def _returned(self, _task: asyncio.Task[None]) -> None:
-        self._returning = None
+    def _recreate_done(self, _task: asyncio.Task[None]) -> None:
+        self._recreating = None
         if self._owner is None and not self._closed:
-            self.owner_gone()
+            self.on_connection_lost()
 
-    async def _return(self) -> None:
+    async def _recreate(self) -> None:
         pause = BACKOFF_S[0]
         while True:
             await asyncio.sleep(pause)
@@ -124,7 +124,7 @@ class TopicWatcher:
 
     async def _create(self) -> CommandWatchTopicListSuccess:
         """Watch at a broker; returns all topics there are."""
-        owner = await self._client.broker.owners.entrance(self._client.identity)
+        owner = await self._client.broker.owners.any_broker(self._client.identity)
         owner_id = owner.add_watcher(self)
         watch = CommandWatchTopicList()
         watch.CopyFrom(self._watch)

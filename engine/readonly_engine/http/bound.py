@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LISTED_S = 10.0
+CACHE_TTL_S = 10.0
 """Age at which a list of topics is refreshed by the next request."""
 
-FIRST_LIST_S = 1.0
+FIRST_LIST_TIMEOUT_S = 1.0
 """Longest wait of the first request for the list of topics; later requests get the last list."""
 
-TOPICS_A_TURN = 500
+TOPICS_PER_TURN = 500
 """Topics that are compared with a binding in one iteration of the event loop."""
 
-MOST_LAGGING = 20
+MAX_LAGGING = 20
 """Topics of a binding with their lag in its status, those with the most. The metrics have all."""
 
 
@@ -47,7 +47,7 @@ class Lag(NamedTuple):
     subscription: str
 
 
-def worst(backlogs: Iterable[tuple[TopicName, str, int]], most: int = MOST_LAGGING) -> list[Lag]:
+def worst(backlogs: Iterable[tuple[TopicName, str, int]], limit: int = MAX_LAGGING) -> list[Lag]:
     """Return the topics with the most lag, in descending order.
 
     Args:
@@ -61,7 +61,7 @@ def worst(backlogs: Iterable[tuple[TopicName, str, int]], most: int = MOST_LAGGI
     for (name, subscription), entries in sums.items():
         lag = Lag(entries, name, subscription)
         slowest[name] = max(slowest.get(name, lag), lag)
-    return sorted(slowest.values(), key=lambda lag: (-lag.entries, lag.topic))[:most]
+    return sorted(slowest.values(), key=lambda lag: (-lag.entries, lag.topic))[:limit]
 
 
 class Matched(NamedTuple):
@@ -89,8 +89,8 @@ async def match(binding: Binding, listed: Mapping[str, list[TopicName]]) -> Matc
     topics, partitions = set(), 0
     for namespace in namespaces:
         names = listed.get(namespace, [])
-        for begin in range(0, len(names), TOPICS_A_TURN):
-            for topic in names[begin : begin + TOPICS_A_TURN]:
+        for begin in range(0, len(names), TOPICS_PER_TURN):
+            for topic in names[begin : begin + TOPICS_PER_TURN]:
                 if binding.covers(topic):
                     topics.add(str(topic.base))
                     partitions += topic.partition >= 0
@@ -169,10 +169,10 @@ class BoundTopics:
         now, bindings = time.monotonic(), self._broker.bindings
         if self._listing is not None and not self._listing.done():
             pass  # a list is in flight
-        elif self._of is not bindings or now - self._listed_at > LISTED_S:
+        elif self._of is not bindings or now - self._listed_at > CACHE_TTL_S:
             self._listing = asyncio.create_task(self._list(bindings))
         if self._of is not bindings and self._listing is not None:
-            await asyncio.wait({self._listing}, timeout=FIRST_LIST_S)
+            await asyncio.wait({self._listing}, timeout=FIRST_LIST_TIMEOUT_S)
 
     async def _list(self, bindings: Bindings) -> None:
         listed: dict[str, list[TopicName]] = {}

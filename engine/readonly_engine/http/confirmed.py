@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
 
-LONGEST_S = 5.0
+TIMEOUT_S = 5.0
 _HEALTH = re.compile(r"persistent://pulsar/[^/:]+:[0-9]+/healthcheck")
 """Topics of the writable brokers' health checks (NamespaceService.getHeartbeatNamespaceV2). They need no
 binding: they have no data of users."""
 
 
-class NotAskableError(Exception):
+class LacUnavailableError(Exception):
     """A topic without an answer.
 
     Args:
@@ -50,7 +50,7 @@ class LastConfirmed:
         self._broker = broker
         self._cluster = cluster
         self._bookies = bookies
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def document(self, name: str) -> dict[str, Any]:
         """Return the state of a topic's newest ledger.
@@ -65,20 +65,20 @@ class LastConfirmed:
         try:
             topic = parse_topic_name(name)
         except TopicNameError as error:
-            raise NotAskableError(400, f"topic: {error}") from None
+            raise LacUnavailableError(400, f"topic: {error}") from None
         if not self._broker.bindings.covers(topic) and not _HEALTH.fullmatch(str(topic)):
-            raise NotAskableError(404, f"no binding names {topic}")
+            raise LacUnavailableError(404, f"no binding names {topic}")
         try:
-            async with asyncio.timeout(LONGEST_S), self._one:
-                return await self._look(topic)
+            async with asyncio.timeout(TIMEOUT_S), self._lock:
+                return await self._query(topic)
         except TimeoutError:
-            raise NotAskableError(503, f"storage did not answer within {LONGEST_S:.0f} s") from None
+            raise LacUnavailableError(503, f"storage did not answer within {LONGEST_S:.0f} s") from None
         except (MetadataError, BookKeeperError, WireError) as error:
-            raise NotAskableError(503, str(error)) from error
+            raise LacUnavailableError(503, str(error)) from error
 
-    async def _look(self, topic: TopicName) -> dict[str, Any]:
+    async def _query(self, topic: TopicName) -> dict[str, Any]:
         if await self._cluster.partitions(topic):
-            raise NotAskableError(400, f"{topic} has partitions; name a topic without them")
+            raise LacUnavailableError(400, f"{topic} has partitions; name a topic without them")
         said: dict[str, Any] = {"topic": str(topic), "ledger": None, "open": False, "lastEntry": -1, "lac": -1}
         info = await self._cluster.topic(topic)
         if info is None or not info.ledger_info:

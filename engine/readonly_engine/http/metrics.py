@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LABELS = ["topic", "subscription"]
 
-MOST_LABELS = 1000
+MAX_LABELS = 1000
 """Subscriptions with labels of their own. Above it, labels name topics only; above ten times as many, there is one total."""
 
 _READER = re.compile(r"(reader|multiTopicsReader)-[0-9a-f]+")
@@ -79,30 +79,30 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(
             "pulsar_readonly_connections", "Client connections open", value=len(self._broker.connections)
         )
-        yield from self._fleet()
+        yield from self._pool()
         yield GaugeMetricFamily("pulsar_readonly_cache_bytes", "Bytes of entries in the cache", value=self._cache.size)
         yield CounterMetricFamily("pulsar_readonly_cache_hits", "Entries found in the cache", value=self._cache.hits)
         yield CounterMetricFamily(
             "pulsar_readonly_cache_misses", "Entries not found in the cache", value=self._cache.misses
         )
 
-    def _fleet(self) -> Iterator[Metric]:
+    def _pool(self) -> Iterator[Metric]:
         broker = self._broker
-        relayed = sum(consumer.passage is not None and bool(consumer.via) for consumer in broker.consumers)
+        relayed = sum(consumer.flow_window is not None and bool(consumer.peer) for consumer in broker.consumers)
         producers = sum(len(connection.producers) for connection in broker.connections)
         buffered = sum(connection.buffered for connection in broker.connections)
         for name, text, value in (
-            ("members", "Brokers of the pool", len(broker.fleet.members)),
+            ("members", "Brokers of the pool", len(broker.pool.members)),
             (
                 "bindings_refused",
                 "1 while the bindings file is invalid and the last valid bindings are in force",
                 broker.bindings_error is not None,
             ),
-            ("claims", "Shared and Key_Shared subscriptions that this broker has claimed", len(broker.claiming.held)),
+            ("claims", "Shared and Key_Shared subscriptions that this broker has claimed", len(broker.claim_store.held)),
             (
                 "resting",
                 "1 while dispatch to claimed subscriptions is suspended, because ZooKeeper does not answer",
-                broker.claiming.resting,
+                broker.claim_store.suspended,
             ),
             ("consumers_to_peers", "Consumers that are relayed to another broker of the pool", relayed),
             ("producers", "Producers that are relayed to their owner", producers),
@@ -113,7 +113,7 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily(
             "pulsar_readonly_moved",
             "Consumers redirected to the broker that serves their subscription",
-            value=broker.moves.moved,
+            value=broker.redirects.redirected,
         )
         yield CounterMetricFamily(
             "pulsar_readonly_refused", "Connections and consumers refused by a limit", value=broker.limits.refused
@@ -121,7 +121,7 @@ class BrokerCollector(Collector):
 
     def _labelled(self) -> Iterable[tuple[tuple[str, str], Counters]]:
         """Return counters by labels; subscriptions share labels where there would be too many."""
-        self._broker.topics.settle()
+        self._broker.topics.flush_accounting()
         found: dict[tuple[str, str], Counters] = {}
         for (topic, name), counters in self._broker.topics.counters.items():
             label = self._label(str(topic), name)
@@ -138,8 +138,8 @@ class BrokerCollector(Collector):
     def _label(self, topic: str, subscription: str) -> tuple[str, str]:
         """Return the labels of a subscription: its names while there are few subscriptions. Readers of a topic share one."""
         known = self._broker.topics.counters
-        if len(known) > MOST_LABELS * 10:
+        if len(known) > MAX_LABELS * 10:
             return "", ""
         if _READER.fullmatch(subscription):
             return topic, "reader"
-        return topic, "" if len(known) > MOST_LABELS else subscription
+        return topic, "" if len(known) > MAX_LABELS else subscription

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.http.bound import BoundTopics
-from readonly_engine.http.confirmed import LastConfirmed, NotAskableError
+from readonly_engine.http.confirmed import LacUnavailableError, LastConfirmed
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.metrics import BrokerCollector
 from readonly_engine.http.stats import Statistics
@@ -79,7 +79,7 @@ class HttpServer:
             reason = "not connected to ZooKeeper"
         elif not self._broker.listening:
             reason = "not listening yet"
-        elif not self._broker.fleet.joined:
+        elif not self._broker.pool.joined:
             reason = "not a member of the pool"
         else:
             return web.Response(text="ok\n")
@@ -108,7 +108,7 @@ class HttpServer:
     async def _explicit_lac(self, request: web.Request) -> web.Response:
         try:
             return web.json_response(await self._confirmed.document(request.query.get("topic", "")))
-        except NotAskableError as error:
+        except LacUnavailableError as error:
             return web.json_response({"reason": str(error)}, status=error.status)
 
     async def _stats(self, _request: web.Request) -> web.Response:

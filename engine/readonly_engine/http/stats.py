@@ -55,13 +55,13 @@ class Statistics:
             self._rates.keep(counted)
         return {
             "topics": topics,
-            "brokers": sorted(broker.fleet.members),
-            "url": broker.fleet.url,
+            "brokers": sorted(broker.pool.members),
+            "url": broker.pool.url,
             "connections": len(broker.connections),
             "consumers": broker.limits.consumers,
             "bufferedBytes": sum(connection.buffered for connection in broker.connections),
             "producers": sum(len(connection.producers) for connection in broker.connections),
-            "claims": [{"topic": str(key.topic), "subscription": key.subscription} for key in broker.claiming.held],
+            "claims": [{"topic": str(key.topic), "subscription": key.subscription} for key in broker.claim_store.held],
             "passedThrough": [found._asdict() | {"topic": str(found.topic)} for found in broker.topics.passing.passing],
         }
 
@@ -75,9 +75,9 @@ class Statistics:
     ) -> dict[str, Any]:
         subscriptions: dict[str, dict[str, Any]] = {}
         if served is not None:
-            claims = set(self._broker.claiming.held)
+            claims = set(self._broker.claim_store.held)
             for name, subscription in served.subscriptions.items():
-                subscription.settle()
+                subscription.flush_accounting()
                 counters = subscription.counters
                 counted.add((topic, name))
                 rate = self._rates.of((topic, name), counters.messages, counters.bytes, now)
@@ -87,7 +87,7 @@ class Statistics:
                     "msgOutCounter": counters.messages,
                     "bytesOutCounter": counters.bytes,
                     "msgBacklog": subscription.backlog,
-                    "unackedMessages": sum(consumer.receiver.unacked for consumer in subscription.consumers),
+                    "unackedMessages": sum(consumer.dispatch_state.unacked for consumer in subscription.consumers),
                     "type": CommandSubscribe.SubType.Name(subscription.kind),
                     "consumers": [self._consumer(consumer, counted, now) for consumer in subscription.consumers],
                     "markDeletePosition": str(subscription.mark_delete),
@@ -114,10 +114,10 @@ class Statistics:
                 "type": CommandSubscribe.SubType.Name(subscribe.sub_type),
                 "unackedMessages": 0,
                 "consumers": [],
-                "servedBy": consumer.via or "owner",
+                "servedBy": consumer.peer or "owner",
             },
         )
-        if not consumer.via:
+        if not consumer.peer:
             nothing = "" if consumer.bound else "no binding names it"
             entry["passedThrough"] = self._passing.get((consumer.topic, name), nothing)
         document = self._consumer(consumer, counted, now)
@@ -135,9 +135,9 @@ class Statistics:
             "msgOutCounter": consumer.messages,
             "bytesOutCounter": consumer.bytes,
             "consumerName": subscribe.consumer_name,
-            "availablePermits": consumer.receiver.permits if passage is None else passage.permits,
-            "unackedMessages": consumer.receiver.unacked if passage is None else len(passage.pending),
-            "blockedConsumerOnUnackedMsgs": consumer.receiver.blocked,
+            "availablePermits": consumer.dispatch_state.permits if passage is None else passage.permits,
+            "unackedMessages": consumer.dispatch_state.unacked if passage is None else len(passage.pending),
+            "blockedConsumerOnUnackedMsgs": consumer.dispatch_state.blocked,
             "address": consumer.connection.peer,
             "clientVersion": consumer.connection.client_version,
             "metadata": {item.key: item.value for item in subscribe.metadata},

@@ -33,7 +33,7 @@ _FIRST_LONG_ID = (1 << 31) - 1
 _AT_A_TIME = 64
 """Nodes read concurrently."""
 
-REMEMBERED_LEDGERS = 10_000
+MAX_REMEMBERED_LEDGERS = 10_000
 """Ledgers whose metadata is kept for the time when the store does not answer."""
 
 
@@ -124,7 +124,7 @@ class ClusterMetadata:
         metadata = decode_ledger_metadata(node.value)
         self._ledgers[ledger_id] = metadata
         self._ledgers.move_to_end(ledger_id)
-        if len(self._ledgers) > REMEMBERED_LEDGERS:
+        if len(self._ledgers) > MAX_REMEMBERED_LEDGERS:
             self._ledgers.popitem(last=False)
         return metadata
 

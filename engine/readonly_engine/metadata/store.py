@@ -36,7 +36,7 @@ class Versioned(NamedTuple):
     version: int
 
 
-class Claimed(NamedTuple):
+class ClaimResult(NamedTuple):
     """Holder of a claimed node.
 
     Attributes:
@@ -124,7 +124,7 @@ class MetadataStore(Protocol):
     async def unregister(self, path: str) -> None:
         """Remove a node made by `register`; a missing node is no error."""
 
-    async def claim(self, path: str, value: bytes) -> Claimed:
+    async def claim(self, path: str, value: bytes) -> ClaimResult:
         """Create an ephemeral node, which ends with this session, unless another process holds it.
 
         A node with the same value belongs to an earlier session of the same broker. The call waits for the end of that session,

@@ -22,7 +22,7 @@ RETRY_S = 1.0
 T = TypeVar("T")
 
 
-class Seen(NamedTuple, Generic[T]):
+class NodeRead(NamedTuple, Generic[T]):
     """Result of reading a node.
 
     Attributes:
@@ -39,7 +39,7 @@ class NodeWatch(Generic[T]):
 
     Args:
         name: the node, for the log.
-        look: reads the node, and sets a watch that calls the given function, from any thread, after the next change.
+        read: reads the node, and sets a watch that calls the given function, from any thread, after the next change.
         probe: reads the node's mark only.
         changed: called with the value.
         stopped: called when the watch stops.
@@ -48,13 +48,13 @@ class NodeWatch(Generic[T]):
     def __init__(
         self,
         name: str,
-        look: Callable[[Callable[[object], None]], Awaitable[Seen[T]]],
+        read: Callable[[Callable[[object], None]], Awaitable[NodeRead[T]]],
         probe: Callable[[], Awaitable[int | None]],
         changed: Callable[[T], None],
         stopped: Callable[[NodeWatch[T]], None] = lambda _: None,
     ) -> None:
         self.name = name
-        self._look = look
+        self._read = read
         self._probe = probe
         self._changed = changed
         self._stopped = stopped
@@ -62,8 +62,8 @@ class NodeWatch(Generic[T]):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._wanted = False
-        self._told = False
-        self._mark: int | None = None
+        self._notified = False
+        self._version: int | None = None
         self.stopped = False
         self.refresh()
 
@@ -96,18 +96,18 @@ class NodeWatch(Generic[T]):
         try:
             while self._wanted and not self.stopped:
                 self._wanted = False
-                seen = await self._look(self.fired)
-                if not self._told or seen.mark != self._mark:
-                    self._told, self._mark = True, seen.mark
+                seen = await self._read(self.fired)
+                if not self._notified or seen.mark != self._version:
+                    self._notified, self._version = True, seen.mark
                     self._changed(seen.value)
         except MetadataUnavailableError as error:
             log.debug("%s: %s; reading again", self.name, error)
             pause = RETRY_S
         finally:
             self._task = None
-            self._rest(pause)
+            self._schedule_poll(pause)
 
-    def _rest(self, pause: float) -> None:
+    def _schedule_poll(self, pause: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if not self.stopped:
@@ -117,14 +117,14 @@ class NodeWatch(Generic[T]):
     def _poll(self, failed: bool) -> None:
         if self._task is not None:
             return  # the end of the task sets the timer again
-        if failed or not self._told:
+        if failed or not self._notified:
             self.refresh()
         else:
             self._task = self._loop.create_task(self._compare())
 
     async def _compare(self) -> None:
         try:
-            if await self._probe() != self._mark:
+            if await self._probe() != self._version:
                 log.warning("%s has changed and its watch has not fired; reading again", self.name)
                 self._wanted = True
         except MetadataUnavailableError as error:
@@ -134,4 +134,4 @@ class NodeWatch(Generic[T]):
             if self._wanted:
                 self.refresh()
             else:
-                self._rest(POLL_INTERVAL_S)
+                self._schedule_poll(POLL_INTERVAL_S)

@@ -13,13 +13,13 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import NO_SESSION, PROBE_SHARE, SILENCE_SHARE, SessionLease
-from readonly_engine.metadata.store import OWN_ROOT, Claimed, Fence, Versioned, check_own, is_own
+from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Versioned, check_own, is_own
 from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
-from readonly_engine.metadata.watches import NodeWatch, Seen
+from readonly_engine.metadata.watches import NodeRead, NodeWatch
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S, Connection
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ZooKeeperStore:
         self._lost = False
         self._session_listeners: list[Callable[[SessionLease], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._following: Watchers | None = None
+        self._node_watchers: Watchers | None = None
 
     async def start(self) -> None:
         """Connect.
@@ -68,7 +68,7 @@ class ZooKeeperStore:
             MetadataUnavailableError: no ZooKeeper answers at these hosts.
         """
         self._loop = asyncio.get_running_loop()
-        self._following = Watchers(self._client, self._loop)
+        self._node_watchers = Watchers(self._client, self._loop)
         self._client.add_listener(self._state_changed)
         try:
             await asyncio.to_thread(self._client.start, CONNECT_TIMEOUT_S)
@@ -77,7 +77,7 @@ class ZooKeeperStore:
             raise MetadataUnavailableError(
                 f"no ZooKeeper answers at {self.hosts} within {CONNECT_TIMEOUT_S:g} s"
             ) from error
-        self._probing = keep_going(self._probe, "probing the ZooKeeper session")
+        self._probing = run_forever(self._probe, "probing the ZooKeeper session")
 
     @property
     def connected(self) -> bool:
@@ -103,14 +103,14 @@ class ZooKeeperStore:
         """Watch a node's value."""
         watchers = self._watchers
 
-        async def look(_fired: Callable[[object], None]) -> Seen[Versioned | None]:
+        async def look(_fired: Callable[[object], None]) -> NodeRead[Versioned | None]:
             while True:
                 try:
                     value, stat = await self._call(self._client.get_async, path, watchers.handler(DATA, path))
-                    return Seen(Versioned(value or b"", stat.version), stat.mzxid)
+                    return NodeRead(Versioned(value or b"", stat.version), stat.mzxid)
                 except NoNodeError:
                     if await self._call(self._client.exists_async, path, watchers.handler(DATA, path)) is None:
-                        return Seen(None, None)
+                        return NodeRead(None, None)
 
         async def probe() -> int | None:
             stat = await self._call(self._client.exists_async, path)
@@ -124,17 +124,17 @@ class ZooKeeperStore:
         """Watch the names of a node's children."""
         watchers = self._watchers
 
-        async def look(_fired: Callable[[object], None]) -> Seen[frozenset[str]]:
+        async def look(_fired: Callable[[object], None]) -> NodeRead[frozenset[str]]:
             while True:
                 try:
                     handler = watchers.handler(CHILDREN, path)
                     names, stat = await self._call(self._client.get_children_async, path, handler, True)
-                    return Seen(frozenset(names), stat.pzxid)
+                    return NodeRead(frozenset(names), stat.pzxid)
                 except NoNodeError:
                     if is_own(path):
                         await self._call(self._client.ensure_path_async, path)
                     elif await self._call(self._client.exists_async, path, watchers.handler(DATA, path)) is None:
-                        return Seen(frozenset(), None)
+                        return NodeRead(frozenset(), None)
 
         async def probe() -> int | None:
             stat = await self._call(self._client.exists_async, path)
@@ -177,7 +177,7 @@ class ZooKeeperStore:
         except NoNodeError:
             await self._create(path)
 
-    async def claim(self, path: str, value: bytes) -> Claimed:
+    async def claim(self, path: str, value: bytes) -> ClaimResult:
         """Create an ephemeral node unless another process holds it.
 
         A node of an earlier session is never deleted, it ends with that session. The first version of every node is 0, so a
@@ -194,12 +194,12 @@ class ZooKeeperStore:
                 except NoNodeError:
                     continue  # removed meanwhile
                 if stat.ephemeralOwner == self._session_id:
-                    return Claimed(stat.ephemeralOwner)
+                    return ClaimResult(stat.ephemeralOwner)
                 if found != value or self._running_loop().time() >= deadline:
-                    return Claimed(NO_SESSION, bytes(found or b""))
+                    return ClaimResult(NO_SESSION, bytes(found or b""))
                 await asyncio.sleep(EARLIER_POLL_S)
             else:
-                return Claimed(stat.ephemeralOwner)
+                return ClaimResult(stat.ephemeralOwner)
 
     async def release(self, path: str) -> None:
         """Remove a node made by `claim`."""
@@ -260,7 +260,7 @@ class ZooKeeperStore:
                     log.debug("ZooKeeper does not answer a probe: %s", type(error).__name__)
                 else:
                     if session == self._session_id and self._lease.answered(session, sent, timeout):
-                        self._tell()
+                        self._notify_lease()
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, sent + PROBE_SHARE * timeout - lease_time())):
                     await self._probe_now.wait()
@@ -274,8 +274,8 @@ class ZooKeeperStore:
     async def close(self) -> None:
         """End the session."""
         self._registered.clear()
-        if self._following is not None:
-            for watch in self._following.all:
+        if self._node_watchers is not None:
+            for watch in self._node_watchers.all:
                 watch.stop()
         for task in self._tasks:
             task.cancel()
@@ -336,8 +336,8 @@ class ZooKeeperStore:
 
     @property
     def _watchers(self) -> Watchers:
-        assert self._following is not None, "start() first"
-        return self._following
+        assert self._node_watchers is not None, "start() first"
+        return self._node_watchers
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "start() first"
@@ -357,9 +357,9 @@ class ZooKeeperStore:
 
     def _session_ended(self) -> None:
         self._lease.ended()
-        self._tell()
+        self._notify_lease()
 
-    def _tell(self) -> None:
+    def _notify_lease(self) -> None:
         for changed in self._session_listeners:
             changed(self._lease)
 

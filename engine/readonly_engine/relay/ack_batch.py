@@ -13,49 +13,49 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-DELAY_S: Final = 0.1
+GROUP_DELAY_S: Final = 0.1
 """So far behind the owner's cursor may be. Clients collect their acks for as long (acknowledgmentsGroupTime), and owners write a
 cursor's place down once a second (managedLedgerDefaultMarkDeleteRateLimit)."""
 
-MOST_ENTRIES: Final = 1000
+MAX_ENTRIES: Final = 1000
 """So many in one command, as clients group them (maxAcknowledgmentGroupSize); what comes together stays together."""
 
-W = TypeVar("W")
+C = TypeVar("C")
 
 
-class Outgoing(NamedTuple, Generic[W]):
+class OutgoingAck(NamedTuple, Generic[C]):
     """A command to be sent.
 
     Attributes:
         number: what its answer is told under.
-        way: the consumer that it goes through.
+        channel: the consumer that it goes through.
         ids: fields `message_id` of a CommandAck, encoded.
     """
 
     number: int
-    way: W
+    channel: C
     ids: bytes
 
 
 @dataclass(slots=True)
-class _Open(Generic[W]):
+class _Open(Generic[C]):
     """What is collected for one line: through whom it goes, the serial number of its first ack, and when it must go."""
 
-    way: W
+    channel: C
     first: int
     due: float
     ids: list[bytes] = field(default_factory=list)
     entries: int = 0
 
 
-class _Sent(NamedTuple, Generic[W]):
-    way: W
+class _Sent(NamedTuple, Generic[C]):
+    channel: C
     first: int
     ids: bytes
     entries: int
 
 
-class _Stranded(NamedTuple):
+class _Unassigned(NamedTuple):
     """What has no way now."""
 
     first: int
@@ -63,7 +63,7 @@ class _Stranded(NamedTuple):
     entries: int
 
 
-class AckBatches(Generic[W]):
+class AckGroupingTracker(Generic[C]):
     """Collects acks, and knows which of them the owner has not answered.
 
     A way is a consumer that stands at the owner; its line is the connection on which it does so. Acks keep to the line of the
@@ -73,68 +73,68 @@ class AckBatches(Generic[W]):
         delay_s: how long the first ack of a command waits for others.
     """
 
-    def __init__(self, delay_s: float = DELAY_S) -> None:
+    def __init__(self, delay_s: float = GROUP_DELAY_S) -> None:
         self._delay = delay_s
-        self._line_of: dict[W, Hashable] = {}
-        self._ways: dict[Hashable, dict[W, None]] = {}
-        self._open: dict[Hashable, _Open[W]] = {}
-        self._sent: dict[int, _Sent[W]] = {}
-        self._stranded: list[_Stranded] = []
+        self._connection_of: dict[C, Hashable] = {}
+        self._channels: dict[Hashable, dict[C, None]] = {}
+        self._open: dict[Hashable, _Open[C]] = {}
+        self._sent: dict[int, _Sent[C]] = {}
+        self._unassigned: list[_Unassigned] = []
         self._last_number = 0
         self._added = 0
 
     # Ways
 
-    def opened(self, way: W, line: Hashable, now: float) -> None:
+    def channel_opened(self, channel: C, connection: Hashable, now: float) -> None:
         """A consumer is at the owner: what had no way goes through it, as soon as anything is taken."""
-        self._line_of[way] = line
-        self._ways.setdefault(line, {})[way] = None
-        stranded, self._stranded = self._stranded, []
-        for one in stranded:
-            self._put(way, line, one, now)
+        self._connection_of[channel] = connection
+        self._channels.setdefault(connection, {})[channel] = None
+        unassigned, self._unassigned = self._unassigned, []
+        for one in unassigned:
+            self._put(channel, connection, one, now)
 
-    def parting(self, way: W, now: float) -> None:
+    def channel_closing(self, channel: C, now: float) -> None:
         """A consumer is about to be closed: nothing more goes through it, and the answers to what did are on their way."""
-        line = self._line_of.pop(way, None)
-        if line is None:
+        connection = self._connection_of.pop(channel, None)
+        if connection is None:
             return
-        ways = self._ways[line]
-        del ways[way]
-        if ways:
+        channels = self._channels[connection]
+        del channels[channel]
+        if channels:
             return
-        del self._ways[line]
-        left = self._open.pop(line, None)
+        del self._channels[connection]
+        left = self._open.pop(connection, None)
         if left is not None:
-            self._again(_Stranded(left.first, b"".join(left.ids), left.entries), now)
+            self._reassign(_Unassigned(left.first, b"".join(left.ids), left.entries), now)
 
-    def closed(self, way: W, now: float) -> None:
+    def channel_closed(self, channel: C, now: float) -> None:
         """A consumer is not at the owner any more: what was not answered goes through another."""
-        self.parting(way, now)
-        for number in [number for number, sent in self._sent.items() if sent.way == way]:
+        self.channel_closing(channel, now)
+        for number in [number for number, sent in self._sent.items() if sent.channel == channel]:
             self.lost(number, now)
 
     # Acks
 
-    def add(self, way: W, ids: bytes, entries: int, now: float) -> None:
+    def add(self, channel: C, ids: bytes, entries: int, now: float) -> None:
         """A consumer acks.
 
         Args:
-            way: the consumer's own.
+            channel: the consumer's own.
             ids: fields `message_id` of a CommandAck, encoded.
             entries: how many.
             now: the time.
         """
         self._added += 1
-        line = self._line_of.get(way)
-        if line is None:
-            self._again(_Stranded(self._added, ids, entries), now)
+        connection = self._connection_of.get(channel)
+        if connection is None:
+            self._reassign(_Unassigned(self._added, ids, entries), now)
             return
-        batch = self._open.get(line)
+        batch = self._open.get(connection)
         if batch is None:
-            batch = self._open[line] = _Open(way, self._added, now + self._delay)
+            batch = self._open[connection] = _Open(channel, self._added, now + self._delay)
         batch.ids.append(ids)
         batch.entries += entries
-        if batch.entries >= MOST_ENTRIES:
+        if batch.entries >= MAX_ENTRIES:
             batch.due = now
 
     @property
@@ -142,20 +142,20 @@ class AckBatches(Generic[W]):
         """When something must be sent; None while there is nothing."""
         return min([batch.due for batch in self._open.values()], default=None)
 
-    def take(self, now: float) -> Iterator[Outgoing[W]]:
+    def take_due(self, now: float) -> Iterator[OutgoingAck[C]]:
         """What must be sent now."""
-        for line in [line for line, batch in self._open.items() if batch.due <= now]:
-            yield self._send(line)
+        for connection in [connection for connection, batch in self._open.items() if batch.due <= now]:
+            yield self._send(connection)
 
-    def flush(self, line: Hashable) -> Iterator[Outgoing[W]]:
+    def flush(self, connection: Hashable) -> Iterator[OutgoingAck[C]]:
         """What waits on a line, whenever it would be due."""
-        if line in self._open:
-            yield self._send(line)
+        if connection in self._open:
+            yield self._send(connection)
 
-    def flush_all(self) -> Iterator[Outgoing[W]]:
+    def flush_all(self) -> Iterator[OutgoingAck[C]]:
         """What waits on any line."""
-        for line in list(self._open):
-            yield self._send(line)
+        for connection in list(self._open):
+            yield self._send(connection)
 
     def answered(self, number: int) -> bytes:
         """The owner has taken a command, or refused it: sent again it would be refused again.
@@ -170,13 +170,13 @@ class AckBatches(Generic[W]):
         """No answer to a command will come."""
         sent = self._sent.pop(number, None)
         if sent is not None:
-            self._again(_Stranded(sent.first, sent.ids, sent.entries), now)
+            self._reassign(_Unassigned(sent.first, sent.ids, sent.entries), now)
 
     def forget(self) -> None:
         """The owner's cursor was moved: earlier acks mean nothing any more."""
         self._open.clear()
         self._sent.clear()
-        self._stranded.clear()
+        self._unassigned.clear()
 
     # What is not answered
 
@@ -190,7 +190,7 @@ class AckBatches(Generic[W]):
         """The serial number of the first ack that the owner has not answered; None where it has answered all."""
         firsts = [batch.first for batch in self._open.values()]
         firsts += [sent.first for sent in self._sent.values()]
-        firsts += [stranded.first for stranded in self._stranded]
+        firsts += [unassigned.first for unassigned in self._unassigned]
         return min(firsts, default=None)
 
     @property
@@ -198,31 +198,31 @@ class AckBatches(Generic[W]):
         """The ids that the owner has not answered, as fields `message_id` of a CommandAck."""
         ids = [b"".join(batch.ids) for batch in self._open.values()]
         ids += [sent.ids for sent in self._sent.values()]
-        ids += [stranded.ids for stranded in self._stranded]
+        ids += [unassigned.ids for unassigned in self._unassigned]
         return b"".join(ids)
 
-    def _again(self, acks: _Stranded, now: float) -> None:
+    def _reassign(self, acks: _Unassigned, now: float) -> None:
         """Send through any consumer that is there."""
-        way = next(iter(self._line_of), None)
-        if way is None:
-            self._stranded.append(acks)
+        channel = next(iter(self._connection_of), None)
+        if channel is None:
+            self._unassigned.append(acks)
         else:
-            self._put(way, self._line_of[way], acks, now + self._delay)
+            self._put(channel, self._connection_of[channel], acks, now + self._delay)
 
-    def _put(self, way: W, line: Hashable, acks: _Stranded, due: float) -> None:
-        batch = self._open.get(line)
+    def _put(self, channel: C, connection: Hashable, acks: _Unassigned, due: float) -> None:
+        batch = self._open.get(connection)
         if batch is None:
-            batch = self._open[line] = _Open(way, acks.first, due)
+            batch = self._open[connection] = _Open(channel, acks.first, due)
         batch.first = min(batch.first, acks.first)
         batch.due = min(batch.due, due)
         batch.ids.append(acks.ids)
         batch.entries += acks.entries
 
-    def _send(self, line: Hashable) -> Outgoing[W]:
-        batch = self._open.pop(line)
-        ways = self._ways[line]
-        way = batch.way if batch.way in ways else next(iter(ways))
+    def _send(self, connection: Hashable) -> OutgoingAck[C]:
+        batch = self._open.pop(connection)
+        channels = self._channels[connection]
+        channel = batch.channel if batch.channel in channels else next(iter(channels))
         self._last_number += 1
         ids = batch.ids[0] if len(batch.ids) == 1 else b"".join(batch.ids)
-        self._sent[self._last_number] = _Sent(way, batch.first, ids, batch.entries)
-        return Outgoing(self._last_number, way, ids)
+        self._sent[self._last_number] = _Sent(channel, batch.first, ids, batch.entries)
+        return OutgoingAck(self._last_number, channel, ids)

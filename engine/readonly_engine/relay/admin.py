@@ -15,7 +15,7 @@ import aiohttp
 
 from readonly_engine.metadata.topic_name import encode_name
 from readonly_engine.relay.errors import OwnerUnavailableError
-from readonly_engine.relay.shared_asking import SharedAsking
+from readonly_engine.relay.shared_asking import SingleFlight
 from readonly_engine.tls import Reloaded
 from readonly_engine.topic.position import EARLIEST, Position
 
@@ -37,7 +37,7 @@ _READ_BYTES = 1 << 20
 _CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTimestamp")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
-_UNWRITTEN = "NoLedger"
+_NOT_PERSISTED = "NoLedger"
 """The state of a cursor after its owner has loaded it and before it stores it again (ManagedCursorImpl.recoveredCursor)."""
 
 _LONG_TEXT = 100_000
@@ -54,7 +54,7 @@ def parse_holes(text: str) -> list[tuple[Position, Position]]:
     return [(Position(int(a), int(b)), Position(int(c), int(d))) for a, b, c, d in _RANGE.findall(text)]
 
 
-def acked_in(cursor: dict[str, Any]) -> list[tuple[Position, Position]]:
+def acked_ranges(cursor: dict[str, Any]) -> list[tuple[Position, Position]]:
     """What is acked, as ranges (lower, upper], of a cursor in a topic's internal statistics."""
     up_to = f"({EARLIEST.ledger_id}:{EARLIEST.entry_id}..{cursor.get('markDeletePosition')}]"
     return parse_holes(f"{up_to},{cursor.get('individuallyDeletedMessages', '')}")
@@ -80,7 +80,7 @@ class AdminClient:
         self._tls = tls
         self._token = None if token_file is None else Reloaded([token_file], partial(_read_token, token_file))
         self._session: aiohttp.ClientSession | None = None
-        self._asking: SharedAsking[dict[str, Any]] = SharedAsking()
+        self._single_flight: SingleFlight[dict[str, Any]] = SingleFlight()
 
     async def cursor(self, topic: TopicName, subscription: str) -> tuple[list[tuple[Position, Position]], bool]:
         """What of a subscription is acked, all at one moment: ranges (lower, upper], the first up to the mark-delete position.
@@ -95,10 +95,10 @@ class AdminClient:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
         """
         cursor = await self._cursor(topic, subscription)
-        unwritten = cursor.get("state") == _UNWRITTEN
+        not_persisted = cursor.get("state") == _NOT_PERSISTED
         if len(cursor.get("individuallyDeletedMessages", "")) < _LONG_TEXT:
-            return acked_in(cursor), unwritten
-        return await asyncio.to_thread(acked_in, cursor), unwritten
+            return acked_ranges(cursor), not_persisted
+        return await asyncio.to_thread(acked_ranges, cursor), not_persisted
 
     async def cursor_version(self, topic: TopicName, subscription: str) -> str:
         """Changes whenever the owner stores where a subscription stands, and when it has loaded the topic.
@@ -120,7 +120,7 @@ class AdminClient:
 
     async def _internal_stats(self, topic: TopicName) -> dict[str, Any]:
         path = f"/admin/v2/{topic.rest_path}/internalStats"
-        return await self._asking.ask(path, partial(self._get, path))
+        return await self._single_flight.run(path, partial(self._get, path))
 
     async def configuration(self) -> dict[str, Any]:
         """The configuration that a broker of the writable cluster runs with, as texts by key.
@@ -159,7 +159,7 @@ class AdminClient:
         """
         return _last_confirmed(await self._get(f"/admin/v2/{topic.rest_path}/internalStats"))
 
-    async def cursor_and_end(self, topic: TopicName, subscription: str) -> tuple[Position, Position]:
+    async def mark_delete_and_last(self, topic: TopicName, subscription: str) -> tuple[Position, Position]:
         """A subscription's mark-delete position, and the last entry of its topic.
 
         Raises:
@@ -172,7 +172,7 @@ class AdminClient:
             raise OwnerUnavailableError(f"the admin API does not know where {subscription} of {topic} stands")
         return mark_delete, last
 
-    async def max_read(self, topic: TopicName) -> Position | None:
+    async def max_read_position(self, topic: TopicName) -> Position | None:
         """How far its owner lets consumers read a topic; None where it does not know yet, or has no transactions there.
 
         Raises:
@@ -184,7 +184,7 @@ class AdminClient:
             return None
         return _position(stats.get("maxReadPosition"))
 
-    async def last_txn_ack(self, topic: TopicName, subscription: str) -> Position | None:
+    async def last_pending_ack(self, topic: TopicName, subscription: str) -> Position | None:
         """The last entry of the log of a subscription's acks in transactions; None where its owner does not say.
 
         Raises:
@@ -222,7 +222,7 @@ class AdminClient:
         for _ in self._urls:
             number = self._preferred
             try:
-                return await self._ask(self._session, self._urls[number] + path, or_none=or_none)
+                return await self._request(self._session, self._urls[number] + path, or_none=or_none)
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 failure = error
                 if self._preferred == number:
@@ -231,7 +231,7 @@ class AdminClient:
             f"the admin API at {', '.join(self._urls)} did not answer: {failure or 'no answer in time'}"
         ) from failure
 
-    async def _ask(self, session: aiohttp.ClientSession, url: str, *, or_none: bool) -> Any:
+    async def _request(self, session: aiohttp.ClientSession, url: str, *, or_none: bool) -> Any:
         # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
         tls = True if self._tls is None else self._tls.context()

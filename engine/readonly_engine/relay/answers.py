@@ -11,31 +11,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class AllAnswers:
+class ResponseAggregator:
     """Waits for the answers to all parts.
 
     Args:
         parts: how many there are.
-        answered: gets an answer that refuses a part, if any does, else the last; None when any part gets no answer, once.
+        on_complete: gets an answer that refuses a part, if any does, else the last; None when any part gets no answer, once.
     """
 
-    __slots__ = ("_answered", "_left", "_refusal")
+    __slots__ = ("_missing", "_on_complete", "_refusal")
 
-    def __init__(self, parts: int, answered: Callable[[BaseCommand | None], None]) -> None:
-        self._left = parts
-        self._answered = answered
+    def __init__(self, parts: int, on_complete: Callable[[BaseCommand | None], None]) -> None:
+        self._missing = parts
+        self._on_complete = on_complete
         self._refusal: BaseCommand | None = None
 
-    def answered(self, response: BaseCommand | None) -> None:
+    def on_response(self, response: BaseCommand | None) -> None:
         """A part was answered."""
-        if not self._left:
+        if not self._missing:
             return  # a part before it has got no answer
         if response is None:
-            self._left = 0
-            self._answered(None)
+            self._missing = 0
+            self._on_complete(None)
             return
-        self._left -= 1
+        self._missing -= 1
         if self._refusal is None and (response.type == BaseCommand.ERROR or body_of(response).HasField("error")):
             self._refusal = response
-        if not self._left:
-            self._answered(self._refusal or response)
+        if not self._missing:
+            self._on_complete(self._refusal or response)

@@ -8,11 +8,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
 from readonly_engine.clock import lease_time
-from readonly_engine.relay.answers import AllAnswers
+from readonly_engine.relay.answers import ResponseAggregator
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
-from readonly_engine.relay.probing import OwnerPings
+from readonly_engine.relay.probing import ProbeDetector
 from readonly_engine.relay.session import OwnerSession
-from readonly_engine.relay.waves import Waves
+from readonly_engine.relay.waves import SubscribeThrottle
 from readonly_engine.wire.acks import split_ids
 from readonly_engine.wire.commands import command_name, encode_command
 from readonly_engine.wire.errors import WireError
@@ -39,36 +39,36 @@ KEEP_ALIVE_S = 30.0
 """An owner that says nothing for this long is pinged, and given up when it says nothing for as long again; it pings as often."""
 
 
-class Resident(Protocol):
+class ConnectionHandler(Protocol):
     """A consumer or producer that lives on a connection under an id."""
 
-    def owner_said(self, command: BaseCommand, payload: bytes) -> None:
+    def on_command(self, command: BaseCommand, payload: bytes) -> None:
         """The owner sent a command for this id."""
 
-    def owner_gone(self) -> None:
+    def on_connection_lost(self) -> None:
         """The connection broke."""
 
 
 class Publisher(Protocol):
     """A client that has a connection for its producers alone: what that connection asks is the client's to answer."""
 
-    def owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
+    def on_owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
         """The connection takes more, or for now no more; also called when it is gone."""
 
-    def owner_pings(self, connection: OwnerConnection) -> None:
+    def on_owner_ping(self, connection: OwnerConnection) -> None:
         """The owner asks for a sign of life. It waits for `pong`, or for anything else that is sent."""
 
 
 class ConnectionEvents(Protocol):
     """Who looks after a connection's credentials."""
 
-    def challenged(self, connection: OwnerConnection, challenge: AuthData) -> None:
+    def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
         """The owner asks for more credentials, before it lets the connection in, or for newer ones, later."""
 
-    def lost(self, connection: OwnerConnection) -> None:
+    def on_connection_lost(self, connection: OwnerConnection) -> None:
         """The connection broke; its residents are told next."""
 
-    def probed(self) -> None:
+    def on_probe(self) -> None:
         """The owner asks whether a consumer is still there, and was answered for all of them."""
 
 
@@ -82,8 +82,8 @@ class OwnerConnection(asyncio.Protocol):
         behind_proxy: HOST:PORT of the broker, where what is connected to is a proxy.
 
     Attributes:
-        answered: when the last PING was sent that the owner has answered; when the connection was begun, before the first.
-        answer_listener: called when that has changed.
+        last_answered_ping: time of the last PING that the owner has answered; at first, the time when the connection began.
+        ping_listener: called when that has changed.
     """
 
     def __init__(
@@ -97,24 +97,24 @@ class OwnerConnection(asyncio.Protocol):
         self._behind_proxy = behind_proxy
         self._pongs: dict[int, asyncio.Future[None]] = {}
         self._pings = 0
-        self._pinged: deque[float] = deque()  # when those PINGs were sent that are not answered
-        self.answered = lease_time()
-        self.answer_listener: Callable[[OwnerConnection], None] | None = None
+        self._unanswered_pings: deque[float] = deque()  # when those PINGs were sent that are not answered
+        self.last_answered_ping = lease_time()
+        self.ping_listener: Callable[[OwnerConnection], None] | None = None
         self._session = OwnerSession()
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[CommandConnected] = self._loop.create_future()
-        self._subscribing = Waves()
-        self._owner_pings = OwnerPings(self._loop.time())
-        self._answers: dict[int, Callable[[BaseCommand | None], None]] = {}
-        self._waits: deque[tuple[float, asyncio.Future[BaseCommand]]] = deque()
-        self._overdue: asyncio.TimerHandle | None = None
-        self._consumers: dict[int, Resident] = {}
-        self._producers: dict[int, Resident] = {}
+        self._subscribe_throttle = SubscribeThrottle()
+        self._probe_detector = ProbeDetector(self._loop.time())
+        self._callbacks: dict[int, Callable[[BaseCommand | None], None]] = {}
+        self._deadlines: deque[tuple[float, asyncio.Future[BaseCommand]]] = deque()
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._consumers: dict[int, ConnectionHandler] = {}
+        self._producers: dict[int, ConnectionHandler] = {}
         self._publisher: Publisher | None = None
-        self._watchers: dict[int, Resident] = {}
+        self._watchers: dict[int, ConnectionHandler] = {}
         self._last_consumer = 0
         self._last_watcher = 0
-        self._heard = True
+        self._responsive = True
         self._keep_alive: asyncio.TimerHandle | None = None
         self.handshake = CommandConnected()
         self.closed = False
@@ -163,7 +163,7 @@ class OwnerConnection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """Whether nobody has anything going on here."""
-        return not (self._answers or self._consumers or self._producers or self._watchers)
+        return not (self._callbacks or self._consumers or self._producers or self._watchers)
 
     # Requests
 
@@ -175,7 +175,7 @@ class OwnerConnection(asyncio.Protocol):
         """
         answer: asyncio.Future[BaseCommand] = self._loop.create_future()
 
-        def settle(response: BaseCommand | None) -> None:
+        def resolve(response: BaseCommand | None) -> None:
             if answer.done():
                 return
             if response is None:
@@ -186,7 +186,7 @@ class OwnerConnection(asyncio.Protocol):
             else:
                 answer.set_result(response)
 
-        request_id = self.ask(command, settle)
+        request_id = self.send_request(command, resolve)
         self._await_until(self._loop.time() + REQUEST_TIMEOUT_S, answer)
         try:
             return await answer
@@ -203,45 +203,45 @@ class OwnerConnection(asyncio.Protocol):
         Raises:
             OwnerUnavailableError: the connection broke, or there was no answer in time; the time begins when it is sent.
         """
-        async with self._subscribing.turn():
+        async with self._subscribe_throttle.slot():
             return await self.request(command)
 
-    def ask(self, command: BaseCommand, answered: Callable[[BaseCommand | None], None]) -> int:
+    def send_request(self, command: BaseCommand, on_response: Callable[[BaseCommand | None], None]) -> int:
         """Send a command; `answered` gets its answer, None when none will come. For acks: no future each."""
-        return self._ask(*self._session.request(command), answered)
+        return self._send(*self._session.request(command), on_response)
 
     def forget(self, request_id: int) -> None:
         """Expect no answer to a request any more, and tell nobody of one."""
-        self._answers.pop(request_id, None)
+        self._callbacks.pop(request_id, None)
         self._session.forget(request_id)
 
-    def ack(self, consumer_id: int, ids: bytes, answered: Callable[[BaseCommand | None], None]) -> None:
-        """Ack entries, given as fields `message_id` of a CommandAck; `answered` as for `ask`.
+    def ack(self, consumer_id: int, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
+        """Ack entries, given as fields `message_id` of a CommandAck; `answered` as for `send_request`.
 
         What many clients ack together may be longer than the owner takes: then it goes as several commands.
         """
         room = self.max_command_bytes
         if len(ids) <= room:
-            self._ask(*self._session.ack(consumer_id, ids), answered)
+            self._send(*self._session.ack(consumer_id, ids), on_response)
             return
         parts = split_ids(ids, room)
-        answers = AllAnswers(len(parts), answered)
+        answers = ResponseAggregator(len(parts), on_response)
         for part in parts:
-            self._ask(*self._session.ack(consumer_id, part), answers.answered)
+            self._send(*self._session.ack(consumer_id, part), answers.on_response)
 
     @property
     def max_command_bytes(self) -> int:
         """How long a command's body may be for the frame around it to be one that the owner takes."""
         return self._session.max_frame_bytes - COMMAND_MARGIN_BYTES
 
-    def _takes(self, data: bytes) -> bool:
+    def _fits(self, data: bytes) -> bool:
         return len(data) - LENGTH_BYTES <= self._session.max_frame_bytes
 
-    def _ask(self, request_id: int, data: bytes, answered: Callable[[BaseCommand | None], None]) -> int:
-        self._answers[request_id] = answered
+    def _send(self, request_id: int, data: bytes, on_response: Callable[[BaseCommand | None], None]) -> int:
+        self._callbacks[request_id] = on_response
         if self.closed or self._transport is None:
-            self._loop.call_soon(self._settle, request_id, None)
-        elif not self._takes(data):
+            self._loop.call_soon(self._resolve, request_id, None)
+        elif not self._fits(data):
             # The owner would close the connection, which others share.
             self._session.forget(request_id)
             refusal = CommandError(
@@ -249,29 +249,29 @@ class OwnerConnection(asyncio.Protocol):
                 error=ServerError.NotAllowedError,
                 message=self._too_long(len(data) - LENGTH_BYTES),
             )
-            self._loop.call_soon(self._settle, request_id, BaseCommand(type=BaseCommand.ERROR, error=refusal))
+            self._loop.call_soon(self._resolve, request_id, BaseCommand(type=BaseCommand.ERROR, error=refusal))
         else:
             self._transport.write(data)
         return request_id
 
     def _await_until(self, deadline: float, answer: asyncio.Future[BaseCommand]) -> None:
         """End a wait with TimeoutError then. All wait for equally long, so that one timer does for a crowd of them."""
-        waits = self._waits
-        while waits and waits[0][1].done():
-            waits.popleft()
-        waits.append((deadline, answer))
-        if self._overdue is None:
-            self._overdue = self._loop.call_at(waits[0][0], self._expire)
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1].done():
+            deadlines.popleft()
+        deadlines.append((deadline, answer))
+        if self._deadline_timer is None:
+            self._deadline_timer = self._loop.call_at(deadlines[0][0], self._expire)
 
     def _expire(self) -> None:
-        self._overdue = None
-        waits, now = self._waits, self._loop.time()
-        while waits and (waits[0][0] <= now or waits[0][1].done()):
-            _, answer = waits.popleft()
+        self._deadline_timer = None
+        deadlines, now = self._deadlines, self._loop.time()
+        while deadlines and (deadlines[0][0] <= now or deadlines[0][1].done()):
+            _, answer = deadlines.popleft()
             if not answer.done():
                 answer.set_exception(TimeoutError())
-        if waits:
-            self._overdue = self._loop.call_at(waits[0][0], self._expire)
+        if deadlines:
+            self._deadline_timer = self._loop.call_at(deadlines[0][0], self._expire)
 
     def send(self, command: BaseCommand, payload: bytes = b"") -> str:
         """Send a command that has no answer, or whose answer comes to a resident.
@@ -280,7 +280,7 @@ class OwnerConnection(asyncio.Protocol):
             Why it was not sent: it is longer than the owner takes. Empty otherwise.
         """
         data = encode_command(command, payload)
-        if not self._takes(data):
+        if not self._fits(data):
             return self._too_long(len(data) - LENGTH_BYTES)
         if self._transport is not None and not self.closed:
             self._transport.write(data)
@@ -291,7 +291,7 @@ class OwnerConnection(asyncio.Protocol):
 
     # Credentials
 
-    def authenticate(self, method: str, credentials: bytes) -> None:
+    def send_credentials(self, method: str, credentials: bytes) -> None:
         """Answer the owner's challenge, or renew the credentials before it asks."""
         if self._transport is not None and not self.closed:
             self._transport.write(self._session.auth_response(method, credentials))
@@ -320,27 +320,27 @@ class OwnerConnection(asyncio.Protocol):
             raise OwnerUnavailableError(f"{self.url} did not answer PING in {REQUEST_TIMEOUT_S:g} s") from error
 
     def probe(self) -> None:
-        """Ask for a sign of life, unless one is awaited; `answered` tells of it, and `answer_listener` is called."""
-        if self._transport is not None and not self.closed and not self._pinged:
+        """Ask for a sign of life, unless one is awaited; `answered` tells of it, and `ping_listener` is called."""
+        if self._transport is not None and not self.closed and not self._unanswered_pings:
             self._ping(self._transport)
 
     def _ping(self, transport: asyncio.Transport) -> None:
         self._pings += 1
-        self._pinged.append(lease_time())
+        self._unanswered_pings.append(lease_time())
         transport.write(self._session.ping())
 
-    def _answered(self) -> None:
-        while self._pinged and self._session.pongs > self._pings - len(self._pinged):
-            self.answered = self._pinged.popleft()
-        if self.answer_listener is not None:
-            self.answer_listener(self)
+    def _on_pong(self) -> None:
+        while self._unanswered_pings and self._session.pongs > self._pings - len(self._unanswered_pings):
+            self.last_answered_ping = self._unanswered_pings.popleft()
+        if self.ping_listener is not None:
+            self.ping_listener(self)
 
     # Residents
 
-    def add_consumer(self, resident: Resident) -> int:
+    def add_consumer(self, handler: ConnectionHandler) -> int:
         """A new consumer id on this connection."""
         self._last_consumer += 1
-        self._consumers[self._last_consumer] = resident
+        self._consumers[self._last_consumer] = handler
         return self._last_consumer
 
     def has_consumer(self, consumer_id: int) -> bool:
@@ -350,10 +350,10 @@ class OwnerConnection(asyncio.Protocol):
     def remove_consumer(self, consumer_id: int) -> None:
         """The id is used no more: its acks get no answer, and keep the connection from being idle no longer."""
         self._consumers.pop(consumer_id, None)
-        for request_id in self._session.abandon(consumer_id):
-            self._settle(request_id, None)
+        for request_id in self._session.cancel_consumer_requests(consumer_id):
+            self._resolve(request_id, None)
 
-    def publish_for(self, publisher: Publisher) -> None:
+    def dedicate_to(self, publisher: Publisher) -> None:
         """Serve the producers of one client alone: the owner's PINGs go to the client, and its backpressure too."""
         self._publisher = publisher
         self._session.answers_pings = False
@@ -363,13 +363,13 @@ class OwnerConnection(asyncio.Protocol):
         if self._transport is not None and not self.closed:
             self._transport.write(self._session.pong())
 
-    def add_producer(self, producer_id: int, resident: Resident) -> None:
+    def add_producer(self, producer_id: int, handler: ConnectionHandler) -> None:
         """Route what concerns a producer, by the id that its client gave it."""
-        self._producers[producer_id] = resident
+        self._producers[producer_id] = handler
 
-    def remove_producer(self, producer_id: int, resident: Resident) -> None:
+    def remove_producer(self, producer_id: int, handler: ConnectionHandler) -> None:
         """Route nothing more to a producer; its id may be another's already."""
-        if self._producers.get(producer_id) is resident:
+        if self._producers.get(producer_id) is handler:
             del self._producers[producer_id]
 
     def forward(self, frame: bytes) -> str:
@@ -380,10 +380,10 @@ class OwnerConnection(asyncio.Protocol):
             self._transport.writelines((len(frame).to_bytes(LENGTH_BYTES, "big"), frame))
         return ""
 
-    def add_watcher(self, resident: Resident) -> int:
+    def add_watcher(self, handler: ConnectionHandler) -> int:
         """A new id of a topic-list watcher on this connection."""
         self._last_watcher += 1
-        self._watchers[self._last_watcher] = resident
+        self._watchers[self._last_watcher] = handler
         return self._last_watcher
 
     def remove_watcher(self, watcher_id: int) -> None:
@@ -414,7 +414,7 @@ class OwnerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
-        self._heard = True
+        self._responsive = True
         pings = self._session.pings
         try:
             received = self._session.receive_data(data)
@@ -425,19 +425,23 @@ class OwnerConnection(asyncio.Protocol):
         reply = self._session.data_to_send()
         if reply and self._transport is not None:
             self._transport.write(reply)
-        if self._session.pings != pings and self._owner_pings.asks(self._loop.time()) and self.events is not None:
-            self.events.probed()
-        if self._session.pongs > self._pings - len(self._pinged):
-            self._answered()
+        if (
+            self._session.pings != pings
+            and self._probe_detector.is_probe(self._loop.time())
+            and self.events is not None
+        ):
+            self.events.on_probe()
+        if self._session.pongs > self._pings - len(self._unanswered_pings):
+            self._on_pong()
         while self._pongs and next(iter(self._pongs)) <= self._session.pongs:
             pong = self._pongs.pop(next(iter(self._pongs)))
             if not pong.done():
                 pong.set_result(None)
         for command, payload, request_id in received:
             if request_id is not None:
-                self._settle(request_id, command)
+                self._resolve(request_id, command)
             elif command.type == BaseCommand.AUTH_CHALLENGE and self.events is not None:
-                self.events.challenged(self, command.auth_challenge.challenge)
+                self.events.on_challenge(self, command.auth_challenge.challenge)
             elif not self._connected.done():
                 self._finish_handshake(command)
             elif command.type == BaseCommand.ERROR and command.error.request_id < 0:
@@ -445,23 +449,23 @@ class OwnerConnection(asyncio.Protocol):
                 self.refusal = OwnerRefusedError(command.error.error, command.error.message)
             else:
                 self._deliver(command, payload)
-        for request_id in self._session.abandoned():
-            self._settle(request_id, None)
+        for request_id in self._session.take_cancelled():
+            self._resolve(request_id, None)
 
     def pause_writing(self) -> None:
         """Called by asyncio."""
         if self._publisher is not None:
-            self._publisher.owner_writable(self, writable=False)
+            self._publisher.on_owner_writable(self, writable=False)
 
     def resume_writing(self) -> None:
         """Called by asyncio."""
         if self._publisher is not None:
-            self._publisher.owner_writable(self, writable=True)
+            self._publisher.on_owner_writable(self, writable=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by asyncio."""
         self.closed = True
-        for timer in (self._keep_alive, self._overdue):
+        for timer in (self._keep_alive, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
         if not self._connected.done():
@@ -473,27 +477,27 @@ class OwnerConnection(asyncio.Protocol):
                 pong.set_exception(OwnerUnavailableError(f"the connection to {self.url} broke"))
         self._pongs.clear()
         if self._publisher is not None:
-            self._publisher.owner_writable(self, writable=True)
+            self._publisher.on_owner_writable(self, writable=True)
         if self.events is not None:
-            self.events.lost(self)
-        for request_id in list(self._answers):
-            self._settle(request_id, None)
-        residents = [*self._consumers.values(), *self._producers.values(), *self._watchers.values()]
+            self.events.on_connection_lost(self)
+        for request_id in list(self._callbacks):
+            self._resolve(request_id, None)
+        handlers = [*self._consumers.values(), *self._producers.values(), *self._watchers.values()]
         self._watchers.clear()
         self._consumers.clear()
         self._producers.clear()
-        for resident in residents:
-            resident.owner_gone()
+        for handler in handlers:
+            handler.on_connection_lost()
 
     def _check_alive(self) -> None:
         """A machine that vanished closes nothing: without this, every request would wait for its deadline."""
         if self._transport is None:
             return
-        if not self._heard:
+        if not self._responsive:
             log.warning("%s says nothing; giving the connection up", self.url)
             self._transport.abort()
             return
-        self._heard = False
+        self._responsive = False
         self._ping(self._transport)
         self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
 
@@ -509,47 +513,47 @@ class OwnerConnection(asyncio.Protocol):
                 )
             )
 
-    def _settle(self, request_id: int, response: BaseCommand | None) -> None:
+    def _resolve(self, request_id: int, response: BaseCommand | None) -> None:
         if (
             response is not None
             and response.type == BaseCommand.PRODUCER_SUCCESS
             and not response.producer_success.producer_ready
         ):
-            answered = self._answers.get(request_id)
+            on_response = self._callbacks.get(request_id)
         else:
-            answered = self._answers.pop(request_id, None)
-        if answered is not None:
-            answered(response)
+            on_response = self._callbacks.pop(request_id, None)
+        if on_response is not None:
+            on_response(response)
 
     def _deliver(self, command: BaseCommand, payload: bytes) -> None:
         kind = command.type
         if kind == BaseCommand.PING:
             if self._publisher is not None:
-                self._publisher.owner_pings(self)
+                self._publisher.on_owner_ping(self)
             return
         if kind == BaseCommand.MESSAGE:
-            resident = self._consumers.get(command.message.consumer_id)
+            handler = self._consumers.get(command.message.consumer_id)
         elif kind == BaseCommand.CLOSE_CONSUMER:
-            resident = self._consumers.get(command.close_consumer.consumer_id)
+            handler = self._consumers.get(command.close_consumer.consumer_id)
         elif kind == BaseCommand.ACTIVE_CONSUMER_CHANGE:
-            resident = self._consumers.get(command.active_consumer_change.consumer_id)
+            handler = self._consumers.get(command.active_consumer_change.consumer_id)
         elif kind == BaseCommand.REACHED_END_OF_TOPIC:
-            resident = self._consumers.get(command.reached_end_of_topic.consumer_id)
+            handler = self._consumers.get(command.reached_end_of_topic.consumer_id)
         elif kind == BaseCommand.WATCH_TOPIC_UPDATE:
-            resident = self._watchers.get(command.watch_topic_update.watcher_id)
+            handler = self._watchers.get(command.watch_topic_update.watcher_id)
         elif kind == BaseCommand.SEND_RECEIPT:
-            resident = self._producers.get(command.send_receipt.producer_id)
+            handler = self._producers.get(command.send_receipt.producer_id)
         elif kind == BaseCommand.SEND_ERROR:
-            resident = self._producers.get(command.send_error.producer_id)
+            handler = self._producers.get(command.send_error.producer_id)
         elif kind == BaseCommand.CLOSE_PRODUCER:
-            resident = self._producers.get(command.close_producer.producer_id)
+            handler = self._producers.get(command.close_producer.producer_id)
         elif kind == BaseCommand.TOPIC_MIGRATED:
             migrated = command.topic_migrated.resource_id
-            resident = (
+            handler = (
                 self._consumers.get(migrated) if command.topic_migrated.resource_type else self._producers.get(migrated)
             )
         else:
             log.debug("%s sent %s, which nobody waits for", self.url, command_name(command))
             return
-        if resident is not None:
-            resident.owner_said(command, payload)
+        if handler is not None:
+            handler.on_command(command, payload)

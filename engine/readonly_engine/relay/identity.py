@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandConnect
 
-OF_THE_CONNECTION = "tls"
+TLS_METHOD = "tls"
 """The method whose credentials are the client's certificate: they end with its own connection and cannot be passed on."""
 
 
@@ -26,7 +26,7 @@ class Identity:
         original_auth_method: how that one would prove it.
         original_auth_data: its credentials; never printed.
         proxy_version: the proxy's version, which only a proxy may say.
-        alone: not 0 for credentials proven in several rounds: they serve one connection of a client, the one of this number.
+        connection_number: the client connection that credentials proven in several rounds serve; 0 for shared credentials.
     """
 
     auth_method: str = ""
@@ -35,7 +35,7 @@ class Identity:
     original_auth_method: str = ""
     original_auth_data: str = field(default="", repr=False)
     proxy_version: str = ""
-    alone: int = 0
+    connection_number: int = 0
 
     @classmethod
     def of(cls, connect: CommandConnect) -> Identity:
@@ -57,14 +57,14 @@ class Identity:
     @property
     def bound_to_certificate(self) -> bool:
         """Whether the client means its TLS certificate, which only it can show."""
-        return OF_THE_CONNECTION in {self.auth_method, self.original_auth_method}
+        return TLS_METHOD in {self.auth_method, self.original_auth_method}
 
     @property
-    def expiring(self) -> bytes:
+    def refreshable(self) -> bytes:
         """The credentials that the owner asks to renew: those of the original principal where they were given (ServerCnx)."""
         return self.original_auth_data.encode() if self.original_auth_data else self.auth_data
 
-    def renewed(self, data: bytes) -> Identity:
+    def with_credentials(self, data: bytes) -> Identity:
         """The same one with newer credentials.
 
         Raises:
@@ -74,7 +74,7 @@ class Identity:
             return replace(self, original_auth_data=data.decode())
         return replace(self, auth_data=data)
 
-    def fill(self, connect: CommandConnect) -> None:
+    def apply_to(self, connect: CommandConnect) -> None:
         """Say all this in a CONNECT."""
         if self.auth_method:
             connect.auth_method_name = self.auth_method
@@ -84,5 +84,5 @@ class Identity:
                 setattr(connect, name, value)
 
 
-NOBODY = Identity()
+ANONYMOUS = Identity()
 """Who shows no credentials."""

@@ -57,14 +57,14 @@ class OwnerLease:
         self.attached = False
         self.holds(now)
 
-    def unowned(self, looked: float) -> None:
+    def extend_unowned(self, checked_at: float) -> None:
         """No broker has the topic: its owner was found dead, and after that no other was found to have loaded it.
 
         Args:
-            looked: when it was tried to reach the owner.
+            checked_at: when it was tried to reach the owner.
         """
         if not self.attached and not self.lapsed:
-            self._extend(looked)
+            self._extend(checked_at)
 
     def holds(self, now: float) -> bool:
         """Whether messages may be delivered."""

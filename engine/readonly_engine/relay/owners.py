@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from readonly_engine.relay.connection import OwnerConnection
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
-from readonly_engine.relay.login import Login, Place
-from readonly_engine.relay.shared_asking import SharedAsking
-from readonly_engine.waiting import shared
+from readonly_engine.relay.login import ConnectionTarget, IdentitySession
+from readonly_engine.relay.shared_asking import SingleFlight
+from readonly_engine.waiting import await_shared
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.relay.connection import ConnectionEvents
     from readonly_engine.relay.identity import Identity
-    from readonly_engine.relay.login import Bearer
+    from readonly_engine.relay.login import IdentityClient
     from readonly_engine.tls import ClientTls
     from readonly_engine.wire.framing import StoredFrameLimit
     from readonly_engine.wire.pulsar_pb2 import AuthData, CommandConnected
@@ -31,40 +31,40 @@ log = logging.getLogger(__name__)
 MAX_REDIRECTS = 20
 """As Pulsar's Java client (maxLookupRedirects): more is a loop."""
 
-PROOF_S = 1.0
+AUTH_CACHE_TTL_S = 1.0
 """So long the owner's yes to a client's credentials holds for others that come with the same: a crowd costs it one connection."""
 
-FOUND_S = 0.1
+LOOKUP_CACHE_TTL_S = 0.1
 """So long an answer to a lookup holds for others that ask. Where the topic has moved meanwhile, the first is refused."""
 
 PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
-class _Proof:
+class _AuthAttempt:
     """A client's credentials on their way to being accepted: ConnectionEvents of the connection that asks."""
 
-    def __init__(self, identity: Identity, bearer: Bearer) -> None:
+    def __init__(self, identity: Identity, client: IdentityClient) -> None:
         self.rounds = 0
         self._identity = identity
-        self._bearer = bearer
+        self._client = client
 
-    def challenged(self, connection: OwnerConnection, challenge: AuthData) -> None:
+    def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
         self.rounds += 1
 
         def answered(credentials: bytes) -> None:
-            connection.authenticate(self._identity.auth_method, credentials)
+            connection.send_credentials(self._identity.auth_method, credentials)
 
-        if not self._bearer.challenge(challenge, answered):
+        if not self._client.challenge(challenge, answered):
             connection.refuse("the client is gone")
 
-    def lost(self, connection: OwnerConnection) -> None:
+    def on_connection_lost(self, connection: OwnerConnection) -> None:
         pass
 
-    def probed(self) -> None:
+    def on_probe(self) -> None:
         pass
 
 
-class Owners:
+class OwnerDirectory:
     """Connections to the brokers of the writable cluster, one for each broker and identity.
 
     Args:
@@ -88,15 +88,15 @@ class Owners:
         self._peer_tls = peer_tls
         self._stored_limit = stored_limit
         self._encrypted = writer_urls[0].startswith("pulsar+ssl:")
-        self._logins: dict[Identity, Login] = {}
-        self._proofs: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
-        self._looking_up: SharedAsking[OwnerConnection] = SharedAsking()
-        self._found: dict[tuple[str, Identity], OwnerConnection] = {}
-        self._alone = itertools.count(1)
+        self._sessions: dict[Identity, IdentitySession] = {}
+        self._auth_attempts: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
+        self._lookups: SingleFlight[OwnerConnection] = SingleFlight()
+        self._lookup_cache: dict[tuple[str, Identity], OwnerConnection] = {}
+        self._connection_numbers = itertools.count(1)
 
     # Clients
 
-    async def admit(self, identity: Identity, bearer: Bearer) -> tuple[Identity, CommandConnected]:
+    async def authenticate(self, identity: Identity, client: IdentityClient) -> tuple[Identity, CommandConnected]:
         """Ask the writable cluster whether a client may come in with these credentials.
 
         It is asked for every client, since credentials expire; all that the client does afterwards goes over shared connections.
@@ -109,77 +109,77 @@ class Owners:
             OwnerRefusedError: the credentials were refused.
         """
         if identity.anonymous:
-            connection = await self.entrance(identity)
-            login = self.login(identity)
-            login.join(bearer)
-            return login.identity, connection.handshake
-        proof = self._proofs.get(identity)
-        mine = proof is None
-        if proof is None:
-            proof = self._proofs[identity] = asyncio.create_task(self._prove(identity, bearer))
-            proof.add_done_callback(lambda done: self._proven(identity, done))
-        admitted, handshake = await shared(proof)
-        if admitted.alone and not mine:
-            admitted, handshake = await self._prove(identity, bearer)
-        login = self.login(admitted)
-        login.join(bearer)
-        return login.identity, handshake
+            connection = await self.any_broker(identity)
+            session = self.session(identity)
+            session.add_client(client)
+            return session.identity, connection.handshake
+        attempt = self._auth_attempts.get(identity)
+        mine = attempt is None
+        if attempt is None:
+            attempt = self._auth_attempts[identity] = asyncio.create_task(self._authenticate(identity, client))
+            attempt.add_done_callback(lambda done: self._auth_attempt_done(identity, done))
+        admitted, handshake = await await_shared(attempt)
+        if admitted.connection_number and not mine:
+            admitted, handshake = await self._authenticate(identity, client)
+        session = self.session(admitted)
+        session.add_client(client)
+        return session.identity, handshake
 
-    def leave(self, identity: Identity, bearer: Bearer) -> None:
+    def release(self, identity: Identity, client: IdentityClient) -> None:
         """A client that was admitted is gone."""
-        login = self._logins.get(identity)
-        if login is not None:
-            login.leave(bearer)
+        session = self._sessions.get(identity)
+        if session is not None:
+            session.remove_client(client)
 
-    def login(self, identity: Identity) -> Login:
+    def session(self, identity: Identity) -> IdentitySession:
         """The connections of an identity."""
-        login = self._logins.get(identity)
-        if login is None:
-            login = self._logins[identity] = Login(identity, self._dial, self._forget)
-        return login
+        session = self._sessions.get(identity)
+        if session is None:
+            session = self._sessions[identity] = IdentitySession(identity, self._dial, self._forget)
+        return session
 
-    def _forget(self, login: Login) -> None:
-        if self._logins.get(login.identity) is login:
-            del self._logins[login.identity]
-            self._proofs.pop(login.identity, None)
+    def _forget(self, session: IdentitySession) -> None:
+        if self._sessions.get(session.identity) is session:
+            del self._sessions[session.identity]
+            self._auth_attempts.pop(session.identity, None)
 
-    async def _prove(self, identity: Identity, bearer: Bearer) -> tuple[Identity, CommandConnected]:
+    async def _authenticate(self, identity: Identity, client: IdentityClient) -> tuple[Identity, CommandConnected]:
         """Open a connection with the client's credentials; returns whose it is, and the broker's CONNECTED."""
         if identity.bound_to_certificate and self._tls is not None and self._tls.certificate is not None:
             # The owner would take our certificate for the client's.
             raise _certificate_error()
-        proof = _Proof(identity, bearer)
+        attempt = _AuthAttempt(identity, client)
         try:
-            place, connection = await self._enter(lambda place: self._dial(place, identity, proof))
+            target, connection = await self._connect_any(lambda target: self._dial(target, identity, attempt))
         except OwnerRefusedError as error:
             if identity.bound_to_certificate and error.code == ServerError.AuthenticationError:
                 raise _certificate_error() from error
             raise
-        if proof.rounds:
+        if attempt.rounds:
             # Only the client can prove such credentials again: what it opens is its alone.
-            identity = replace(identity, alone=next(self._alone))
-        self.login(identity).adopt(place, connection)
+            identity = replace(identity, connection_number=next(self._connection_numbers))
+        self.session(identity).adopt(target, connection)
         return identity, connection.handshake
 
-    def _proven(self, identity: Identity, proof: asyncio.Task[tuple[Identity, CommandConnected]]) -> None:
+    def _auth_attempt_done(self, identity: Identity, attempt: asyncio.Task[tuple[Identity, CommandConnected]]) -> None:
         def forget() -> None:
-            if self._proofs.get(identity) is proof:
-                del self._proofs[identity]
+            if self._auth_attempts.get(identity) is attempt:
+                del self._auth_attempts[identity]
 
-        if proof.cancelled() or proof.exception() is not None or proof.result()[0].alone:
+        if attempt.cancelled() or attempt.exception() is not None or attempt.result()[0].connection_number:
             forget()
         else:
-            asyncio.get_running_loop().call_later(PROOF_S, forget)
+            asyncio.get_running_loop().call_later(AUTH_CACHE_TTL_S, forget)
 
     # Connections
 
-    async def entrance(self, identity: Identity) -> OwnerConnection:
+    async def any_broker(self, identity: Identity) -> OwnerConnection:
         """The connection to the writer URL, for lookups and all that any broker can answer.
 
         Raises:
             RelayError: it cannot be reached, or refuses the credentials.
         """
-        _, connection = await self._enter(self.login(identity).connection)
+        _, connection = await self._connect_any(self.session(identity).connection)
         return connection
 
     async def owner_of(self, topic: str, identity: Identity) -> OwnerConnection:
@@ -189,17 +189,17 @@ class Owners:
             OwnerUnavailableError: no broker answers, or the lookup went round in circles.
             OwnerRefusedError: the lookup was refused.
         """
-        question = (topic, identity)
-        found = self._found.get(question)
+        key = (topic, identity)
+        found = self._lookup_cache.get(key)
         if found is None or found.closed:
-            found = await self._looking_up.ask(question, lambda: self._look_up(topic, identity))
-            if question not in self._found:
-                asyncio.get_running_loop().call_later(FOUND_S, self._found.pop, question, None)
-            self._found[question] = found
+            found = await self._lookups.run(key, lambda: self._look_up(topic, identity))
+            if key not in self._lookup_cache:
+                asyncio.get_running_loop().call_later(LOOKUP_CACHE_TTL_S, self._lookup_cache.pop, key, None)
+            self._lookup_cache[key] = found
         return found
 
-    async def publishing(self, topic: str, identity: Identity, publisher: int) -> OwnerConnection:
-        """A client's own connection to the broker that owns a topic, for its producers (Login.publishing).
+    async def producer_connection(self, topic: str, identity: Identity, publisher: int) -> OwnerConnection:
+        """A client's own connection to the broker that owns a topic, for its producers (IdentitySession.producer_connection).
 
         Args:
             topic: the topic.
@@ -210,20 +210,20 @@ class Owners:
             RelayError: as `owner_of`, or the broker does not let the connection in.
         """
         owner = await self.owner_of(topic, identity)
-        return await self.login(identity).publishing(owner, publisher)
+        return await self.session(identity).producer_connection(owner, publisher)
 
-    def end_publishing(self, identity: Identity, publisher: int) -> None:
+    def close_producer_connections(self, identity: Identity, publisher: int) -> None:
         """A client is gone: close its own connections."""
-        login = self._logins.get(identity)
-        if login is not None:
-            login.end_publishing(publisher)
+        session = self._sessions.get(identity)
+        if session is not None:
+            session.close_producer_connections(publisher)
 
-    def moved(self, topic: str, identity: Identity) -> None:
+    def invalidate(self, topic: str, identity: Identity) -> None:
         """The topic may have another owner than a moment ago."""
-        self._found.pop((topic, identity), None)
+        self._lookup_cache.pop((topic, identity), None)
 
     async def _look_up(self, topic: str, identity: Identity) -> OwnerConnection:
-        connection = await self.entrance(identity)
+        connection = await self.any_broker(identity)
         authoritative = False
         for _ in range(MAX_REDIRECTS):
             lookup = CommandLookupTopic(topic=topic, authoritative=authoritative)
@@ -234,7 +234,7 @@ class Owners:
             if response.response == CommandLookupTopicResponse.Failed:
                 raise OwnerRefusedError(response.error, response.message)
             authoritative = response.authoritative
-            connection = await self.login(identity).connection(self._place(topic, response, connection.url))
+            connection = await self.session(identity).connection(self._target(topic, response, connection.url))
             if response.response == CommandLookupTopicResponse.Connect:
                 return connection
         raise OwnerUnavailableError(f"the lookup of {topic} was redirected {MAX_REDIRECTS} times")
@@ -254,7 +254,7 @@ class Owners:
             )
         return tls_url
 
-    async def at(self, url: str, identity: Identity) -> OwnerConnection:
+    async def peer_connection(self, url: str, identity: Identity) -> OwnerConnection:
         """The connection to another broker of the pool, which takes the owner's place.
 
         Args:
@@ -264,31 +264,33 @@ class Owners:
         Raises:
             RelayError: it cannot be reached, or refuses the credentials.
         """
-        return await self.login(identity).connection(Place(url, peer=True))
+        return await self.session(identity).connection(ConnectionTarget(url, peer=True))
 
     def close(self) -> None:
         """Close every connection."""
-        for proof in self._proofs.values():
-            proof.cancel()
-        for login in list(self._logins.values()):
-            login.close()
+        for attempt in self._auth_attempts.values():
+            attempt.cancel()
+        for session in list(self._sessions.values()):
+            session.close()
 
-    def _place(self, topic: str, response: CommandLookupTopicResponse, asked: str) -> Place:
+    def _target(self, topic: str, response: CommandLookupTopicResponse, asked: str) -> ConnectionTarget:
         url = response.broker_service_url_tls if self._encrypted else response.broker_service_url
         if not url:
             raise OwnerUnavailableError(
                 f"the broker that has {topic} names no {'pulsar+ssl' if self._encrypted else 'pulsar'} URL, as writer-url has"
             )
-        return Place(url, asked if response.proxy_through_service_url else "")
+        return ConnectionTarget(url, asked if response.proxy_through_service_url else "")
 
-    async def _enter(self, connect: Callable[[Place], Awaitable[OwnerConnection]]) -> tuple[Place, OwnerConnection]:
+    async def _connect_any(
+        self, connect: Callable[[ConnectionTarget], Awaitable[OwnerConnection]]
+    ) -> tuple[ConnectionTarget, OwnerConnection]:
         """Connect to the first broker of the writer URL that answers, beginning with the one that did so last."""
         failure: OwnerUnavailableError | None = None
         for _ in self._writer_urls:
             number = self._preferred
-            place = Place(self._writer_urls[number])
+            target = ConnectionTarget(self._writer_urls[number])
             try:
-                return place, await connect(place)
+                return target, await connect(target)
             except OwnerUnavailableError as error:
                 failure = error
                 if self._preferred == number:
@@ -296,18 +298,18 @@ class Owners:
         assert failure is not None
         raise failure
 
-    async def _dial(self, place: Place, identity: Identity, events: ConnectionEvents) -> OwnerConnection:
-        host, port, encrypted = _address(place.through or place.url)
+    async def _dial(self, target: ConnectionTarget, identity: Identity, events: ConnectionEvents) -> OwnerConnection:
+        host, port, encrypted = _address(target.proxy_url or target.url)
         behind = ""
-        if place.through:
-            broker, broker_port, _ = _address(place.url)
+        if target.proxy_url:
+            broker, broker_port, _ = _address(target.url)
             behind = f"{broker}:{broker_port}"
-        trusted = self._peer_tls if place.peer else self._tls
+        trusted = self._peer_tls if target.peer else self._tls
         if encrypted and trusted is None:
-            raise OwnerUnavailableError(f"{place.url} asks for TLS, which writer-url does not")
+            raise OwnerUnavailableError(f"{target.url} asks for TLS, which writer-url does not")
         tls = trusted.context() if encrypted and trusted is not None else None
-        connection = await OwnerConnection.open(place.url, host, port, identity, events, tls=tls, behind_proxy=behind)
-        if self._stored_limit is not None and not place.peer:
+        connection = await OwnerConnection.open(target.url, host, port, identity, events, tls=tls, behind_proxy=behind)
+        if self._stored_limit is not None and not target.peer:
             self._stored_limit.learn(connection.handshake.max_message_size)
         return connection
 

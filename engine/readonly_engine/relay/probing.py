@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-REGULAR_S: Final = 29.0
+KEEP_ALIVE_INTERVAL_S: Final = 29.0
 """A little less than an owner's keepAliveIntervalSeconds (30). With a shorter interval regular PINGs count as questions too,
 which costs a round of PINGs to clients."""
 
-ROUND_S: Final = 5.0
+MIN_PROBE_INTERVAL_S: Final = 5.0
 """Clients are not asked more often: whoever contends for a subscription makes the owner ask."""
 
 
-class OwnerPings:
+class ProbeDetector:
     """Decides which PINGs of one owner are worth asking clients.
 
     A stock owner asks when a second consumer wants an Exclusive subscription (checkConnectionLiveness). A read-only broker
@@ -26,14 +26,14 @@ class OwnerPings:
 
     def __init__(self, now: float) -> None:
         self._regular = now
-        self._asked = -ROUND_S
+        self._asked = -MIN_PROBE_INTERVAL_S
 
-    def asks(self, now: float) -> bool:
+    def is_probe(self, now: float) -> bool:
         """Whether a PING that came now asks for a sign of life of the clients."""
-        if now - self._regular >= REGULAR_S:
+        if now - self._regular >= KEEP_ALIVE_INTERVAL_S:
             self._regular = now
             return False
-        if now - self._asked < ROUND_S:
+        if now - self._asked < MIN_PROBE_INTERVAL_S:
             return False
         self._asked = now
         return True

@@ -21,22 +21,22 @@ losses."""
 _OBJECT_BYTES: Final = 500
 """An ack of one entry that is not encoded."""
 
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Of so many bytes of acks it is known when they were answered; older ones count as stored."""
 
 
-class Answered(NamedTuple):
+class AnsweredAck(NamedTuple):
     """An ack that was answered.
 
     Attributes:
         at: when.
         ack: a CommandAck; or encoded, whole or its fields `message_id` only.
-        settled: the last cumulative ack that had been answered before it; None for none.
+        cumulative_before: the last cumulative ack that had been answered before it; None for none.
     """
 
     at: float
     ack: CommandAck | bytes
-    settled: CommandAck | None
+    cumulative_before: CommandAck | None
 
 
 class RecentAcks:
@@ -44,26 +44,26 @@ class RecentAcks:
 
     Args:
         window_s: for how long.
-        most_bytes: how much at most.
+        max_bytes: how much at most.
     """
 
-    __slots__ = ("_acks", "_bytes", "_most", "_window")
+    __slots__ = ("_acks", "_bytes", "_max_bytes", "_window")
 
-    def __init__(self, window_s: float = WINDOW_S, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, window_s: float = WINDOW_S, max_bytes: int = MAX_BYTES) -> None:
         self._window = window_s
-        self._most = most_bytes
-        self._acks: deque[Answered] = deque()
+        self._max_bytes = max_bytes
+        self._acks: deque[AnsweredAck] = deque()
         self._bytes = 0
 
-    def answered(self, ack: CommandAck | bytes, now: float, settled: CommandAck | None = None) -> None:
+    def add(self, ack: CommandAck | bytes, now: float, cumulative_before: CommandAck | None = None) -> None:
         """Keep an ack that the owner has just answered: encoded where it has many ids."""
         acks = self._acks
-        acks.append(Answered(now, ack, settled))
+        acks.append(AnsweredAck(now, ack, cumulative_before))
         self._bytes += _size(ack)
-        while acks and (acks[0].at < now - self._window or self._bytes > self._most):
+        while acks and (acks[0].at < now - self._window or self._bytes > self._max_bytes):
             self._bytes -= _size(acks.popleft().ack)
 
-    def before(self, end: float) -> Iterator[Answered]:
+    def before(self, end: float) -> Iterator[AnsweredAck]:
         """The acks that were answered at most `window_s` before a time, in the order of their answers."""
         return (answered for answered in self._acks if end - self._window <= answered.at)
 

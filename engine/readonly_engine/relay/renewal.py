@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Who = TypeVar("Who")
+Client = TypeVar("Client")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Who]):
+class RefreshOutcome(Generic[Client]):
     """What follows from an event.
 
     Attributes:
         credentials: pass these on to the owners, never printed; None where nothing changes.
-        expel: clients to send away.
+        disconnect: clients to send away.
     """
 
     credentials: bytes | None = field(default=None, repr=False)
-    expel: frozenset[Who] = frozenset()
+    disconnect: frozenset[Client] = frozenset()
 
 
-class Renewal(Generic[Who]):
+class AuthRefresh(Generic[Client]):
     """One renewal.
 
     Args:
@@ -38,52 +38,52 @@ class Renewal(Generic[Who]):
         deadline: when those that have not answered are sent away, in seconds of the caller's clock.
     """
 
-    def __init__(self, expired: bytes, asked: Iterable[Who], deadline: float) -> None:
+    def __init__(self, expired: bytes, asked: Iterable[Client], deadline: float) -> None:
         self.deadline = deadline
         self.credentials: bytes | None = None
         self._expired = expired
-        self._silent = set(asked)
-        self._unchanged: set[Who] = set()
+        self._unanswered = set(asked)
+        self._unchanged: set[Client] = set()
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
         """Whether everybody has answered, or is gone."""
-        return not self._silent
+        return not self._unanswered
 
-    def ask(self, who: Who) -> None:
+    def ask(self, client: Client) -> None:
         """Somebody else who shares the credentials is asked too."""
-        self._silent.add(who)
+        self._unanswered.add(client)
 
-    def answer(self, who: Who, credentials: bytes) -> Outcome[Who]:
+    def answer(self, client: Client, credentials: bytes) -> RefreshOutcome[Client]:
         """A client answered."""
-        if who not in self._silent:
-            return Outcome()
-        self._silent.discard(who)
+        if client not in self._unanswered:
+            return RefreshOutcome()
+        self._unanswered.discard(client)
         if self.credentials is not None:
-            return Outcome() if credentials == self.credentials else Outcome(None, frozenset({who}))
+            return RefreshOutcome() if credentials == self.credentials else RefreshOutcome(None, frozenset({client}))
         if credentials == self._expired:
             # It may have read its file too early: another's answer is better, and this one is for want of any.
-            self._unchanged.add(who)
-            return self._last_resort()
+            self._unchanged.add(client)
+            return self._reuse_expired()
         self.credentials = credentials
         behind, self._unchanged = frozenset(self._unchanged), set()
-        return Outcome(credentials, behind)
+        return RefreshOutcome(credentials, behind)
 
-    def leave(self, who: Who) -> Outcome[Who]:
+    def leave(self, client: Client) -> RefreshOutcome[Client]:
         """A client is gone."""
-        self._silent.discard(who)
-        self._unchanged.discard(who)
-        return self._last_resort()
+        self._unanswered.discard(client)
+        self._unchanged.discard(client)
+        return self._reuse_expired()
 
-    def time_passed(self, now: float) -> Outcome[Who]:
+    def expire(self, now: float) -> RefreshOutcome[Client]:
         """Look at the clock."""
         if now < self.deadline:
-            return Outcome()
-        late, self._silent = frozenset(self._silent), set()
-        return Outcome(self._last_resort().credentials, late)
+            return RefreshOutcome()
+        late, self._unanswered = frozenset(self._unanswered), set()
+        return RefreshOutcome(self._reuse_expired().credentials, late)
 
-    def _last_resort(self) -> Outcome[Who]:
-        if self.credentials is None and self._unchanged and not self._silent:
+    def _reuse_expired(self) -> RefreshOutcome[Client]:
+        if self.credentials is None and self._unchanged and not self._unanswered:
             self.credentials = self._expired
-            return Outcome(self.credentials)
-        return Outcome()
+            return RefreshOutcome(self.credentials)
+        return RefreshOutcome()

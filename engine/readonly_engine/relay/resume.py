@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-_MOST: Final = (1 << 63) - 1
+_MAX_ENTRY_ID: Final = (1 << 63) - 1
 
 
-def resume_at(subscribe: CommandSubscribe, mark_delete: Position) -> None:
+def set_resume_position(subscribe: CommandSubscribe, mark_delete: Position) -> None:
     """Have a SUBSCRIBE of a non-durable subscription start behind a position, whatever it began with.
 
     A non-durable cursor lives in its owner's memory only. The client's own start (latest, a time, a message id) would name
@@ -27,4 +27,4 @@ def resume_at(subscribe: CommandSubscribe, mark_delete: Position) -> None:
     start = subscribe.start_message_id
     start.Clear()
     start.ledger_id = ledger_id
-    start.entry_id = min(entry_id + (ledger_id >= 0), _MOST)
+    start.entry_id = min(entry_id + (ledger_id >= 0), _MAX_ENTRY_ID)

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 CLIENT_VERSION = "pulsar-readonly"
 
-_END_WITH_CONSUMER = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS, BaseCommand.ACK})
+_CONSUMER_REQUESTS = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS, BaseCommand.ACK})
 """Requests of a consumer that an owner may forget when it closes the consumer: what answers them reads the topic, which is closed
 (ServerCnx.getLargestBatchIndexWhenPossible), or finds no consumer (ServerCnx.handleAck)."""
 
 
-class Received(NamedTuple):
+class ReceivedCommand(NamedTuple):
     """A command of the owner.
 
     Attributes:
@@ -64,7 +64,7 @@ class OwnerSession:
         self._last_request = 0
         self._waiting: dict[int, int | None] = {}  # each with the consumer that it ends with
         self._of_consumer: dict[int, set[int]] = {}
-        self._abandoned: list[int] = []
+        self._cancelled: list[int] = []
         self._out: list[bytes] = []
         self.pings = 0
         self.pongs = 0
@@ -82,7 +82,7 @@ class OwnerSession:
             protocol_version=NEWEST_PROTOCOL_VERSION,
             feature_flags=FeatureFlags(supports_auth_refresh=True),
         )
-        identity.fill(connect)
+        identity.apply_to(connect)
         if behind_proxy:
             connect.proxy_to_broker_url = behind_proxy
         return encode_command(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
@@ -112,13 +112,13 @@ class OwnerSession:
         """
         self._last_request += 1
         body_of(command).request_id = self._last_request
-        self._await(body_of(command).consumer_id if command.type in _END_WITH_CONSUMER else None)
+        self._expect(body_of(command).consumer_id if command.type in _CONSUMER_REQUESTS else None)
         return self._last_request, encode_command(command)
 
     def ack(self, consumer_id: int, ids: bytes) -> tuple[int, bytes]:
         """Ack entries: as `request`, of fields `message_id` that are encoded already."""
         self._last_request += 1
-        self._await(consumer_id)
+        self._expect(consumer_id)
         return self._last_request, encode_ack(consumer_id, ids, self._last_request)
 
     def forget(self, request_id: int) -> None:
@@ -130,19 +130,19 @@ class OwnerSession:
             if not requests:
                 del self._of_consumer[consumer_id]
 
-    def abandon(self, consumer_id: int) -> list[int]:
+    def cancel_consumer_requests(self, consumer_id: int) -> list[int]:
         """Expect no answer any more to what ends with a consumer, which is closed. Returns these requests, in order."""
         requests = sorted(self._of_consumer.pop(consumer_id, ()))
         for request_id in requests:
             del self._waiting[request_id]
         return requests
 
-    def abandoned(self) -> list[int]:
+    def take_cancelled(self) -> list[int]:
         """The requests, since this was last asked, that get no answer any more because the owner has closed their consumer."""
-        abandoned, self._abandoned = self._abandoned, []
-        return abandoned
+        cancelled, self._cancelled = self._cancelled, []
+        return cancelled
 
-    def receive_data(self, data: bytes) -> list[Received]:
+    def receive_data(self, data: bytes) -> list[ReceivedCommand]:
         """Take what arrived; `data_to_send` may have something afterwards.
 
         Raises:
@@ -162,9 +162,9 @@ class OwnerSession:
             if command.type == BaseCommand.PONG:
                 self.pongs += 1
                 continue
-            received.append(Received(command, frame[end:], self._answered(command)))
+            received.append(ReceivedCommand(command, frame[end:], self._answered(command)))
             if command.type == BaseCommand.CLOSE_CONSUMER and self._of_consumer:
-                self._abandoned += self.abandon(command.close_consumer.consumer_id)
+                self._cancelled += self.cancel_consumer_requests(command.close_consumer.consumer_id)
         while splitter.skipped:
             received.append(self._refuse_skipped(splitter.skipped.pop()))
         return received
@@ -191,16 +191,16 @@ class OwnerSession:
             self.forget(request_id)
         return request_id
 
-    def _refuse_skipped(self, head: bytes) -> Received:
+    def _refuse_skipped(self, head: bytes) -> ReceivedCommand:
         request_id = request_id_in_head(head)
         if request_id is None or request_id not in self._waiting:
             raise FrameTooLargeError(f"a frame of more than {self.max_frame_bytes} bytes that answers no request")
         self.forget(request_id)
         message = f"the answer is longer than {self.max_frame_bytes} bytes, the limit of the owner's own connections"
         error = CommandError(request_id=request_id, error=ServerError.UnknownError, message=message)
-        return Received(BaseCommand(type=BaseCommand.ERROR, error=error), b"", request_id)
+        return ReceivedCommand(BaseCommand(type=BaseCommand.ERROR, error=error), b"", request_id)
 
-    def _await(self, consumer_id: int | None) -> None:
+    def _expect(self, consumer_id: int | None) -> None:
         """Expect an answer to the last request, as long as its consumer is there."""
         self._waiting[self._last_request] = consumer_id
         if consumer_id is not None:

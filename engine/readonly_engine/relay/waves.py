@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 LIMITS: Final = (500, 4000)
 """An owner makes 300 to 1,500 durable subscriptions of one topic a second (measured), the fewer the more there are."""
 
-SOON_S: Final = 5.0
-LATE_S: Final = 10.0
+FAST_ANSWER_S: Final = 5.0
+SLOW_ANSWER_S: Final = 10.0
 
 
-class Window:
+class ThrottleWindow:
     """How many may be unanswered. Pure.
 
     It grows with each answer that came soon and shrinks with each that came late. Once it is full the next may go when half of it
@@ -38,7 +38,7 @@ class Window:
         self.unanswered = 0
         self._full = False
 
-    def enter(self) -> bool:
+    def acquire(self) -> bool:
         """Send one, if one may be sent."""
         if self._full:
             return False
@@ -46,42 +46,42 @@ class Window:
         self._full = self.unanswered >= self.limit
         return True
 
-    def leave(self, waited: float) -> bool:
+    def release(self, waited: float) -> bool:
         """One was answered, or is given up. Returns whether others may be sent.
 
         Args:
             waited: seconds since it was sent.
         """
         self.unanswered -= 1
-        if waited < SOON_S:
+        if waited < FAST_ANSWER_S:
             self.limit = min(self.limit + 1, LIMITS[1])
-        elif waited > LATE_S:
+        elif waited > SLOW_ANSWER_S:
             self.limit = max(self.limit - 1, LIMITS[0])
         if self.unanswered <= self.limit // 2:
             self._full = False
         return not self._full
 
 
-class Waves:
+class SubscribeThrottle:
     """Holds back whoever has to wait."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._window = Window()
+        self._window = ThrottleWindow()
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Wait until one more may be sent; the context lasts until it is answered or given up."""
-        await self._enter()
+        await self._acquire()
         sent = self._loop.time()
         try:
             yield
         finally:
-            self._leave(self._loop.time() - sent)
+            self._release(self._loop.time() - sent)
 
-    async def _enter(self) -> None:
-        if not self._waiting and self._window.enter():
+    async def _acquire(self) -> None:
+        if not self._waiting and self._window.acquire():
             return
         waiting = self._loop.create_future()
         self._waiting.append(waiting)
@@ -89,13 +89,13 @@ class Waves:
             await waiting
         except asyncio.CancelledError:
             if not waiting.cancelled():
-                self._leave(SOON_S)  # it was let in just then
+                self._release(FAST_ANSWER_S)  # it was let in just then
             raise
 
-    def _leave(self, waited: float) -> None:
-        if not self._window.leave(waited):
+    def _release(self, waited: float) -> None:
+        if not self._window.release(waited):
             return
-        while self._waiting and (self._waiting[0].done() or self._window.enter()):
+        while self._waiting and (self._waiting[0].done() or self._window.acquire()):
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(None)

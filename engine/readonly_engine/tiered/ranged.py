@@ -39,7 +39,7 @@ class RangedObject:
         """
         number = offset // self._windows.size
         if number == self._latest + 1:
-            self._windows.ahead(self._objects, self.key, number + 1, end)
+            self._windows.read_ahead(self._objects, self.key, number + 1, end)
         self._latest = number
         data = await self._windows.get(self._objects, self.key, number)
         base = number * self._windows.size

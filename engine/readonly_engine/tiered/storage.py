@@ -14,7 +14,7 @@ from readonly_engine.tiered.jcloud import JcloudLedger, JcloudPart, read_index
 from readonly_engine.tiered.ranged import RangedObject
 from readonly_engine.tiered.stores import FILESYSTEM_DRIVER, locate, open_store
 from readonly_engine.tiered.windows import WindowCache
-from readonly_engine.waiting import shared
+from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,19 +71,19 @@ class TieredStorage:
             TieredStorageError: a setting is missing, or the index cannot be read.
             WireError: the index is damaged.
         """
-        self._look_at_credentials()
+        self._reload_credentials()
         key = (ledger_id, context.SerializeToString(deterministic=True))
         opening = self._ledgers.get(key)
         if opening is None:
             opening = self._ledgers[key] = asyncio.create_task(self._open(topic_path, ledger_id, context))
-            opening.add_done_callback(lambda done: self._settle(key, done))
+            opening.add_done_callback(lambda done: self._open_done(key, done))
             while len(self._ledgers) > _MAX_LEDGERS:
                 self._ledgers.popitem(last=False)
         else:
             self._ledgers.move_to_end(key)
-        return await shared(opening)
+        return await await_shared(opening)
 
-    def _look_at_credentials(self) -> None:
+    def _reload_credentials(self) -> None:
         """Close all stores and ledgers after a change of the credentials file, as the old credentials may expire soon."""
         found = self._signature()
         if found != self._credentials:
@@ -108,7 +108,7 @@ class TieredStorage:
         self._ledgers.clear()
         self.windows.close()
 
-    def _settle(self, key: tuple[int, bytes], opening: asyncio.Task[OffloadedLedger]) -> None:
+    def _open_done(self, key: tuple[int, bytes], opening: asyncio.Task[OffloadedLedger]) -> None:
         if (opening.cancelled() or opening.exception() is not None) and self._ledgers.get(key) is opening:
             del self._ledgers[key]
 

@@ -6,12 +6,12 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from readonly_engine.waiting import shared
+from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
     from readonly_engine.tiered.objects import Objects
 
-AHEAD = 2
+READ_AHEAD_WINDOWS = 2
 """Windows that are read ahead."""
 
 MAX_REQUESTS = 8
@@ -41,11 +41,11 @@ class WindowCache:
             TieredStorageError: the window cannot be read.
         """
         # A cancelled reader must not cancel the request of the others.
-        return await shared(self._start(objects, key, number))
+        return await await_shared(self._start(objects, key, number))
 
-    def ahead(self, objects: Objects, key: str, number: int, end: int) -> None:
+    def read_ahead(self, objects: Objects, key: str, number: int, end: int) -> None:
         """Start to read AHEAD windows from `number` on, those that begin before `end`."""
-        for following in range(number, number + AHEAD):
+        for following in range(number, number + READ_AHEAD_WINDOWS):
             if following * self.size < end:
                 self._start(objects, key, following)
 
@@ -63,7 +63,7 @@ class WindowCache:
         task = self._tasks.get(at)
         if task is None:
             task = self._tasks[at] = asyncio.create_task(self._read(objects, key, number))
-            task.add_done_callback(lambda done: self._settle(at, done))
+            task.add_done_callback(lambda done: self._read_done(at, done))
             self._make_room()
         else:
             self._tasks.move_to_end(at)
@@ -75,7 +75,7 @@ class WindowCache:
             if self._tasks[at].done():
                 del self._tasks[at]
 
-    def _settle(self, at: tuple[Objects, str, int], task: asyncio.Task[bytes]) -> None:
+    def _read_done(self, at: tuple[Objects, str, int], task: asyncio.Task[bytes]) -> None:
         if (task.cancelled() or task.exception() is not None) and self._tasks.get(at) is task:
             del self._tasks[at]
 

@@ -150,12 +150,12 @@ async def _read(options: argparse.Namespace) -> None:
         if progress is not None:
             progress.end()
     if outcome.incomplete:
-        _say(f"incomplete chunked messages: {outcome.incomplete}; --parts shows their chunks")
+        _print_error(f"incomplete chunked messages: {outcome.incomplete}; --parts shows their chunks")
     if outcome.lost:
-        _say(f"entries trimmed before they were read: {outcome.lost}")
+        _print_error(f"entries trimmed before they were read: {outcome.lost}")
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     print(f"{NAME}: {text}", file=sys.stderr)  # noqa: T201
 
 
@@ -190,7 +190,7 @@ def main(argv: list[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format=f"{NAME}: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     work = {"ls": _ls, "show": _show, "read": _read}[options.command]
-    collector.relax()
+    collector.tune_garbage_collector()
     try:
         interrupted = asyncio.run(_until_interrupted(work(options)))
         sys.stdout.flush()
@@ -200,6 +200,6 @@ def main(argv: list[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ToolError, MetadataError, BookKeeperError, WireError) as error:
-        _say(str(error))
+        _print_error(str(error))
         return 1
     return INTERRUPTED if interrupted else 0

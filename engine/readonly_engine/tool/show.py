@@ -128,7 +128,7 @@ def _cursor(chain: LedgerChain, state: CursorState) -> Fields:
 
 
 # Text
-MOST_RANGES = 5
+MAX_RANGES = 5
 
 
 def render(topic: Fields) -> list[str]:
@@ -173,8 +173,8 @@ def _subscription_row(one: Fields) -> list[str]:
     if "mark_delete" not in one:
         return [one["name"], one.get("error", "gone"), "", "", "", ""]
     ranges = one["acked_ranges"]
-    shown = " ".join(ranges[:MOST_RANGES]) + (
-        f" and {len(ranges) - MOST_RANGES} more" if len(ranges) > MOST_RANGES else ""
+    shown = " ".join(ranges[:MAX_RANGES]) + (
+        f" and {len(ranges) - MOST_RANGES} more" if len(ranges) > MAX_RANGES else ""
     )
     behind = f"{one['acked_behind']} in {shown}" if ranges else "0"
     if "partly_acked_batches" in one:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchEntryError, NoSuchLedgerError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.metadata.errors import MetadataError
@@ -189,7 +189,7 @@ class CompactedLog:
         """
         await self._refresh(CACHE_TTL_S)
         if self._watch is None:
-            self._watch = keep_going(self._watching, f"following the compactions of {self.topic}")
+            self._watch = run_forever(self._watching, f"following the compactions of {self.topic}")
 
     def close(self) -> None:
         """Look for compactions no more."""

@@ -18,7 +18,7 @@ from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.sources import LedgerSources
 from readonly_engine.topic.tail_notifier import TailNotifier
-from readonly_engine.waiting import shared
+from readonly_engine.waiting import await_shared
 from readonly_engine.wire.entry_view import summarize
 from readonly_engine.wire.errors import WireError
 
@@ -113,7 +113,7 @@ class TopicLog:
         """
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await shared(self._opened)
+                await await_shared(self._opened)
         except TimeoutError as error:
             raise MetadataError(f"the ledgers of {self.topic} are not known after {OPEN_TIMEOUT_S:g} s") from error
 
@@ -287,7 +287,7 @@ class TopicLog:
             if run is None:
                 return []
             read = self._start_read(first.ledger_id, *run)
-        entries = await shared(read.task)
+        entries = await await_shared(read.task)
         return entries[first.entry_id - read.first :][:count]
 
     def _start_read(self, ledger_id: int, first: int, last: int) -> _Read:

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.background import AGAIN_S
+from readonly_engine.background import RESTART_DELAY_S
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.topic.tail_batch import FlushInterval, TailBatch
 from readonly_engine.wire.entry_view import summarize
@@ -202,12 +202,15 @@ class TailNotifier:
     def _failed(self, error: BaseException) -> None:
         """A mistake must neither end this nor become a busy loop."""
         log.error(
-            "telling the readers of %s failed unexpectedly; going on in %g s", self._name, AGAIN_S, exc_info=error
+            "telling the readers of %s failed unexpectedly; going on in %g s",
+            self._name,
+            RESTART_DELAY_S,
+            exc_info=error,
         )
         if self._handle is not None:
             self._handle.cancel()
         if not self._closed:
-            self._handle = self._loop.call_later(AGAIN_S, self._run)
+            self._handle = self._loop.call_later(RESTART_DELAY_S, self._run)
 
     def _notify(self, batch: TailBatch | None, limit: Position | None) -> None:
         self.latest_batch, self._awaited = batch, False

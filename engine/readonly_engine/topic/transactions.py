@@ -140,7 +140,7 @@ class TopicTransactions:
         """Whether the owner must be asked before anything is delivered."""
         return self._max_read_position.active
 
-    def told(self, position: Position) -> None:
+    def on_last_entry(self, position: Position) -> None:
         """The owner has said that consumers may read up to a position."""
         self._max_read_position.notify(position)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from readonly_engine.background import keep_going
+from readonly_engine.background import run_forever
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.workers.merge import merge
 from readonly_engine.workers.plan import worker_config
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("readonly_engine.workers")
 
-ASK_S: Final = 5.0
+REQUEST_TIMEOUT_S: Final = 5.0
 READY_POLL_S: Final = 0.2
 
-END_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 60.0
 """Time for a worker to drain after SIGTERM; then it is killed."""
 
 LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - a worker that listens on all interfaces
@@ -58,17 +58,17 @@ class Worker:
         )
         return self.process
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Let the process drain and end; kill it after END_S."""
         process = self.process
         if process is None or process.returncode is not None:
             return
         process.send_signal(signal.SIGTERM)
         try:
-            async with asyncio.timeout(END_S):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
                 await process.wait()
         except TimeoutError:
-            log.warning("worker %d has not ended within %g s; killing it", self.index, END_S)
+            log.warning("worker %d has not ended within %g s; killing it", self.index, STOP_TIMEOUT_S)
             process.kill()
             await process.wait()
 
@@ -99,7 +99,7 @@ class Parent:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/{rest:.*}", self._elsewhere)
+        app.router.add_get("/{rest:.*}", self._redirect)
         http = HttpPort(app)
         await http.start(host, port)
         self._port = http
@@ -113,9 +113,9 @@ class Parent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with ClientSession(timeout=ClientTimeout(total=ASK_S)) as self._session:
+        async with ClientSession(timeout=ClientTimeout(total=REQUEST_TIMEOUT_S)) as self._session:
             keeping = [
-                keep_going(partial(self._keep, worker), f"supervising worker {worker.index}")
+                run_forever(partial(self._supervise, worker), f"supervising worker {worker.index}")
                 for worker in self._workers
             ]
             log.info("%d workers; health and metrics on %s", len(self._workers), self._config.http)
@@ -126,12 +126,12 @@ class Parent:
                 for task in keeping:
                     task.cancel()
                 await asyncio.gather(*keeping, return_exceptions=True)
-                await asyncio.gather(*(worker.end() for worker in self._workers))
+                await asyncio.gather(*(worker.stop() for worker in self._workers))
                 if self._port is not None:
                     await self._port.close()
         return self._status
 
-    async def _keep(self, worker: Worker) -> None:
+    async def _supervise(self, worker: Worker) -> None:
         loop = asyncio.get_running_loop()
         while True:
             process = await worker.start()
@@ -191,6 +191,6 @@ class Parent:
                 texts[worker.index] = answer[1]
         return web.Response(body=merge(texts), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def _elsewhere(self, request: web.Request) -> web.Response:
+    async def _redirect(self, request: web.Request) -> web.Response:
         urls = [f"{worker.http}{request.path_qs}" for worker in self._workers]
         return web.json_response({"reason": "ask each worker", "workers": urls}, status=404)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-PAUSE_S: Final = (1.0, 30.0)
+BACKOFF_S: Final = (1.0, 30.0)
 """Backoff before a restart: the first pause, doubled each time, at most the second."""
 
-STEADY_S: Final = 60.0
+STABLE_S: Final = 60.0
 """Uptime of a worker that resets the backoff."""
 
 COULD_NOT_START: Final = frozenset({1, 2})
@@ -26,7 +26,7 @@ class Restarts:
 
     ready: bool = False
     count: int = 0
-    _pause: float = PAUSE_S[0]
+    _pause: float = BACKOFF_S[0]
     _started: float = 0.0
 
     def started(self, now: float) -> None:
@@ -45,8 +45,8 @@ class Restarts:
         """
         if not self.ready and status in COULD_NOT_START:
             return None
-        if now - self._started >= STEADY_S:
-            self._pause = PAUSE_S[0]
-        pause, self._pause = self._pause, min(2 * self._pause, PAUSE_S[1])
+        if now - self._started >= STABLE_S:
+            self._pause = BACKOFF_S[0]
+        pause, self._pause = self._pause, min(2 * self._pause, BACKOFF_S[1])
         self.count += 1
         return pause

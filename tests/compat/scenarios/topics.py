@@ -189,12 +189,12 @@ def end_of_topic(s: Session) -> Any:
     producer.send_all(numbers(3))
     consumer = client.consumer(topic)
     consumer.values(3, ack=True)
-    before = consumer.call("reached_end")["reached"]
+    before = consumer.call("send_end_of_topic")["reached"]
     s.admin.terminate(topic)
-    s.until(lambda: consumer.call("reached_end")["reached"], "the end is reached")
+    s.until(lambda: consumer.call("send_end_of_topic")["reached"], "the end is reached")
     late = client.consumer(topic, "late")
     late.values(3, ack=True)
-    s.until(lambda: late.call("reached_end")["reached"], "the end is reached by one that comes later")
+    s.until(lambda: late.call("send_end_of_topic")["reached"], "the end is reached by one that comes later")
     s.equal(before, False, "before")
     return [before, True]
 

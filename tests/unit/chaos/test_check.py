@@ -229,7 +229,7 @@ def test_an_exclusive_consumer_that_was_replaced_gets_nothing_that_was_sent_late
     assert not within.found
     assert within.overlap == pytest.approx(29)
     beyond = judge([*good(), replaced, delivered(SENT + 60, COUNT)], stored=late(51))
-    assert kinds(beyond) == {Violation.TWO_AT_ONCE}
+    assert kinds(beyond) == {Violation.TWO_CONCURRENT}
     gone = event(SENT + 21, Kind.ENDED, session="b")
     assert not judge([*good(), replaced, gone, delivered(SENT + 60, COUNT)], stored=late(51)).found
 
@@ -238,7 +238,7 @@ def test_a_failover_consumer_is_held_to_what_the_broker_says_of_the_active_one()
     first = event(SENT, Kind.ACTIVE, number=1)
     other = event(SENT + 20, Kind.ACTIVE, session="b", number=1)
     events = [*good(), first, other, delivered(SENT + 60, COUNT)]
-    assert kinds(judge(events, Watched("t", "Failover"), late(51))) == {Violation.TWO_AT_ONCE}
+    assert kinds(judge(events, Watched("t", "Failover"), late(51))) == {Violation.TWO_CONCURRENT}
     back = event(SENT + 45, Kind.ACTIVE, number=1)
     assert not judge([*events, back], Watched("t", "Failover"), late(51)).found
 

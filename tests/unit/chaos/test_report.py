@@ -21,7 +21,7 @@ def outcome() -> Outcome:
         found=[
             Found(Violation.LOST, "t/s", Id(1, 5), "m5", 11.0),
             Found(Violation.TOPIC_ORDER, "t/s", Id(1, 6), "m6", 21.0),
-            Found(Violation.TWO_AT_ONCE, "t/s", Id(1, 7), "m7", 21.5),
+            Found(Violation.TWO_CONCURRENT, "t/s", Id(1, 7), "m7", 21.5),
         ],
         repeated=Counter({(0, "t/s"): 4, (0, "t/u"): 2}),
         pauses={0: 12.25, 1: 0.5},

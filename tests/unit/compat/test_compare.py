@@ -11,7 +11,7 @@ from tests.compat.cells import Verdict
 from tests.compat.process import Driver, DriverError, OperationError, UnsupportedError
 from tests.compat.registry import Scenario
 from tests.compat.run import compare
-from tests.compat.session import Place
+from tests.compat.session import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ class At:
 
 
 def _cell(driver: Driver, run: Callable[[Session], Any], known: str = "") -> tuple[Verdict, str]:
-    place = Place(None, "public/any", "public/strict", "public/dedup", "keys")  # type: ignore[arg-type] - not asked
+    place = Environment(None, "public/any", "public/strict", "public/dedup", "keys")  # type: ignore[arg-type] - not asked
     cell = compare(Scenario("it", "Theme", "It", run), driver, (At("owner"), At("pool")), place, known)
     return cell.verdict, cell.detail
 

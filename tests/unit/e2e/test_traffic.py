@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from readonly_engine.broker.drain import PARTING_S
+from readonly_engine.broker.drain import DISCONNECT_GRACE_S
 
 from tests.e2e.traffic import History, moves
 
@@ -82,7 +82,7 @@ def test_a_consumer_whose_connection_ended_too_soon() -> None:
 
 
 def test_a_consumer_that_took_its_time() -> None:
-    back = 5.1 + PARTING_S
+    back = 5.1 + DISCONNECT_GRACE_S
     found = moves(log(CREATED, TOLD, GONE, (back, f"[{TOPIC}, s, 0] Created consumer on broker [{SECOND}] ")), FOREVER)
     found.done.append(found.late[0])
     found.check()

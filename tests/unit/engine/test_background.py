@@ -9,7 +9,7 @@ from readonly_engine import background
 
 
 def test_a_loop_that_fails_begins_again_and_says_so(monkeypatch, caplog):
-    monkeypatch.setattr(background, "AGAIN_S", 0)
+    monkeypatch.setattr(background, "RESTART_DELAY_S", 0)
     began = []
 
     async def work():
@@ -19,7 +19,7 @@ def test_a_loop_that_fails_begins_again_and_says_so(monkeypatch, caplog):
 
     async def run():
         async with asyncio.timeout(5):
-            await background.keep_going(work, "the work")
+            await background.run_forever(work, "the work")
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(run())
@@ -37,7 +37,7 @@ def test_who_holds_it_ends_it():
             begun.set()
             await asyncio.Event().wait()
 
-        task = background.keep_going(work, "the work")
+        task = background.run_forever(work, "the work")
         async with asyncio.timeout(5):
             await begun.wait()
             task.cancel()

@@ -15,7 +15,7 @@ def restored():
 
 
 def test_what_is_there_is_looked_at_no_more_and_new_cycles_seldom_but_still(restored):
-    collector.relax()
+    collector.tune_garbage_collector()
     assert gc.get_freeze_count() > 0
     assert gc.isenabled()
     assert gc.get_threshold() == collector.THRESHOLDS

@@ -22,12 +22,12 @@ def test_a_broker_reads_near_bookies_first_once_it_knows_where_it_is(tmp_path):
     choice = ReplicaOrder("", lambda: 0.0)
     choice.place({"bookie-a": "/zone-a", "bookie-b": "/zone-b"})
     file = LocalityFile(tmp_path / "locality", choice.move)
-    file.look()
+    file.reload()
     assert choice.order(["bookie-a", "bookie-b"], 0.0) == ["bookie-a", "bookie-b"]
     (tmp_path / "locality").write_text("")
-    file.look()
+    file.reload()
     (tmp_path / "locality").write_text("/zone-b\n")
-    file.look()
+    file.reload()
     assert choice.order(["bookie-a", "bookie-b"], 0.0) == ["bookie-b", "bookie-a"]
 
 
@@ -37,8 +37,8 @@ def test_nonsense_is_complained_about_once_and_changes_nothing(tmp_path, caplog)
     file = LocalityFile(path, found.append)
     path.write_text("zone-a")
     with caplog.at_level(logging.WARNING):
-        file.look()
-        file.look()
+        file.reload()
+        file.reload()
     assert found == []
     assert [record.getMessage() for record in caplog.records] == [
         f"locality-file {path}: must be /RACK or /ZONE/RACK, not 'zone-a'"

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from readonly_engine.waiting import ended, shared
+from readonly_engine.waiting import await_shared, wait_until_done
 
 CROWD = 20_000
 
@@ -18,13 +18,17 @@ def test_all_get_the_result_or_the_error():
     async def scenario():
         for settle in (lambda one: one.set_result(1), lambda one: one.set_exception(OSError("no"))):
             awaited = asyncio.get_running_loop().create_future()
-            tasks = [asyncio.create_task(shared(awaited)) for _ in range(3)] + [asyncio.create_task(ended(awaited))]
+            tasks = [asyncio.create_task(await_shared(awaited)) for _ in range(3)] + [
+                asyncio.create_task(wait_until_done(awaited))
+            ]
             await turns()
             settle(awaited)
             *results, end = await asyncio.gather(*tasks, return_exceptions=True)
             assert end is None
             assert [str(one) for one in results] == (["no"] * 3 if awaited.exception() else ["1"] * 3)
-            assert await asyncio.gather(shared(awaited), return_exceptions=True) == results[:1], "it is done already"
+            assert await asyncio.gather(await_shared(awaited), return_exceptions=True) == results[:1], (
+                "it is done already"
+            )
 
     asyncio.run(scenario())
 
@@ -32,7 +36,7 @@ def test_all_get_the_result_or_the_error():
 def test_who_gives_up_does_not_end_it_for_others():
     async def scenario():
         awaited = asyncio.get_running_loop().create_future()
-        gone, stays = [asyncio.create_task(shared(awaited)) for _ in range(2)]
+        gone, stays = [asyncio.create_task(await_shared(awaited)) for _ in range(2)]
         await turns()
         gone.cancel()
         await turns()
@@ -45,7 +49,7 @@ def test_who_gives_up_does_not_end_it_for_others():
 def test_what_is_cancelled_is_cancelled_for_all():
     async def scenario():
         awaited = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(shared(awaited))
+        task = asyncio.create_task(await_shared(awaited))
         await turns()
         awaited.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -59,7 +63,7 @@ def test_a_crowd_that_gives_up_holds_up_nobody():
 
     async def scenario():
         awaited = asyncio.get_running_loop().create_future()
-        tasks = [asyncio.create_task(shared(awaited)) for _ in range(CROWD)]
+        tasks = [asyncio.create_task(await_shared(awaited)) for _ in range(CROWD)]
         await turns()
         begin = time.process_time()
         for task in tasks:

@@ -14,14 +14,14 @@ LOOK_AHEAD = 50_000
 """So many entries that all came in the order of their times tell that nothing earlier follows: no more are read until one is
 due (delayedDeliveryFixedDelayDetectionLookahead)."""
 
-MOST_HELD = 1_000_000
+MAX_DELAYED = 1_000_000
 """Beyond this no more are read until some are due, in whatever order they come: memory is bounded."""
 
 TICK_MS = 1000
 """Times that differ by less are in order (delayedDeliveryTickTimeMillis)."""
 
 
-class Held(NamedTuple):
+class DelayedEntry(NamedTuple):
     """An entry that is held; ordered by time, then by position.
 
     Attributes:
@@ -37,7 +37,7 @@ class Held(NamedTuple):
     slot: int
 
 
-class DelayedEntries:
+class DelayedDeliveryTracker:
     """Holds entries until they are due.
 
     Nothing of this is stored: the cursor does not pass an entry that is not acked, so a broker that starts finds all of them.
@@ -48,25 +48,25 @@ class DelayedEntries:
     """
 
     def __init__(self) -> None:
-        self.heap: list[Held] = []
+        self.heap: list[DelayedEntry] = []
         self._highest = 0
         self._in_order = True
 
     def __len__(self) -> int:
         return len(self.heap)
 
-    def hold(self, position: Position, deliver_at: int, slot: int = 0) -> None:
+    def add(self, position: Position, deliver_at: int, slot: int = 0) -> None:
         """Hold an entry."""
-        heapq.heappush(self.heap, Held(deliver_at, position.ledger_id, position.entry_id, slot))
+        heapq.heappush(self.heap, DelayedEntry(deliver_at, position.ledger_id, position.entry_id, slot))
         if deliver_at < self._highest - TICK_MS:
             self._in_order = False
         self._highest = max(self._highest, deliver_at)
 
-    def passed(self) -> None:
+    def mark_unordered(self) -> None:
         """An entry came that is not held: what comes is not in the order of its times."""
         self._in_order = False
 
-    def due(self, now: int) -> Iterator[tuple[Position, int]]:
+    def take_due(self, now: int) -> Iterator[tuple[Position, int]]:
         """The entries that are due, which are held no longer: positions and slots, in the order of their times."""
         heap = self.heap
         while heap and heap[0].deliver_at <= now:
@@ -88,4 +88,4 @@ class DelayedEntries:
     @property
     def full(self) -> bool:
         """Whether no more may be read until one is due."""
-        return len(self.heap) >= (LOOK_AHEAD if self._in_order else MOST_HELD)
+        return len(self.heap) >= (LOOK_AHEAD if self._in_order else MAX_DELAYED)

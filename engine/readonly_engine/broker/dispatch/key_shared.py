@@ -5,17 +5,17 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.keys import KeyRanges, KeyRing
+from readonly_engine.broker.dispatch.keys import ConsistentHashSelector, HashRangeSelector
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, MultipleDispatcher, UnackedLimits
-from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, permits_of
+from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, total_permits
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from readonly_engine.broker.cursor import CursorCopy
+    from readonly_engine.broker.cursor import CursorReplica
     from readonly_engine.broker.dispatch.keys import KeySelector
-    from readonly_engine.broker.dispatch.receiver import Delivery, Receiver
+    from readonly_engine.broker.dispatch.receiver import ConsumerState, Delivery
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
 
@@ -45,7 +45,7 @@ class KeySharedDispatcher(MultipleDispatcher):
     def __init__(
         self,
         chain: LedgerChain,
-        cursor: CursorCopy,
+        cursor: CursorReplica,
         limits: UnackedLimits = DEFAULT_LIMITS,
         *,
         delayed: bool = True,
@@ -53,52 +53,52 @@ class KeySharedDispatcher(MultipleDispatcher):
         any_order: bool = False,
     ) -> None:
         super().__init__(chain, cursor, limits, delayed=delayed)
-        self._selector: KeySelector = KeyRanges() if sticky else KeyRing()
+        self._selector: KeySelector = HashRangeSelector() if sticky else ConsistentHashSelector()
         self._drains = not sticky and not any_order
         self._any_order = any_order
         self._slots: dict[Position, int] = {}  # of what is pending
-        self._pending_at: dict[int, tuple[Receiver, int]] = {}  # by slot: who has how many entries of it
+        self._pending_at: dict[int, tuple[ConsumerState, int]] = {}  # by slot: who has how many entries of it
         self._waiting: dict[Position, int] = {}  # what must be read once more, with its slot
         self._waiting_of: dict[int, int] = {}  # by slot: how many of these
-        self._queues: dict[Receiver, list[Position]] = {}  # heaps of what waits for a consumer
+        self._queues: dict[ConsumerState, list[Position]] = {}  # heaps of what waits for a consumer
         self._parked: dict[
             int, list[Position]
         ] = {}  # by slot: what waits until the slot is drained, or belongs to somebody
 
-    def add(self, receiver: Receiver) -> None:
+    def add(self, consumer: ConsumerState) -> None:
         """A consumer arrived, and takes over a part of the keys."""
-        super().add(receiver)
-        self._queues[receiver] = []
-        self._selector.add(receiver)
-        self._assign_again()
+        super().add(consumer)
+        self._queues[consumer] = []
+        self._selector.add(consumer)
+        self._reassign_waiting()
 
-    def remove(self, receiver: Receiver) -> None:
+    def remove(self, consumer: ConsumerState) -> None:
         """A consumer left; its keys go to the others, with what it had pending."""
-        if receiver not in self.receivers:
+        if consumer not in self.consumers:
             return
-        self._selector.remove(receiver)
-        super().remove(receiver)
-        del self._queues[receiver]
-        self._assign_again()
+        self._selector.remove(consumer)
+        super().remove(consumer)
+        del self._queues[consumer]
+        self._reassign_waiting()
 
-    def want(self, now: int) -> tuple[Position, int] | None:
+    def next_read(self, now: int) -> tuple[Position, int] | None:
         """Where to read on: first what waits for a consumer that can take it."""
         self._release_due(now)
-        permits = permits_of(self.receivers)
+        permits = total_permits(self.consumers)
         if not permits:
             return None
         if self._waiting:
-            heads = [self._head(receiver) for receiver in self.receivers if receiver.ready]
+            heads = [self._head(consumer) for consumer in self.consumers if consumer.ready]
             first = min((head for head in heads if head is not None), default=None)
             if first is not None:
-                return first, self._run(first, permits)
+                return first, self._run_length(first, permits)
         room = self._look_ahead - len(self._waiting)
-        if not self._reads_on or room <= 0:
+        if not self._may_read_new or room <= 0:
             return None
         self._next = self._cursor.next_unacked(self._next)
         return self._next, min(READ_ENTRIES, room)
 
-    def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
+    def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
         """Hand out entries."""
         deliveries: list[Delivery] = []
         cursor, begin, passed = self._cursor, self._next, None
@@ -109,71 +109,71 @@ class KeySharedDispatcher(MultipleDispatcher):
             if not new and position not in self._waiting:
                 continue
             if entry.marker or position <= mark_delete or (sparse and cursor.is_acked(position)):
-                self._no_more_waiting(position)
+                self._remove_waiting(position)
             elif new:
-                if not self._offer_new(entry, now, deliveries):
+                if not self._dispatch_new(entry, now, deliveries):
                     break
             else:
-                self._offer_again(entry, now, deliveries)
+                self._dispatch_waiting(entry, now, deliveries)
             if new:
                 passed = position
         if passed is not None:
             self._next = self._chain.after(passed)
         return deliveries
 
-    def _offer_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:
+    def _dispatch_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:
         """Hand out an entry, or keep its position; False where neither can be done now."""
-        if not self._reads_on:
+        if not self._may_read_new:
             return False
         position = entry.position
         slot = self._selector.slot(entry.sticky_hash)
-        if (entry.deliver_at or self._delayed.heap) and self._must_wait(entry, now):
-            self._delayed.hold(position, entry.deliver_at, slot)
+        if (entry.deliver_at or self._delayed.heap) and self._is_delayed(entry, now):
+            self._delayed.add(position, entry.deliver_at, slot)
             return True
-        receiver = self._selector.select(slot)
+        consumer = self._selector.select(slot)
         if (
-            receiver is not None
-            and receiver.ready
+            consumer is not None
+            and consumer.ready
             and (self._any_order or slot not in self._waiting_of)
-            and self._may_have(receiver, slot)
+            and self._may_receive(consumer, slot)
         ):
-            self._hand_over(receiver, entry, slot, deliveries)
+            self._assign_slot(consumer, entry, slot, deliveries)
         elif len(self._waiting) < self._look_ahead:
             self._replay(position, slot)
         else:
             return False
         return True
 
-    def _offer_again(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> None:
+    def _dispatch_waiting(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> None:
         """Hand out an entry that waited, if it is the first that its consumer waits for."""
         position = entry.position
         slot = self._waiting[position]
-        if self._must_wait(entry, now):
-            self._no_more_waiting(position)
-            self._delayed.hold(position, entry.deliver_at, slot)
+        if self._is_delayed(entry, now):
+            self._remove_waiting(position)
+            self._delayed.add(position, entry.deliver_at, slot)
             return
-        receiver = self._selector.select(slot)
-        if receiver is not None and receiver.ready and self._head(receiver) == position:
-            self._no_more_waiting(position)
-            self._hand_over(receiver, entry, slot, deliveries)
+        consumer = self._selector.select(slot)
+        if consumer is not None and consumer.ready and self._head(consumer) == position:
+            self._remove_waiting(position)
+            self._assign_slot(consumer, entry, slot, deliveries)
 
     @property
     def _look_ahead(self) -> int:
-        return min(LOOK_AHEAD_PER_CONSUMER * len(self.receivers), LOOK_AHEAD)
+        return min(LOOK_AHEAD_PER_CONSUMER * len(self.consumers), LOOK_AHEAD)
 
     # What is pending
 
-    def _hand_over(self, receiver: Receiver, entry: TopicEntry, slot: int, deliveries: list[Delivery]) -> None:
+    def _assign_slot(self, consumer: ConsumerState, entry: TopicEntry, slot: int, deliveries: list[Delivery]) -> None:
         self._slots[entry.position] = slot
         if self._drains:
-            _, count = self._pending_at.get(slot, (receiver, 0))
-            self._pending_at[slot] = (receiver, count + 1)
-        deliveries.append(self._hand_out(receiver, entry))
+            _, count = self._pending_at.get(slot, (consumer, 0))
+            self._pending_at[slot] = (consumer, count + 1)
+        deliveries.append(self._assign(consumer, entry))
 
-    def _may_have(self, receiver: Receiver, slot: int) -> bool:
+    def _may_receive(self, consumer: ConsumerState, slot: int) -> bool:
         """Whether nobody else has something of this slot pending."""
         holder = self._pending_at.get(slot)
-        return holder is None or holder[0] is receiver
+        return holder is None or holder[0] is consumer
 
     def _slot_unseen(self) -> int | None:
         return None
@@ -181,13 +181,13 @@ class KeySharedDispatcher(MultipleDispatcher):
     def _slot_of(self, position: Position) -> int:
         return self._slots[position]
 
-    def _freed(self, position: Position) -> bool:
+    def _on_removed(self, position: Position) -> bool:
         slot = self._slots.pop(position)
         if not self._drains:
             return False
-        receiver, count = self._pending_at[slot]
+        consumer, count = self._pending_at[slot]
         if count > 1:
-            self._pending_at[slot] = (receiver, count - 1)
+            self._pending_at[slot] = (consumer, count - 1)
             return False
         del self._pending_at[slot]
         parked = self._parked.pop(slot, None)
@@ -197,10 +197,10 @@ class KeySharedDispatcher(MultipleDispatcher):
             self._enqueue(waiting, slot)
         return True
 
-    def _freed_any(self, entries: Sequence[tuple[int, int]]) -> bool:
+    def _on_removed_all(self, entries: Sequence[tuple[int, int]]) -> bool:
         freed = False
         for entry in entries:
-            freed |= self._freed(Position(*entry))
+            freed |= self._on_removed(Position(*entry))
         return freed
 
     # What waits
@@ -219,13 +219,13 @@ class KeySharedDispatcher(MultipleDispatcher):
             queue.clear()
 
     def _enqueue(self, position: Position, slot: int) -> None:
-        receiver = self._selector.select(slot)
-        if receiver is None:
+        consumer = self._selector.select(slot)
+        if consumer is None:
             self._parked.setdefault(slot, []).append(position)
         else:
-            heapq.heappush(self._queues[receiver], position)
+            heapq.heappush(self._queues[consumer], position)
 
-    def _no_more_waiting(self, position: Position) -> None:
+    def _remove_waiting(self, position: Position) -> None:
         """Its place in a queue is given up when it comes to the top."""
         slot = self._waiting.pop(position, None)
         if slot is None:
@@ -235,29 +235,29 @@ class KeySharedDispatcher(MultipleDispatcher):
         else:
             del self._waiting_of[slot]
 
-    def _head(self, receiver: Receiver) -> Position | None:
+    def _head(self, consumer: ConsumerState) -> Position | None:
         """The first entry that waits for a consumer and that it may have now."""
-        queue = self._queues[receiver]
+        queue = self._queues[consumer]
         while queue:
             position = queue[0]
             slot = self._waiting.get(position)
             if slot is None:
                 heapq.heappop(queue)
             elif not self._wanted(position):
-                self._no_more_waiting(position)
-            elif self._may_have(receiver, slot):
+                self._remove_waiting(position)
+            elif self._may_receive(consumer, slot):
                 return position
             else:
                 self._parked.setdefault(slot, []).append(heapq.heappop(queue))
         return None
 
-    def _run(self, first: Position, most: int) -> int:
+    def _run_length(self, first: Position, limit: int) -> int:
         count = 1
-        while count < most and type(first)(first.ledger_id, first.entry_id + count) in self._waiting:
+        while count < limit and type(first)(first.ledger_id, first.entry_id + count) in self._waiting:
             count += 1
         return count
 
-    def _assign_again(self) -> None:
+    def _reassign_waiting(self) -> None:
         """Keys have changed hands: so does what waits."""
         self._parked.clear()
         for queue in self._queues.values():

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.wire.commands import NO_EPOCH
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.cursor import CursorCopy
+    from readonly_engine.broker.cursor import CursorReplica
     from readonly_engine.broker.dispatch.receiver import Dispatcher
     from readonly_engine.topic.chain import LedgerChain
 
@@ -38,7 +38,7 @@ class DispatchSettings:
 
 
 def make_dispatcher(
-    subscribe: CommandSubscribe, chain: LedgerChain, cursor: CursorCopy, settings: DispatchSettings
+    subscribe: CommandSubscribe, chain: LedgerChain, cursor: CursorReplica, settings: DispatchSettings
 ) -> Dispatcher:
     """A dispatcher for the subscription that a consumer, its first one, asks for."""
     if subscribe.sub_type not in MULTIPLE:
@@ -58,10 +58,10 @@ def make_dispatcher(
     )
 
 
-def make_receiver(subscribe: CommandSubscribe, *, writable: bool) -> Receiver:
+def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool) -> ConsumerState:
     """What a dispatcher must know of a consumer."""
     single = subscribe.sub_type not in MULTIPLE
-    return Receiver(
+    return ConsumerState(
         writable=writable,
         epoch=subscribe.consumer_epoch if single and subscribe.HasField("consumer_epoch") else NO_EPOCH,
         name=subscribe.consumer_name,

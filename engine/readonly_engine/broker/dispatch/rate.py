@@ -36,11 +36,11 @@ class RateLimit:
             delay = max(delay, (1 - self._bytes) / self._rate.bytes)
         return delay
 
-    def allowance(self, most: int) -> int:
+    def allowance(self, limit: int) -> int:
         """How many messages may be delivered now, of so many; asked for after `delay` said 0."""
-        return max(1, min(most, int(self._messages))) if self._rate.messages else most
+        return max(1, min(limit, int(self._messages))) if self._rate.messages else limit
 
-    def take(self, messages: int, bytes_: int) -> None:
+    def consume(self, messages: int, bytes_: int) -> None:
         """So much was delivered."""
         self._messages -= messages
         self._bytes -= bytes_

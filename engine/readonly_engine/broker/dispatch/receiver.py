@@ -18,7 +18,7 @@ READ_ENTRIES = 100
 
 
 @dataclass(slots=True, eq=False)
-class Receiver:
+class ConsumerState:
     """What a dispatcher knows of a consumer.
 
     Attributes:
@@ -55,40 +55,40 @@ class Delivery(NamedTuple):
     """An entry for a consumer.
 
     Attributes:
-        receiver: the consumer.
+        consumer: the consumer.
         entry: the entry.
         redelivery_count: how often a consumer has asked for it again.
         unacked: of a batch that is acked in part, the messages that are not: bit i is the message with index i; 0 for the whole.
     """
 
-    receiver: Receiver
+    consumer: ConsumerState
     entry: TopicEntry
     redelivery_count: int = 0
     unacked: int = 0
 
 
-class Run(NamedTuple):
+class EntryRun(NamedTuple):
     """Entries in a row for a consumer, each whole and for the first time.
 
     Attributes:
-        receiver: the consumer.
+        consumer: the consumer.
         entries: the entries.
         messages: how many they hold.
     """
 
-    receiver: Receiver
+    consumer: ConsumerState
     entries: Sequence[TopicEntry]
     messages: int
 
 
-def in_runs(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
+def split_runs(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
     """Deliveries in pieces that go out as one: those in a row to one consumer, which are whole and come for the first time."""
     if len(deliveries) == 1:
         yield deliveries
         return
     begin, before = 0, None
-    for at, (receiver, _, redelivery_count, unacked) in enumerate(deliveries):
-        plain = None if redelivery_count or unacked else receiver
+    for at, (consumer, _, redelivery_count, unacked) in enumerate(deliveries):
+        plain = None if redelivery_count or unacked else consumer
         if at and (plain is None or plain is not before):
             yield deliveries[begin:at]
             begin = at
@@ -104,22 +104,22 @@ class Dispatcher(Protocol):
     """
 
     @property
-    def receivers(self) -> list[Receiver]:
+    def consumers(self) -> list[ConsumerState]:
         """The consumers."""
 
-    def add(self, receiver: Receiver) -> None:
+    def add(self, consumer: ConsumerState) -> None:
         """A consumer arrived."""
 
-    def remove(self, receiver: Receiver) -> None:
+    def remove(self, consumer: ConsumerState) -> None:
         """A consumer left; what it has not acked goes to others."""
 
-    def want(self, now: int) -> tuple[Position, int] | None:
+    def next_read(self, now: int) -> tuple[Position, int] | None:
         """Where to read on, and how many entries at most; None where nobody can take any."""
 
-    def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
+    def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
         """Take entries from the wanted position on, without a gap; those that find no taker are asked for again."""
 
-    def acked(self, position: Position, by: Receiver | None = None) -> bool:
+    def acked(self, position: Position, by: ConsumerState | None = None) -> bool:
         """An entry was acked and is in the cursor.
 
         Args:
@@ -130,10 +130,10 @@ class Dispatcher(Protocol):
             Whether something that had to wait for it can be delivered now.
         """
 
-    def acked_in_part(self, position: Position, left: int, by: Receiver | None = None) -> bool:
+    def acked_partially(self, position: Position, left: int, by: ConsumerState | None = None) -> bool:
         """Of a batch only so many messages are left to be acked; as `acked`."""
 
-    def withhold(self, position: Position, by: Receiver | None = None) -> bool:
+    def withhold(self, position: Position, by: ConsumerState | None = None) -> bool:
         """An entry was acked in a transaction: nobody has it pending, and it may come back."""
 
     def restore(self, positions: list[Position]) -> bool:
@@ -142,7 +142,7 @@ class Dispatcher(Protocol):
     def cursor_moved(self) -> None:
         """The cursor went on without acks of these consumers: what it has passed is not theirs any more."""
 
-    def redeliver(self, receiver: Receiver, positions: list[Position]) -> None:
+    def redeliver(self, consumer: ConsumerState, positions: list[Position]) -> None:
         """The client asks for entries again; no positions: for all that it has not acked."""
 
     def rewind(self) -> None:
@@ -157,12 +157,12 @@ class Dispatcher(Protocol):
         """When the next delayed message is due, in ms since the epoch; None where none is held."""
 
 
-def permits_of(receivers: Iterable[Receiver]) -> int:
+def total_permits(consumers: Iterable[ConsumerState]) -> int:
     """How many messages the consumers can take now, counted no further than anything is read at once."""
     permits = 0
-    for receiver in receivers:
-        if receiver.permits > 0 and receiver.writable and not receiver.blocked:
-            permits += receiver.permits
+    for consumer in consumers:
+        if consumer.permits > 0 and consumer.writable and not consumer.blocked:
+            permits += consumer.permits
             if permits >= READ_ENTRIES:
                 return READ_ENTRIES
     return permits

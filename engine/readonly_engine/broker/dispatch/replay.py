@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class ReplayQueue:
+class RedeliveryQueue:
     """A set of positions that gives its first one. What is taken out of the set leaves the heap when it comes to its top."""
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class ReplayQueue:
             heapq.heappop(heap)
         return None
 
-    def run(self, first: Position, most: int) -> int:
+    def run_length(self, first: Position, limit: int) -> int:
         """How many positions that follow one another, from one of this set on, are in it; at most so many."""
         ledger_id, entry_id = first
         count = 1
-        while count < most and Position(ledger_id, entry_id + count) in self._members:
+        while count < limit and Position(ledger_id, entry_id + count) in self._members:
             count += 1
         return count
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.keys import KeyRanges
+from readonly_engine.broker.dispatch.keys import HashRangeSelector
 from readonly_engine.broker.dispatch.receiver import Delivery
 from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from readonly_engine.broker.cursor import CursorCopy
-    from readonly_engine.broker.dispatch.receiver import Receiver
+    from readonly_engine.broker.cursor import CursorReplica
+    from readonly_engine.broker.dispatch.receiver import ConsumerState
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
@@ -32,49 +32,49 @@ class SingleActiveDispatcher:
         elected: whether the owner says who is active (Failover); else the only consumer is.
     """
 
-    __slots__ = ("_chain", "_cursor", "_elected", "_keys", "_next", "active", "receivers")
+    __slots__ = ("_chain", "_cursor", "_elected", "_keys", "_next", "active", "consumers")
 
     next_due = None
 
-    def __init__(self, chain: LedgerChain, cursor: CursorCopy, *, elected: bool) -> None:
+    def __init__(self, chain: LedgerChain, cursor: CursorReplica, *, elected: bool) -> None:
         self._chain = chain
         self._cursor = cursor
         self._elected = elected
         self._next = cursor.first_unacked()
-        self._keys: KeyRanges | None = None
-        self.receivers: list[Receiver] = []
-        self.active: Receiver | None = None
+        self._keys: HashRangeSelector | None = None
+        self.consumers: list[ConsumerState] = []
+        self.active: ConsumerState | None = None
 
-    def add(self, receiver: Receiver) -> None:
+    def add(self, consumer: ConsumerState) -> None:
         """A consumer arrived."""
-        self.receivers.append(receiver)
+        self.consumers.append(consumer)
         if not self._elected:
-            self.activate(receiver)
+            self.activate(consumer)
 
-    def remove(self, receiver: Receiver) -> None:
+    def remove(self, consumer: ConsumerState) -> None:
         """A consumer left."""
-        if receiver in self.receivers:
-            self.receivers.remove(receiver)
-        self.deactivate(receiver)
+        if consumer in self.consumers:
+            self.consumers.remove(consumer)
+        self.deactivate(consumer)
 
-    def activate(self, receiver: Receiver) -> None:
+    def activate(self, consumer: ConsumerState) -> None:
         """The owner chose this consumer; a new one starts at the first entry that is not acked."""
-        if receiver is self.active:
+        if consumer is self.active:
             return
-        self.active = receiver
+        self.active = consumer
         self._keys = None
-        if receiver.ranges and not self._elected:
+        if consumer.ranges and not self._elected:
             # A reader of some keys: the other entries are left out, and are not acked.
-            self._keys = KeyRanges()
-            self._keys.add(receiver)
+            self._keys = HashRangeSelector()
+            self._keys.add(consumer)
         self.rewind()
 
-    def deactivate(self, receiver: Receiver) -> None:
+    def deactivate(self, consumer: ConsumerState) -> None:
         """The owner chose another."""
-        if receiver is self.active:
+        if consumer is self.active:
             self.active = None
 
-    def want(self, now: int) -> tuple[Position, int] | None:
+    def next_read(self, now: int) -> tuple[Position, int] | None:
         """Where to read on."""
         del now
         if self.active is None or not self.active.ready:
@@ -82,7 +82,7 @@ class SingleActiveDispatcher:
         self._next = self._cursor.next_unacked(self._next)
         return self._next, min(self.active.permits, BACKLOG_ENTRIES)
 
-    def offer(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
+    def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
         """Hand out entries."""
         del now
         deliveries: list[Delivery] = []
@@ -98,7 +98,7 @@ class SingleActiveDispatcher:
                 continue
             if keys is not None and keys.select(keys.slot(entry.sticky_hash)) is None:
                 continue
-            unacked = cursor.unacked_of(position)
+            unacked = cursor.unacked_bits(position)
             permits -= unacked.bit_count() if unacked else entry.messages
             deliveries.append(Delivery(active, entry, 0, unacked))
         active.permits = permits
@@ -106,7 +106,7 @@ class SingleActiveDispatcher:
             self._next = self._chain.after(passed)
         return deliveries
 
-    def affordable(self, entries: list[TopicEntry]) -> list[TopicEntry]:
+    def within_permits(self, entries: list[TopicEntry]) -> list[TopicEntry]:
         """Those of the next entries for which the active consumer has permits: the first one at least.
 
         Of the last one it may get more messages than it has permits for, as a batch is not divided.
@@ -117,11 +117,11 @@ class SingleActiveDispatcher:
         costs = accumulate(entry.messages for entry in entries)
         return entries[: 1 + sum(1 for _ in takewhile(permits.__gt__, costs))]
 
-    def take(self, burst: TailBatch, permits: int = 0) -> Receiver | None:
-        """Hand out all of a burst at once: what `offer` would do with entries of which none is filtered.
+    def dispatch_batch(self, batch: TailBatch, permits: int = 0) -> ConsumerState | None:
+        """Hand out all of a burst at once: what `dispatch` would do with entries of which none is filtered.
 
         Args:
-            burst: the entries.
+            batch: the entries.
             permits: what the consumer must have for them; 0 for one for each message.
 
         Returns:
@@ -130,32 +130,32 @@ class SingleActiveDispatcher:
         active = self.active
         if (
             active is None
-            or self._next != burst.first
-            or active.permits < (permits or burst.messages)
+            or self._next != batch.first
+            or active.permits < (permits or batch.messages)
             or not active.ready
             or self._keys is not None
-            or not self._cursor.untouched(burst.first)
+            or not self._cursor.nothing_acked_after(batch.first)
         ):
             return None
-        active.permits -= burst.messages
-        self._next = burst.following
+        active.permits -= batch.messages
+        self._next = batch.following
         return active
 
-    def go_on(self, following: Position) -> None:
+    def advance_to(self, following: Position) -> None:
         """The active consumer got all before this position, in a way that needs no look at entries."""
         self._next = following
 
-    def acked(self, position: Position, by: Receiver | None = None) -> bool:
+    def acked(self, position: Position, by: ConsumerState | None = None) -> bool:
         """Nothing is kept for an entry."""
         del position, by
         return False
 
-    def acked_in_part(self, position: Position, left: int, by: Receiver | None = None) -> bool:
+    def acked_partially(self, position: Position, left: int, by: ConsumerState | None = None) -> bool:
         """Nothing is kept for an entry."""
         del position, left, by
         return False
 
-    def withhold(self, position: Position, by: Receiver | None = None) -> bool:
+    def withhold(self, position: Position, by: ConsumerState | None = None) -> bool:
         """Nothing is kept for an entry."""
         del position, by
         return False
@@ -169,10 +169,10 @@ class SingleActiveDispatcher:
     def cursor_moved(self) -> None:
         """Nothing is kept for an entry; what the cursor has passed is left out when it comes."""
 
-    def redeliver(self, receiver: Receiver, positions: list[Position]) -> None:
+    def redeliver(self, consumer: ConsumerState, positions: list[Position]) -> None:
         """Start over: these types cannot redeliver single entries (PersistentDispatcherSingleActiveConsumer)."""
         del positions
-        if receiver is self.active:
+        if consumer is self.active:
             self.rewind()
 
     def rewind(self) -> None:

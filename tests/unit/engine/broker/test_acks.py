@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.acks import apply_ack, without_unknown
-from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.acks import apply_ack, without_unknown_entries
+from readonly_engine.broker.cursor import CursorReplica
 from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
@@ -25,8 +25,8 @@ class Scene:
 
     def __init__(self, topic, kind=SHARED, limits=DEFAULT_LIMITS, batch_acks=True):
         self.topic, self.kind, self.batch_acks = topic, kind, batch_acks
-        self.cursor = CursorCopy(topic.chain, EARLIEST)
-        self.receiver = Receiver(permits=1000)
+        self.cursor = CursorReplica(topic.chain, EARLIEST)
+        self.receiver = ConsumerState(permits=1000)
         self.dispatcher = (
             SharedDispatcher(topic.chain, self.cursor, limits)
             if kind == SHARED
@@ -37,11 +37,11 @@ class Scene:
 
     def pump(self):
         found = []
-        while (want := self.dispatcher.want(NOW)) is not None:
+        while (want := self.dispatcher.next_read(NOW)) is not None:
             entries = self.topic.read(*want)
             if not entries:
                 break
-            found += self.dispatcher.offer(entries, NOW)
+            found += self.dispatcher.dispatch(entries, NOW)
         return found
 
     def ack(self, position, unacked=None, *, cumulative=False):
@@ -71,7 +71,7 @@ def test_parts_of_several_acks_add_up_to_the_whole(topic):
     scene = Scene(topic)
     assert scene.ack(position, 0b1010).completed == []
     assert scene.ack(position, 0b0111).completed == []
-    assert scene.cursor.unacked_of(position) == 0b0010
+    assert scene.cursor.unacked_bits(position) == 0b0010
     assert scene.receiver.acked == 3
     assert scene.ack(position, 0b1101).completed == [position]
     assert scene.receiver.acked == 4
@@ -97,13 +97,13 @@ def test_a_cumulative_ack_within_a_batch(topic, batch_acks):
     scene = Scene(topic, EXCLUSIVE, batch_acks=batch_acks)
     scene.ack(second, 0b1100, cumulative=True)
     assert scene.cursor.mark_delete == first
-    assert scene.cursor.unacked_of(second) == (0b1100 if batch_acks else 0)
+    assert scene.cursor.unacked_bits(second) == (0b1100 if batch_acks else 0)
     scene.ack(second, 0b1110, cumulative=True)
-    assert scene.cursor.unacked_of(second) == (0b1100 if batch_acks else 0), "it does not go back"
+    assert scene.cursor.unacked_bits(second) == (0b1100 if batch_acks else 0), "it does not go back"
     scene.dispatcher.redeliver(scene.receiver, [])
     assert [(d.entry.position, d.unacked) for d in scene.pump()] == [(second, 0b1100 * batch_acks), (third, 0)]
     scene.ack(third, cumulative=True)
-    assert scene.cursor.unacked_of(second) == 0
+    assert scene.cursor.unacked_bits(second) == 0
 
 
 def test_a_cumulative_ack_means_nothing_where_consumers_share_the_work(topic):
@@ -129,7 +129,7 @@ def test_a_subscription_with_too_much_unacked_gets_nothing_new_but_what_is_deliv
     positions = [topic.write() for _ in range(8)]
     scene = Scene(topic, limits=UnackedLimits(consumer=0, subscription=4))
     assert len(scene.deliveries) == 4
-    other = Receiver(permits=1000)
+    other = ConsumerState(permits=1000)
     scene.dispatcher.add(other)
     assert scene.pump() == []
     scene.dispatcher.redeliver(scene.receiver, [positions[0]])
@@ -152,12 +152,12 @@ def test_a_consumer_that_gives_everything_back_is_not_blocked_any_more(topic):
 
 def test_the_owners_stored_parts_are_taken(topic):
     first, second = topic.write(messages=3), topic.write(messages=3)
-    cursor = CursorCopy(topic.chain, first)
+    cursor = CursorReplica(topic.chain, first)
     cursor.load_batches([(first, 0b1), (second, 0b110), (Position(9, 9), 0)])
-    assert cursor.unacked_of(first) == 0
-    assert cursor.unacked_of(second) == 0b110
+    assert cursor.unacked_bits(first) == 0
+    assert cursor.unacked_bits(second) == 0b110
     cursor.load_batches([(second, 0b011)])
-    assert cursor.unacked_of(second) == 0b010
+    assert cursor.unacked_bits(second) == 0b010
 
 
 @given(st.integers(0, (1 << 200) - 1))
@@ -176,10 +176,10 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
             if number in {11, 12, 20}:
                 topic.roll()
             topic.write(messages=1 + number % 3, key=b"k%d" % (number % 4))
-        cursor = CursorCopy(topic.chain, EARLIEST)
+        cursor = CursorReplica(topic.chain, EARLIEST)
         make = KeySharedDispatcher if keyed else SharedDispatcher
         dispatcher = make(topic.chain, cursor, UnackedLimits(consumer=12, subscription=20))
-        receivers = [Receiver(permits=1000, name=name) for name in "ab"]
+        receivers = [ConsumerState(permits=1000, name=name) for name in "ab"]
         for receiver in receivers:
             dispatcher.add(receiver)
         return topic, cursor, dispatcher, receivers
@@ -188,12 +188,12 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
 
     def pump(topic, cursor, dispatcher, receivers):
         found = []
-        while (want := dispatcher.want(NOW)) is not None:
+        while (want := dispatcher.next_read(NOW)) is not None:
             entries = topic.read(*want)
             if not entries:
                 break
             before = len(found)
-            found += [(d.receiver.name, d.entry.position) for d in dispatcher.offer(entries, NOW)]
+            found += [(d.consumer.name, d.entry.position) for d in dispatcher.dispatch(entries, NOW)]
             if len(found) == before:
                 break
         return found
@@ -254,12 +254,12 @@ def test_a_cumulative_ack_beyond_the_last_entry_does_not_count(topic, unacked, l
 
 def test_entries_that_are_acked_together_end_with_the_last_entry(topic):
     first, second = topic.write(), topic.write()
-    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor = CursorReplica(topic.chain, EARLIEST)
     cursor.ack_entries([first, second, (1, 2), (1, 3), (7, 0)])
     third = topic.write()
     assert cursor.mark_delete == second
     assert cursor.first_unacked() == third
-    assert not cursor.has_holes
+    assert not cursor.has_acked_ranges
 
 
 def test_acks_of_foreign_entries_are_bounded(topic, monkeypatch):
@@ -279,11 +279,11 @@ def test_acks_of_foreign_entries_are_bounded(topic, monkeypatch):
 @pytest.mark.parametrize("cumulative", [True, False])
 def test_an_ack_in_a_transaction_does_not_withhold_what_is_still_to_come(topic, cumulative):
     known = topic.write()
-    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor = CursorReplica(topic.chain, EARLIEST)
     kind = CommandAck.Cumulative if cumulative else CommandAck.Individual
     ack = CommandAck(ack_type=kind, txnid_most_bits=1, txnid_least_bits=2)
     for entry_id in (known.entry_id, known.entry_id + 1):
         ack.message_id.add(ledger_id=known.ledger_id, entry_id=entry_id)
-    taken = without_unknown(ack, cursor)
+    taken = without_unknown_entries(ack, cursor)
     assert [(m.ledger_id, m.entry_id) for m in taken.message_id] == [known]
     assert (taken.ack_type, taken.txnid_least_bits) == (kind, 2)

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.broker import admission
 from readonly_engine.broker.admission import RELAYED_BY, admit
-from readonly_engine.broker.arrivals import Arrivals
+from readonly_engine.broker.arrivals import PendingRedirects
 from readonly_engine.broker.bindings import Bindings, from_patterns
-from readonly_engine.broker.claiming import Hold
+from readonly_engine.broker.claiming import ClaimHandle
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.broker.pause import Pause
 from readonly_engine.config.settings import Unbound
@@ -30,8 +30,8 @@ class Broker:
         self.unbound = Unbound.REDIRECT
         self.bindings = bindings
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
-        passing = SimpleNamespace(admit=self.later, enter=lambda _: None)
-        self.topics = SimpleNamespace(passing=passing, state=self.later, join=self.later)
+        passthrough = SimpleNamespace(admit=self.later, add=lambda _: None)
+        self.topics = SimpleNamespace(passthrough=passthrough, state=self.later, join=self.later)
         self.spawned = []
 
     async def later(self, *_):
@@ -46,18 +46,18 @@ class Consumer:
 
     def __init__(self, client, *_, bound, **__):
         self.client, self.bound = client, bound
-        self.relayed = self
-        self.left = self.exclusive = False
+        self.owner_consumer = self
+        self.unregistered = self.exclusive = False
 
-    async def attach(self):
+    async def subscribe(self):
         self.client.attached(self)
         return "the owner's answer"
 
-    def joined(self, *_):
+    def on_joined(self, *_):
         pass
 
-    def leave(self):
-        self.left = True
+    def unregister(self):
+        self.unregistered = True
 
     async def close(self):
         self.client.closed = True
@@ -75,7 +75,7 @@ def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(mo
         if before is after:
             consumer, _ = await coming
             assert consumer.bound == (after is BOUND)
-            assert not consumer.left
+            assert not consumer.unregistered
         else:
             with pytest.raises(OwnerUnavailableError, match="look it up again"):
                 await coming
@@ -85,19 +85,19 @@ def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(mo
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("valid", "resting"), [(True, False), (True, True), (False, False)])
-def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, resting):
+@pytest.mark.parametrize(("valid", "suspended"), [(True, False), (True, True), (False, False)])
+def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, suspended):
     """Between the claim and the first message the owner is asked, and may take its time."""
     paused = []
-    broker = SimpleNamespace(claiming=SimpleNamespace(valid=lambda _: valid, resting=resting))
+    broker = SimpleNamespace(claim_store=SimpleNamespace(is_valid=lambda _: valid, suspended=suspended))
     subscription = SimpleNamespace(pause=paused.append)
-    hold = Hold(ClaimKey(TOPIC, "s"), 1, "", 7)
+    claim = ClaimHandle(ClaimKey(TOPIC, "s"), 1, "", 7)
     if valid:
-        admission._check_claim(broker, hold, subscription)
+        admission._check_claim(broker, claim, subscription)
     else:
         with pytest.raises(OwnerUnavailableError, match="served by another broker; try again"):
-            admission._check_claim(broker, hold, subscription)
-    assert paused == ([Pause.LEASE] if resting else [])
+            admission._check_claim(broker, claim, subscription)
+    assert paused == ([Pause.LEASE] if suspended else [])
 
 
 class MarkedScene:
@@ -105,16 +105,16 @@ class MarkedScene:
 
     def __init__(self, refusal):
         self.broker = Broker(BOUND)
-        self.broker.arrivals = Arrivals()
-        self.broker.fleet = SimpleNamespace(url="pulsar://here:6650")
+        self.broker.pending_redirects = PendingRedirects()
+        self.broker.pool = SimpleNamespace(url="pulsar://here:6650")
         self.key = ClaimKey(TOPIC, "s")
         self.held_by = ""
-        self.broker.claiming = SimpleNamespace(hold=self.hold, leave=lambda _: None)
+        self.broker.claim_store = SimpleNamespace(acquire=self.acquire, release=lambda _: None)
         self.refusal = refusal
         self.arrived = []
 
-    async def hold(self, key):
-        return Hold(key, 1, self.held_by)
+    async def acquire(self, key):
+        return ClaimHandle(key, 1, self.held_by)
 
     def attached(self, consumer):
         if self.refusal is not None:
@@ -124,13 +124,13 @@ class MarkedScene:
         scene = self
 
         class Marked(Consumer):
-            brought_at = None
-            hold = options["hold"]
+            relayed_at = None
+            claim = options["claim"]
 
-            def leave(self):
-                super().leave()
-                if self.brought_at is not None:
-                    scene.broker.arrivals.left(self.hold.key, self.brought_at, time.monotonic())
+            def unregister(self):
+                super().unregister()
+                if self.relayed_at is not None:
+                    scene.broker.pending_redirects.expect(self.claim.key, self.relayed_at, time.monotonic())
 
         self.arrived.append(subscribe)
         return Marked(client, bound=True)
@@ -144,7 +144,7 @@ class MarkedScene:
 
     @property
     def expected(self):
-        return self.broker.arrivals.expected(self.key, time.monotonic())
+        return self.broker.pending_redirects.expected(self.key, time.monotonic())
 
 
 def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeypatch):
@@ -153,7 +153,7 @@ def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeyp
         monkeypatch.setattr(admission, "Consumer", scene.make)
         consumer = await scene.come("pulsar://there:6650")
         assert not scene.expected
-        consumer.leave()
+        consumer.unregister()
         assert scene.expected
 
     asyncio.run(run())

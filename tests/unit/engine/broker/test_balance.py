@@ -3,14 +3,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from readonly_engine.broker.balance import _units
-from readonly_engine.broker.claiming import Hold
+from readonly_engine.broker.claiming import ClaimHandle
 from readonly_engine.broker.claims import ClaimKey
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 
-def consumer(name, subscription="", via=""):
-    hold = Hold(ClaimKey(parse_topic_name("orders"), subscription), 1, via) if subscription else None
-    return SimpleNamespace(name=name, hold=hold, via=via)
+def consumer(name, subscription="", peer=""):
+    claim = ClaimHandle(ClaimKey(parse_topic_name("orders"), subscription), 1, peer) if subscription else None
+    return SimpleNamespace(name=name, claim=claim, peer=peer)
 
 
 def test_a_claimed_subscription_moves_as_a_whole_and_after_all_others():
@@ -19,7 +19,7 @@ def test_a_claimed_subscription_moves_as_a_whole_and_after_all_others():
         consumer("b", "small"),
         consumer("c"),
         consumer("d", "large"),
-        consumer("e", "large", via="pulsar://other:6650"),
+        consumer("e", "large", peer="pulsar://other:6650"),
         consumer("f"),
     ]
     assert [[one.name for one in unit] for unit in _units(consumers)] == [["c"], ["f"], ["b"], ["a", "d"]]

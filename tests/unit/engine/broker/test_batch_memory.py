@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker import batch_memory
-from readonly_engine.broker.batch_memory import MOST_BYTES, BatchMemory, LeftBatches, decode_left, encode_left
+from readonly_engine.broker.batch_memory import (
+    MAX_BYTES,
+    BatchIndexAckStore,
+    StoredBatches,
+    decode_batches,
+    encode_batches,
+)
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import Position
@@ -18,7 +24,7 @@ from readonly_engine.topic.position import Position
 if TYPE_CHECKING:
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.relay.admin import AdminClient
-    from readonly_engine.relay.consumer import RelayedConsumer
+    from readonly_engine.relay.consumer import OwnerConsumer
 
 POSITIONS = st.builds(Position, st.integers(0, 2**40), st.integers(0, 2**40))
 BATCHES = st.dictionaries(POSITIONS, st.integers(1, 2**2000), max_size=30)
@@ -26,15 +32,15 @@ BATCHES = st.dictionaries(POSITIONS, st.integers(1, 2**2000), max_size=30)
 
 @given(st.text(max_size=40), st.floats(0, 2e9), BATCHES)
 def test_a_broker_reads_what_another_has_written(version: str, at: float, batches: dict[Position, int]) -> None:
-    left = LeftBatches(version, at, sorted(batches.items()))
-    assert decode_left(encode_left(left)) == left
+    left = StoredBatches(version, at, sorted(batches.items()))
+    assert decode_batches(encode_batches(left)) == left
 
 
 def test_the_first_batches_are_kept_where_not_all_have_room() -> None:
     batches = [(Position(7, entry), (1 << 1000) - 1) for entry in range(5000)]
-    value = encode_left(LeftBatches("1:2", 0.0, batches[::-1]))
-    assert MOST_BYTES / 2 < len(value) < MOST_BYTES + 200
-    left = decode_left(value)
+    value = encode_batches(StoredBatches("1:2", 0.0, batches[::-1]))
+    assert MAX_BYTES / 2 < len(value) < MAX_BYTES + 200
+    left = decode_batches(value)
     assert left is not None
     assert left.batches == batches[: len(left.batches)]
 
@@ -54,8 +60,8 @@ SOUND = {"version": "1:2", "at": 1.5, "batches": [[1, 2, "f"]]}
     ],
 )
 def test_what_is_not_understood_is_left_out(value: bytes) -> None:
-    assert decode_left(json.dumps(SOUND).encode()) is not None
-    assert decode_left(value) is None
+    assert decode_batches(json.dumps(SOUND).encode()) is not None
+    assert decode_batches(value) is None
 
 
 class Store:
@@ -85,12 +91,12 @@ class Store:
 class Owner:
     """Who stores nothing new: its admin API, and a consumer there."""
 
-    attachments = 1
+    subscribe_count = 1
 
     async def cursor_version(self, *_: object) -> str:
         return "1:2"
 
-    async def settled(self) -> None:
+    async def wait_for_acks(self) -> None:
         pass
 
     async def state(self) -> None:
@@ -99,29 +105,29 @@ class Owner:
 
 def test_a_consumer_that_leaves_does_not_wait_until_outdated_ones_are_removed() -> None:
     async def run() -> None:
-        old = encode_left(LeftBatches("1:1", 0.0, []))
+        old = encode_batches(StoredBatches("1:1", 0.0, []))
         store, owner = Store({"/pool/batches/old": old}), Owner()
-        memory = BatchMemory(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+        memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
         topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
         async with asyncio.timeout(2):
-            await memory.keep(topic, "s", batches, cast("RelayedConsumer", owner))
+            await memory.save(topic, "s", batches, cast("OwnerConsumer", owner))
         assert len(store.nodes) == 2
         store.read.set()
         async with asyncio.timeout(10):
             await store.removed.wait()
         assert "/pool/batches/old" not in store.nodes
-        assert await memory.recall(topic, "s") == batches
+        assert await memory.load(topic, "s") == batches
 
     asyncio.run(run())
 
 
 def test_a_consumer_does_not_wait_long_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_memory, "RECALL_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(batch_memory, "LOAD_TIMEOUT_S", 0.01)
 
     async def run() -> None:
-        memory = BatchMemory(cast("AdminClient", Owner()), cast("MetadataStore", Store({})), "/pool")
+        memory = BatchIndexAckStore(cast("AdminClient", Owner()), cast("MetadataStore", Store({})), "/pool")
         async with asyncio.timeout(2):
-            assert await memory.recall(parse_topic_name("orders"), "s") == []
+            assert await memory.load(parse_topic_name("orders"), "s") == []
 
     asyncio.run(run())
 
@@ -132,8 +138,8 @@ def test_nothing_is_written_once_another_broker_may_have_the_subscription() -> N
         topic, batches = parse_topic_name("orders"), [(Position(1, 2), 3)]
         for ours in (True, False):
             store = Store({})
-            memory = BatchMemory(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
-            await memory.keep(topic, "s", batches, cast("RelayedConsumer", owner), lambda ours=ours: ours)
+            memory = BatchIndexAckStore(cast("AdminClient", owner), cast("MetadataStore", store), "/pool")
+            await memory.save(topic, "s", batches, cast("OwnerConsumer", owner), lambda ours=ours: ours)
             assert bool(store.nodes) == ours
             memory.close()
 

@@ -186,11 +186,11 @@ class Sitting:
 
     def __init__(self, topic, subscription, *, bound, via=""):
         self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
-        self.via, self.pass_through = via, bool(via) or not bound
-        self.subscribe = CommandSubscribe(subscription=subscription)
+        self.peer, self.pass_through = via, bool(via) or not bound
+        self.subscribe_command = CommandSubscribe(subscription=subscription)
         self.dismissed = ""
 
-    def dismiss(self, reason):
+    def close_for_resubscribe(self, reason):
         self.dismissed = reason
 
 

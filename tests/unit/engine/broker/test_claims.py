@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readonly_engine.broker.claims import NO_EPOCH, Act, ClaimKey, Claims
+from readonly_engine.broker.claims import NO_EPOCH, ActionKind, ClaimKey, Claims
 from readonly_engine.metadata.lease import LEASE_SHARE, PROBE_SHARE, SessionLease
 from readonly_engine.metadata.topic_name import parse_topic_name
 
@@ -47,7 +47,7 @@ class Broker:
         self.epochs = {}
         self.suspended = set()
         self.stale = {}
-        self.told = []
+        self.actions = []
         self._last = 0
         self.now = 0.0
         self.answered(0.0)
@@ -62,41 +62,41 @@ class Broker:
         self.lease.ended()
         self.do(self.claims.ended())
 
-    def want(self, key=KEY):
+    def request(self, key=KEY):
         self._last += 1
         number = self._last
-        self.do(self.claims.want(key, number, self.now))
+        self.do(self.claims.request(key, number, self.now))
         return number
 
     def leave(self, number, key=KEY):
         self.answers.pop(number, None)
-        self.do(self.claims.left(key, number))
+        self.do(self.claims.release(key, number))
 
     def do(self, actions):
         for action in actions:
-            if action.act in {Act.CLAIM, Act.RELEASE}:
-                self.calls.append((action.act, action.key, self.store.session_of(self)))
-            elif action.act == Act.SUSPEND:
+            if action.kind in {ActionKind.CLAIM, ActionKind.RELEASE}:
+                self.calls.append((action.kind, action.key, self.store.session_of(self)))
+            elif action.kind == ActionKind.SUSPEND:
                 self.suspended.add(action.key)
-            elif action.act == Act.RESUME:
+            elif action.kind == ActionKind.RESUME:
                 self.suspended.discard(action.key)
-            elif action.act == Act.REFRESH:
+            elif action.kind == ActionKind.REFRESH:
                 self.suspended.discard(action.key)
                 self.stale[action.key] = action.epoch
-            elif action.act == Act.REVOKE:
+            elif action.kind == ActionKind.REVOKE:
                 self.suspended.discard(action.key)
-                self.told.append(action)
+                self.actions.append(action)
                 for number in [n for n, answer in self.answers.items() if answer == ""]:
                     self.leave(number, action.key)
             for number in action.waiters:
-                self.answers[number] = None if action.act == Act.RETRY else action.url
+                self.answers[number] = None if action.kind == ActionKind.RETRY else action.url
                 self.epochs[number] = action.epoch
 
     def step(self, *, fails=False):
         """One answer of the store."""
         act, key, _ = self.calls.pop(0)
         mine = self.store.session_of(self)
-        if act == Act.RELEASE:
+        if act == ActionKind.RELEASE:
             if not fails and self.store.nodes.get(key) == mine:
                 del self.store.nodes[key]
             self.do(self.claims.released(key))
@@ -110,7 +110,7 @@ class Broker:
             else:
                 self.do(self.claims.taken(key, owner[0], self.members))
 
-    def settle(self):
+    def run(self):
         while self.calls:
             self.step()
 
@@ -127,111 +127,111 @@ def pool():
 
 def test_the_first_broker_serves_and_the_second_is_told_who(pool):
     a, b = pool
-    first, second = a.want(), b.want()
-    a.settle()
-    b.settle()
+    first, second = a.request(), b.request()
+    a.run()
+    b.run()
     assert (a.answers[first], b.answers[second]) == ("", "a")
     assert (a.serves, b.serves) == (True, False)
 
 
 def test_a_subscription_is_this_brokers_alone_until_its_lease_ends_or_another_has_it(pool):
     a, b = pool
-    a.want()
+    a.request()
     assert not a.claims.serves(KEY, 0.0), "it is not known yet"
-    a.settle()
-    b.want()
-    b.settle()
+    a.run()
+    b.request()
+    b.run()
     assert (a.claims.serves(KEY, 0.0), b.claims.serves(KEY, 0.0)) == (True, False)
     assert not a.claims.serves(KEY, a.claims.until)
     a.store.expire(a)
-    b.want()
-    b.settle()
+    b.request()
+    b.run()
     a.ended()
     assert not a.claims.serves(KEY, 0.0)
     a.answered(1.0)
-    a.settle()
-    assert [action.act for action in a.told] == [Act.REVOKE]
+    a.run()
+    assert [action.kind for action in a.actions] == [ActionKind.REVOKE]
     assert not a.claims.serves(KEY, 1.0)
 
 
 def test_all_who_came_meanwhile_share_one_question(pool):
     a, _ = pool
-    numbers = [a.want() for _ in range(3)]
-    assert [call[:2] for call in a.calls] == [(Act.CLAIM, KEY)]
-    a.settle()
+    numbers = [a.request() for _ in range(3)]
+    assert [call[:2] for call in a.calls] == [(ActionKind.CLAIM, KEY)]
+    a.run()
     assert [a.answers[number] for number in numbers] == ["", "", ""]
-    assert a.answers[a.want() - 0] == ""  # and the next one needs none
+    assert a.answers[a.request() - 0] == ""  # and the next one needs none
     assert not a.calls
 
 
 def test_the_claim_goes_with_the_last_consumer(pool):
     a, b = pool
-    numbers = [a.want(), a.want()]
-    a.settle()
+    numbers = [a.request(), a.request()]
+    a.run()
     a.leave(numbers[0])
     assert not a.calls
     a.leave(numbers[1])
-    a.settle()
+    a.run()
     assert not a.store.nodes
-    number = b.want()
-    b.settle()
+    number = b.request()
+    b.run()
     assert b.answers[number] == ""
 
 
 def test_a_consumer_that_comes_while_the_claim_is_given_back_gets_a_new_one(pool):
     a, _ = pool
-    number = a.want()
-    a.settle()
+    number = a.request()
+    a.run()
     a.leave(number)
-    number = a.want()
-    assert [call[:2] for call in a.calls] == [(Act.RELEASE, KEY)]
-    a.settle()
+    number = a.request()
+    assert [call[:2] for call in a.calls] == [(ActionKind.RELEASE, KEY)]
+    a.run()
     assert (a.answers[number], a.store.nodes) == ("", {KEY: ("a", 0)})
 
 
 def test_a_consumer_that_goes_while_it_waits_leaves_no_claim(pool):
     a, _ = pool
-    a.leave(a.want())
-    a.settle()
+    a.leave(a.request())
+    a.run()
     assert not a.store.nodes
 
 
 def test_the_claim_of_a_broker_that_has_left_is_waited_for(pool):
     a, b = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     b.members.discard("a")
-    number = b.want()
-    b.settle()
+    number = b.request()
+    b.run()
     assert b.answers[number] is None
     a.store.expire(a)
-    number = b.want()
-    b.settle()
+    number = b.request()
+    b.run()
     assert b.answers[number] == ""
 
 
 def test_a_store_that_fails_means_try_again(pool):
     a, _ = pool
-    number = a.want()
+    number = a.request()
     a.step(fails=True)
     assert (a.answers[number], a.claims.held) == (None, [])
 
 
 def test_a_claim_that_could_not_be_given_back_is_found_again(pool):
     a, _ = pool
-    a.leave(a.want())
+    a.leave(a.request())
     a.step()
     a.step(fails=True)
     assert a.store.nodes
-    number = a.want()
-    a.settle()
+    number = a.request()
+    a.run()
     assert a.answers[number] == ""
 
 
 def test_a_session_that_was_kept_is_not_felt(pool):
     a, _ = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     a.answered(100.0)
     a.do(a.claims.tick(100.0 + LEASE_S - 0.1))
     assert a.serves
@@ -243,14 +243,14 @@ def test_a_session_that_was_kept_is_not_felt(pool):
 
 def test_long_doubt_suspends_what_is_claimed_until_the_session_proves_to_be_the_same(pool):
     a, _ = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     a.answered(100.0)
     a.now = 100.0 + LEASE_S
     a.do(a.claims.tick(a.now))
     assert not a.serves
     assert KEY in a.suspended
-    assert a.answers[a.want()] is None
+    assert a.answers[a.request()] is None
     a.answered(120.0)
     assert a.serves
     assert not a.stale
@@ -258,8 +258,8 @@ def test_long_doubt_suspends_what_is_claimed_until_the_session_proves_to_be_the_
 
 def test_a_lease_is_counted_from_what_was_sent_and_not_from_its_answer(pool):
     a, _ = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     a.answered(120.0, sent=100.0)  # the process was stopped for 20 s, with the answer in its socket
     assert KEY in a.suspended
     a.answered(120.1)
@@ -268,106 +268,106 @@ def test_a_lease_is_counted_from_what_was_sent_and_not_from_its_answer(pool):
 
 def test_nobody_is_served_after_the_lease_though_no_timer_has_run(pool):
     a, _ = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     a.answered(100.0)
     a.now = 120.0
     assert not a.serves
-    assert a.answers[a.want()] is None
+    assert a.answers[a.request()] is None
     assert KEY in a.suspended
 
 
 def test_a_session_that_is_known_to_have_ended_suspends_its_claims_at_once(pool):
     a, _ = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     a.store.expire(a)
     a.ended()
     assert not a.serves
     a.answered(160.0)
-    a.settle()
+    a.run()
     assert a.serves
 
 
 def test_after_a_new_session_the_claim_is_asked_for_again(pool):
     a, _ = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     a.store.expire(a)
     a.answered(101.0)
     assert not a.serves
     a.step(fails=True)
-    a.settle()
+    a.run()
     assert a.serves
-    assert not a.told
+    assert not a.actions
 
 
 def test_what_was_claimed_again_is_read_anew_before_it_is_served(pool):
     """Another broker may have had it in between, and its acks."""
     a, b = pool
-    number = a.want()
-    a.settle()
+    number = a.request()
+    a.run()
     a.store.expire(a)
-    other = b.want()
-    b.settle()
+    other = b.request()
+    b.run()
     b.leave(other)
-    b.settle()
+    b.run()
     a.answered(101.0)
-    a.settle()
+    a.run()
     assert a.serves
-    assert a.claims.valid(KEY, a.stale[KEY])
+    assert a.claims.is_valid(KEY, a.stale[KEY])
     assert a.stale[KEY] != a.epochs[number] != NO_EPOCH
 
 
 def test_a_consumer_on_its_way_is_not_served_under_a_claim_that_was_lost_or_made_again(pool):
     a, b = pool
-    number = a.want()
-    a.settle()
+    number = a.request()
+    a.run()
     granted = a.epochs[number]
-    assert a.claims.valid(KEY, granted)
+    assert a.claims.is_valid(KEY, granted)
     a.store.expire(a)
     a.answered(101.0)
-    assert not a.claims.valid(KEY, granted)
-    a.settle()
-    assert not a.claims.valid(KEY, granted)
-    late = a.epochs[a.want()]
-    assert a.claims.valid(KEY, late)
+    assert not a.claims.is_valid(KEY, granted)
+    a.run()
+    assert not a.claims.is_valid(KEY, granted)
+    late = a.epochs[a.request()]
+    assert a.claims.is_valid(KEY, late)
     a.store.expire(a)
-    b.want()
-    b.settle()
+    b.request()
+    b.run()
     a.answered(102.0)
-    a.settle()
-    assert not a.claims.valid(KEY, late)
+    a.run()
+    assert not a.claims.is_valid(KEY, late)
 
 
 def test_a_claim_that_is_answered_after_its_session_ended_is_asked_for_again(pool):
     a, b = pool
-    number = a.want()
+    number = a.request()
     a.calls.clear()
     session = a.store.id_of(a)
     a.store.expire(a)
-    b.want()
-    b.settle()
+    b.request()
+    b.run()
     a.answered(101.0)
     a.do(a.claims.claimed(KEY, session))  # its node was made, and is gone
-    a.settle()
+    a.run()
     assert a.answers[number] == "b"
     assert not a.serves
 
 
 def test_what_another_has_claimed_meanwhile_is_revoked(pool):
     a, b = pool
-    a.want()
-    a.settle()
+    a.request()
+    a.run()
     a.store.expire(a)
-    b.want()
-    b.settle()
+    b.request()
+    b.run()
     a.answered(101.0)
-    a.settle()
-    assert [action.act for action in a.told] == [Act.REVOKE]
+    a.run()
+    assert [action.kind for action in a.actions] == [ActionKind.REVOKE]
     assert (a.serves, b.serves) == (False, True)
-    number = a.want()
-    a.settle()
+    number = a.request()
+    a.run()
     assert a.answers[number] == "b"
 
 
@@ -413,7 +413,7 @@ def test_never_two_at_once(seed):
                 else:
                     store.sessions[one.url] = max(1, store.sessions.get(one.url, 0))
         if what == "want":
-            consumers[broker.url].append(broker.want())
+            consumers[broker.url].append(broker.request())
         elif what == "leave" and consumers[broker.url]:
             broker.leave(consumers[broker.url].pop(rng.randrange(len(consumers[broker.url]))))
         elif what in {"step", "fail"} and broker.calls:

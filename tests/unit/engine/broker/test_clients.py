@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.clients import goes_where_told, restarts_sequence
+from readonly_engine.broker.clients import restarts_sequence, supports_assigned_broker
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from readonly_engine.broker.clients import goes_where_told, restarts_sequence
     ],
 )
 def test_which_clients_go_where_they_are_told(version, goes):
-    assert goes_where_told(version) is goes
+    assert supports_assigned_broker(version) is goes
 
 
 @pytest.mark.parametrize(

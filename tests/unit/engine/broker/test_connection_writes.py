@@ -10,11 +10,11 @@ import uvloop
 from readonly_engine.broker import connection as connection_module
 from readonly_engine.broker import slices
 from readonly_engine.broker.connection import ClientConnection
-from readonly_engine.broker.half_open import HalfOpen
+from readonly_engine.broker.half_open import HalfOpenConnections
 from readonly_engine.broker.sending import send_many
 from readonly_engine.broker.together import NO_DESCRIPTOR
-from readonly_engine.broker.turn import Turn
-from readonly_engine.relay.identity import NOBODY
+from readonly_engine.broker.turn import WriteCoalescer
+from readonly_engine.relay.identity import ANONYMOUS
 from readonly_engine.tls import TlsFiles
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES
@@ -57,13 +57,13 @@ class Limits:
 def broker():
     nothing = SimpleNamespace(add=lambda _: None, discard=lambda _: None)
     return SimpleNamespace(
-        turn=Turn(),
+        write_coalescer=WriteCoalescer(),
         connections=set(),
         keep_alive=nothing,
-        half_open=HalfOpen(),
+        half_open=HalfOpenConnections(),
         limits=Limits(),
         slow_clients=0,
-        pressed=False,
+        under_memory_pressure=False,
     )
 
 
@@ -109,7 +109,7 @@ def test_what_the_socket_does_not_take_follows_in_order_and_then_it_goes_past_th
         while connection.buffered:
             await asyncio.sleep(0.001)
         connection.send(b"next")
-        connection.end_turn()
+        connection.flush_all()
         assert connection.descriptor != NO_DESCRIPTOR
         assert connection.writable
         assert await reader.readexactly(4) == b"next"
@@ -121,7 +121,7 @@ def test_what_is_left_of_bytes_that_went_to_many_follows_too(play):
     async def scene(connection, reader, _):
         data = b"".join(map(frame, range(FRAMES)))
         ((_, taken),) = send_many([connection.descriptor], data)
-        connection.left_over(data, taken)
+        connection.write_remainder(data, taken)
         connection.send(b"next")
         assert await reader.readexactly(len(data) + 4) == data + b"next"
 
@@ -134,8 +134,8 @@ def test_nothing_is_written_past_the_transport_of_a_client_that_has_gone(play):
         while connection.descriptor != NO_DESCRIPTOR:
             await asyncio.sleep(0.001)
         connection.send(b"data")
-        connection.end_turn()
-        connection.left_over(b"data", 0)
+        connection.flush_all()
+        connection.write_remainder(b"data", 0)
         assert connection.descriptor == NO_DESCRIPTOR
         assert connection.buffered == 0
 
@@ -163,7 +163,7 @@ def tls(tmp_path_factory):
 
 @pytest.mark.parametrize("end", ["close", "abort", "expel"])
 def test_neither_does_tls_wait_for_a_client_that_does_not_read(play, tls, monkeypatch, end):
-    monkeypatch.setattr(connection_module, "CLOSE_S", 0.1)
+    monkeypatch.setattr(connection_module, "CLOSE_TIMEOUT_S", 0.1)
     server_context, client_context = tls
 
     async def scene(_connection, _reader, _writer):
@@ -176,12 +176,12 @@ def test_neither_does_tls_wait_for_a_client_that_does_not_read(play, tls, monkey
         while not ours.connections:
             await asyncio.sleep(0.001)
         (connection,) = ours.connections
-        connection.let_in(NOBODY, 0)
+        connection.on_authenticated(ANONYMOUS, 0)
         for number in range(FRAMES):
             connection.send(frame(number))
         assert connection.buffered
         if end == "expel":
-            connection.expel(b"why")
+            connection.disconnect(b"why")
         else:
             getattr(connection, end)()
         while ours.connections:
@@ -195,7 +195,7 @@ def test_neither_does_tls_wait_for_a_client_that_does_not_read(play, tls, monkey
 
 
 def test_closing_does_not_wait_for_a_client_that_does_not_read(play, monkeypatch):
-    monkeypatch.setattr(connection_module, "CLOSE_S", 0.1)
+    monkeypatch.setattr(connection_module, "CLOSE_TIMEOUT_S", 0.1)
 
     async def scene(connection, reader, _):
         for number in range(FRAMES):
@@ -212,7 +212,7 @@ def test_of_an_aborted_connection_not_even_what_the_kernel_holds_is_sent(play):
     async def scene(connection, reader, _):
         for number in range(FRAMES):
             connection.send(frame(number))
-        connection.end_turn()
+        connection.flush_all()
         connection.abort()
         got, reset = await left(reader)
         assert reset
@@ -224,7 +224,7 @@ def test_of_an_aborted_connection_not_even_what_the_kernel_holds_is_sent(play):
 
 def test_a_client_that_is_not_let_in_is_closed_after_a_round_and_a_silent_one_after_two(play):
     async def scene(connection, reader, _):
-        connection.let_in(NOBODY, 0)
+        connection.on_authenticated(ANONYMOUS, 0)
         connection.check_alive()
         connection.check_alive()
         ping = await reader.readexactly(len(PING))
@@ -255,8 +255,8 @@ def test_a_frame_over_the_limit_ends_the_connection_at_its_announcement(play):
 
 def test_what_half_open_connections_hold_is_bounded(play):
     async def scene(connection, reader, writer):
-        connection.broker.half_open = HalfOpen(1, 1000)
-        connection.broker.half_open.came(connection)
+        connection.broker.half_open = HalfOpenConnections(1, 1000)
+        connection.broker.half_open.add(connection)
         writer.write(HANDSHAKE_FRAME_BYTES.to_bytes(4, "big") + bytes(1001))
         with pytest.raises(ConnectionResetError):
             await reader.read()
@@ -265,25 +265,25 @@ def test_what_half_open_connections_hold_is_bounded(play):
 
 
 def test_a_client_that_gives_no_sign_of_life_is_given_up_and_one_that_gives_any_stays(play, monkeypatch):
-    monkeypatch.setattr(connection_module, "PROBE_S", 0.2)
+    monkeypatch.setattr(connection_module, "PROBE_TIMEOUT_S", 0.2)
 
     async def silent(connection, reader, _):
-        connection.let_in(NOBODY, 0)
+        connection.on_authenticated(ANONYMOUS, 0)
         begin = asyncio.get_running_loop().time()
-        asking = asyncio.ensure_future(connection.alive())
+        asking = asyncio.ensure_future(connection.is_alive())
         assert await reader.readexactly(len(PING)) == PING
         assert not await asking
         assert asyncio.get_running_loop().time() - begin >= 0.15
         assert await left(reader) == (0, True)
 
     async def living(connection, reader, writer):
-        connection.let_in(NOBODY, 0)
-        asking = asyncio.ensure_future(connection.alive())
+        connection.on_authenticated(ANONYMOUS, 0)
+        asking = asyncio.ensure_future(connection.is_alive())
         assert await reader.readexactly(len(PING)) == PING
         writer.write(PONG)
         assert await asking
         connection.check_alive()  # a round of keep-alive meanwhile forgets nothing
-        while connection._probe is not None:
+        while connection._probe_timer is not None:
             await asyncio.sleep(0.001)
         assert connection in connection.broker.connections
         assert await connection_answers(connection, reader, writer)
@@ -299,32 +299,32 @@ async def connection_answers(connection, reader, writer):
 
 def test_an_expelled_client_hears_why_only_if_it_has_read_all_before(play):
     async def reading(connection, reader, _):
-        connection.let_in(NOBODY, 0)
+        connection.on_authenticated(ANONYMOUS, 0)
         connection.send(b"seen")
-        connection.end_turn()
+        connection.flush_all()
         assert await reader.readexactly(4) == b"seen"
         connection.send(b"not yet sent")
-        connection.expel(b"why")
+        connection.disconnect(b"why")
         assert await left(reader) == (3, False)
 
     async def frozen(connection, reader, _):
-        connection.let_in(NOBODY, 0)
+        connection.on_authenticated(ANONYMOUS, 0)
         for number in range(FRAMES):
             connection.send(frame(number))
         assert connection.buffered
-        connection.expel(b"why")
+        connection.disconnect(b"why")
         got, reset = await left(reader)
         assert reset
         assert got < FRAMES * FRAME_BYTES // 2
 
     async def nearly(connection, reader, _):
-        connection.let_in(NOBODY, 0)
+        connection.on_authenticated(ANONYMOUS, 0)
         while not connection.buffered:
             connection.send(frame(0))
-            connection.end_turn()
+            connection.flush_all()
         while connection.buffered:
             await reader.readexactly(FRAME_BYTES)
-        connection.expel(b"why")
+        connection.disconnect(b"why")
         _, reset = await left(reader)
         assert reset, "the kernel still held something"
 
@@ -362,7 +362,7 @@ def test_the_commands_of_one_read_are_taken_in_order_and_others_get_their_turn_i
         task.cancel()
         assert [number for number, _ in taken] == list(range(1002))
         assert len({turn for _, turn in taken}) > 900
-        assert not connection.reading_held
+        assert not connection.reading_paused
 
     play(scene)
 
@@ -415,7 +415,7 @@ def test_nothing_more_is_taken_of_a_client_that_was_closed_while_its_commands_wa
         monkeypatch.setattr(connection, "_handle", lambda command, _: taken.append(command.flow.consumer_id))
         writer.write(b"".join(map(flow, range(1000))))
         await until(lambda: taken)
-        connection.expel(b"")
+        connection.disconnect(b"")
         before = len(taken)
         await until(lambda: not connection.broker.connections)
         assert before < 1000

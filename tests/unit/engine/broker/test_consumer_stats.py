@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from readonly_engine.broker.consumer_stats import Served, complete
+from readonly_engine.broker.consumer_stats import DispatchStats, complete_stats
 from readonly_engine.broker.rates import Rate
 from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse, ServerError
 
@@ -26,7 +26,7 @@ def owners_answer() -> CommandConsumerStatsResponse:
 
 def test_a_consumer_that_is_served_here() -> None:
     answer = owners_answer()
-    complete(answer, "10.0.0.1:2", 990, Served(Rate(3.0, 300.0), 5, blocked=True))
+    complete_stats(answer, "10.0.0.1:2", 990, DispatchStats(Rate(3.0, 300.0), 5, blocked=True))
     assert (answer.available_permits, answer.unacked_messages, answer.address) == (990, 5, "/10.0.0.1:2")
     assert (answer.msg_rate_out, answer.msg_throughput_out) == (3.0, 300.0)
     assert answer.blocked_consumer_on_unacked_msgs
@@ -35,14 +35,14 @@ def test_a_consumer_that_is_served_here() -> None:
 
 def test_a_consumer_whose_acks_go_together_with_those_of_others() -> None:
     answer = owners_answer()
-    complete(answer, "10.0.0.1:2", 990, Served(Rate(3.0, 300.0), 5, blocked=True, ack_rate=0.5))
+    complete_stats(answer, "10.0.0.1:2", 990, DispatchStats(Rate(3.0, 300.0), 5, blocked=True, ack_rate=0.5))
     assert answer.message_ack_rate == 0.5
 
 
 def test_a_consumer_that_passes_through_keeps_the_numbers_of_whoever_serves_it() -> None:
     answer = owners_answer()
     answer.msg_rate_out, answer.unacked_messages = 4.0, 6
-    complete(answer, "10.0.0.1:2", 990, None)
+    complete_stats(answer, "10.0.0.1:2", 990, None)
     assert (answer.available_permits, answer.address) == (990, "/10.0.0.1:2")
     assert (answer.msg_rate_out, answer.unacked_messages) == (4.0, 6)
 
@@ -51,5 +51,5 @@ def test_an_error_stays_an_error() -> None:
     refusal = CommandConsumerStatsResponse(request_id=1, error_code=ServerError.ConsumerNotFound, error_message="gone")
     answer = CommandConsumerStatsResponse()
     answer.CopyFrom(refusal)
-    complete(answer, "10.0.0.1:2", 990, Served(Rate(), 0, blocked=False))
+    complete_stats(answer, "10.0.0.1:2", 990, DispatchStats(Rate(), 0, blocked=False))
     assert answer == refusal

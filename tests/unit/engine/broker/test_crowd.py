@@ -22,12 +22,12 @@ class Crowd:
         self.coming, self.answers, self.splitter = {}, [], FrameSplitter()
         self.tasks = []
         monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", 0)
-        self.broker = SimpleNamespace(draining=False, spawn=self.spawn, arriving=0)
+        self.broker = SimpleNamespace(draining=False, spawn=self.spawn, subscribing=0)
         self.connection = ClientConnection(self.broker)
         self.connection.connected = True
         monkeypatch.setattr(self.connection, "send", self.sent)
         monkeypatch.setattr(connection_module, "admit", self.admit)
-        monkeypatch.setattr(connection_module, "move_on", lambda _: None)
+        monkeypatch.setattr(connection_module, "redirect_if_supported", lambda _: None)
 
     def spawn(self, coroutine):
         task = asyncio.ensure_future(coroutine)
@@ -37,7 +37,7 @@ class Crowd:
     async def admit(self, _connection, _topic, subscribe):
         allowed = self.coming[subscribe.consumer_id] = asyncio.get_running_loop().create_future()
         await allowed
-        consumer = SimpleNamespace(consumer_id=subscribe.consumer_id, close=self.closed, leave=lambda: None)
+        consumer = SimpleNamespace(consumer_id=subscribe.consumer_id, close=self.closed, unregister=lambda: None)
         return consumer, BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess())
 
     async def closed(self, _command):
@@ -106,15 +106,15 @@ def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
 
     async def scene(crowd):
         monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", most)
-        crowd.broker.arriving = 20  # of other clients
+        crowd.broker.subscribing = 20  # of other clients
         crowd.subscribes(range(most))
         await settle()
         assert len(crowd.coming) == most - 20
         for number in range(2):
             crowd.coming[number].set_result(None)
         await settle()
-        assert (len(crowd.coming), crowd.broker.arriving) == (most - 18, most)
-        crowd.broker.arriving += 200
+        assert (len(crowd.coming), crowd.broker.subscribing) == (most - 18, most)
+        crowd.broker.subscribing += 200
         for number in range(2, 40):
             crowd.coming[number].set_result(None)
         await settle()
@@ -123,7 +123,7 @@ def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
             crowd.coming[number].set_result(None)
         await settle()
         assert len(crowd.coming) == most
-        assert crowd.broker.arriving == 220 + 18
+        assert crowd.broker.subscribing == 220 + 18
 
     play(scene)
 

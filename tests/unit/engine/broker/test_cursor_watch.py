@@ -4,19 +4,19 @@ import asyncio
 from types import SimpleNamespace
 
 from readonly_engine.broker import cursor_watch
-from readonly_engine.broker.cursor_watch import CursorWatch
-from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.broker.cursor_watch import CursorPoller
+from readonly_engine.relay.consumer import OwnerCursorState
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 
-STATE = OwnerState(Position(3, 7), Position(4, 0))
+STATE = OwnerCursorState(Position(3, 7), Position(4, 0))
 
 
 class Relayed:
     """A consumer at its owner."""
 
     def __init__(self, *, attached=True, fails=False, hangs=False):
-        self.attached = attached
+        self.subscribed = attached
         self.fails = fails
         self.hangs = hangs
         self.asked = 0
@@ -37,17 +37,17 @@ class Subscription:
     name = "s"
 
     def __init__(self, *relayed, durable=True, behind=True):
-        self.consumers = [SimpleNamespace(relayed=one) for one in relayed]
+        self.consumers = [SimpleNamespace(owner_consumer=one) for one in relayed]
         self.durable = durable
-        self.behind = behind
+        self.has_backlog = behind
         self.told = []
-        self.caught_up_with = self.told.append
+        self.follow_owner = self.told.append
 
 
 def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
-    monkeypatch.setattr(cursor_watch, "LOOK_S", 0.005)
-    monkeypatch.setattr(cursor_watch, "MOST_LOOKS_A_SECOND", 1000.0)
-    monkeypatch.setattr(cursor_watch, "ANSWER_S", 0.01)
+    monkeypatch.setattr(cursor_watch, "POLL_INTERVAL_S", 0.005)
+    monkeypatch.setattr(cursor_watch, "MAX_POLLS_PER_S", 1000.0)
+    monkeypatch.setattr(cursor_watch, "REQUEST_TIMEOUT_S", 0.01)
     away, there = Relayed(attached=False), Relayed()
     failing = Subscription(Relayed(fails=True))
     untold = Subscription(Relayed(hangs=True))
@@ -60,7 +60,7 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     ]
 
     async def run():
-        watch = CursorWatch(lambda: [failing, untold, *left_alone, followed])
+        watch = CursorPoller(lambda: [failing, untold, *left_alone, followed])
         watch.start()
         watch.start()
         async with asyncio.timeout(10):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.dispatch import delayed
-from readonly_engine.broker.dispatch.delayed import DelayedEntries
+from readonly_engine.broker.dispatch.delayed import DelayedDeliveryTracker
 from readonly_engine.topic.position import Position
 
 NOW = 1_700_000_000_000
@@ -14,13 +14,13 @@ NOW = 1_700_000_000_000
     st.lists(st.integers(0, 30)),
 )
 def test_each_comes_once_when_it_is_due_and_in_the_order_of_time(entries, steps):
-    held = DelayedEntries()
+    held = DelayedDeliveryTracker()
     for delay, ledger_id, entry_id in entries:
-        held.hold(Position(ledger_id, entry_id), NOW + delay, slot=delay)
+        held.add(Position(ledger_id, entry_id), NOW + delay, slot=delay)
     now, got = NOW, []
     for step in [*steps, 101]:
         now += step
-        due = [slot for _, slot in held.due(now)]
+        due = [slot for _, slot in held.take_due(now)]
         assert due == sorted(delay for delay, _, _ in entries if delay <= now - NOW)[len(got) :]
         got += due
         later = [delay for delay, _, _ in entries if delay > now - NOW]
@@ -31,24 +31,24 @@ def test_each_comes_once_when_it_is_due_and_in_the_order_of_time(entries, steps)
 
 def test_enough_that_come_in_order_hold_back_what_follows(monkeypatch):
     monkeypatch.setattr(delayed, "LOOK_AHEAD", 3)
-    held = DelayedEntries()
+    held = DelayedDeliveryTracker()
     for entry_id in range(3):
         assert not held.full
-        held.hold(Position(1, entry_id), NOW + 10 * entry_id)
+        held.add(Position(1, entry_id), NOW + 10 * entry_id)
     assert held.full
-    held.passed()
+    held.mark_unordered()
     assert not held.full, "what follows may be due earlier"
 
 
 def test_memory_is_bounded_in_any_order(monkeypatch):
     monkeypatch.setattr(delayed, "LOOK_AHEAD", 2)
-    monkeypatch.setattr(delayed, "MOST_HELD", 4)
-    held = DelayedEntries()
+    monkeypatch.setattr(delayed, "MAX_DELAYED", 4)
+    held = DelayedDeliveryTracker()
     for entry_id in range(4):
         assert not held.full
-        held.hold(Position(1, entry_id), NOW - 2000 * entry_id)
+        held.add(Position(1, entry_id), NOW - 2000 * entry_id)
     assert held.full
-    assert len(list(held.due(NOW - 6000))) == 1
+    assert len(list(held.take_due(NOW - 6000))) == 1
     assert not held.full
     held.clear()
     assert (len(held), held.next_due) == (0, None)

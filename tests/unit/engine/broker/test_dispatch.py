@@ -13,8 +13,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, Receiver
+from readonly_engine.broker.cursor import CursorReplica
+from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, ConsumerState
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import BACKLOG_ENTRIES, SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
@@ -31,12 +31,12 @@ class Delivering(RuleBasedStateMachine):
     def __init__(self, topic):
         super().__init__()
         self.topic = topic
-        self.cursor = CursorCopy(topic.chain, EARLIEST)
-        self.receivers = []
+        self.cursor = CursorReplica(topic.chain, EARLIEST)
+        self.consumers = []
         self.permits = {}
 
     def receiver(self, data):
-        return data.draw(st.sampled_from(self.receivers))
+        return data.draw(st.sampled_from(self.consumers))
 
     # The topic
 
@@ -45,7 +45,7 @@ class Delivering(RuleBasedStateMachine):
         for _ in range(entries):
             self.topic.write()
         self.add()
-        self.grant(self.receivers[0], permits)
+        self.grant(self.consumers[0], permits)
 
     @rule(entries=st.lists(st.tuples(st.sampled_from([1, 1, 1, 5]), st.sampled_from([False] * 4 + [True])), max_size=4))
     def write(self, entries):
@@ -62,7 +62,7 @@ class Delivering(RuleBasedStateMachine):
 
     # The clients
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data(), permits=st.integers(1, 6))
     def flow(self, data, permits):
         self.grant(self.receiver(data), permits)
@@ -72,7 +72,7 @@ class Delivering(RuleBasedStateMachine):
         receiver.permits += permits
         self.permits[id(receiver)] += permits
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data(), writable=st.booleans())
     def connection(self, data, writable):
         self.receiver(data).writable = writable
@@ -83,7 +83,7 @@ class Delivering(RuleBasedStateMachine):
     def pump(self, count):
         for _ in range(MANY):
             ready = [receiver for receiver in self.may_receive() if receiver.ready]
-            want = self.dispatcher.want(NOW)
+            want = self.dispatcher.next_read(NOW)
             assert (want is None) == (not ready)
             if want is None:
                 return
@@ -93,7 +93,7 @@ class Delivering(RuleBasedStateMachine):
             if not entries:
                 assert not self.topic.chain.readable(position)
                 return
-            for receiver, entry, redeliveries, unacked in self.dispatcher.offer(entries, NOW):
+            for receiver, entry, redeliveries, unacked in self.dispatcher.dispatch(entries, NOW):
                 assert not unacked
                 assert receiver in self.may_receive()
                 assert receiver.writable
@@ -106,7 +106,7 @@ class Delivering(RuleBasedStateMachine):
 
     @invariant()
     def permits_are_counted_in_messages(self):
-        for receiver in self.receivers:
+        for receiver in self.consumers:
             assert receiver.permits == self.permits[id(receiver)]
 
     def left(self):
@@ -114,7 +114,7 @@ class Delivering(RuleBasedStateMachine):
         return [position for position in self.topic.messages if not self.cursor.is_acked(position)]
 
     def give_everyone_all(self):
-        for receiver in self.receivers:
+        for receiver in self.consumers:
             receiver.writable = True
             self.grant(receiver, MANY)
         self.pump(30)
@@ -131,7 +131,7 @@ class SharedMachine(Delivering):
         self.newest = EARLIEST
 
     def may_receive(self):
-        return self.receivers
+        return self.consumers
 
     def delivered(self, receiver, entry, redeliveries):
         position = entry.position
@@ -152,18 +152,18 @@ class SharedMachine(Delivering):
 
     @rule()
     def add(self):
-        receiver = Receiver()
-        if not self.receivers:  # the first one starts over
+        receiver = ConsumerState()
+        if not self.consumers:  # the first one starts over
             self.holder, self.redeliveries, self.newest = {}, {}, EARLIEST
-        self.receivers.append(receiver)
+        self.consumers.append(receiver)
         self.permits[id(receiver)] = 0
         self.dispatcher.add(receiver)
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data())
     def remove(self, data):
         receiver = self.receiver(data)
-        self.receivers.remove(receiver)
+        self.consumers.remove(receiver)
         self.dispatcher.remove(receiver)
         self.give_back(receiver, list(self.holder), counts=False)
 
@@ -187,28 +187,28 @@ class SharedMachine(Delivering):
     @precondition(lambda self: self.topic.messages)
     @rule(data=st.data())
     def the_owners_cursor_is_ahead(self, data):
-        self.cursor.ack_up_to(data.draw(st.sampled_from(self.topic.messages)))
+        self.cursor.ack_cumulative(data.draw(st.sampled_from(self.topic.messages)))
         self.dispatcher.cursor_moved()
         for position in [position for position in self.holder if self.cursor.is_acked(position)]:
             del self.holder[position]
 
     @rule()
     def everyone_leaves_and_one_comes_back(self):
-        for receiver in list(self.receivers):
-            self.receivers.remove(receiver)
+        for receiver in list(self.consumers):
+            self.consumers.remove(receiver)
             self.dispatcher.remove(receiver)
         self.add()
-        self.grant(self.receivers[0], 2)
+        self.grant(self.consumers[0], 2)
         self.pump(2)
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data())
     def redeliver_all(self, data):
         receiver = self.receiver(data)
         self.dispatcher.redeliver(receiver, [])
         self.give_back(receiver, list(self.holder))
 
-    @precondition(lambda self: self.receivers and self.topic.positions)
+    @precondition(lambda self: self.consumers and self.topic.positions)
     @rule(data=st.data())
     def redeliver_some(self, data):
         """Its own, others', unknown ones, some of them twice."""
@@ -221,14 +221,14 @@ class SharedMachine(Delivering):
 
     @invariant()
     def what_is_pending_is_what_was_delivered_and_not_acked(self):
-        for receiver in self.receivers:
+        for receiver in self.consumers:
             assert set(receiver.pending) == {p for p, holder in self.holder.items() if holder is receiver}
             sizes = {entry.position: entry.messages for entry in self.topic.entries}
             assert all(sizes.get(position, count) == count for position, count in receiver.pending.items())
 
     def teardown(self):
         """With permits enough, everything that is not acked has exactly one holder: nothing is lost."""
-        if not self.receivers:
+        if not self.consumers:
             self.add()
         self.give_everyone_all()
         held = [position for position in self.left() if position in self.holder]
@@ -264,24 +264,24 @@ class SingleMachine(Delivering):
 
     @rule()
     def add(self):
-        receiver = Receiver()
-        self.receivers.append(receiver)
+        receiver = ConsumerState()
+        self.consumers.append(receiver)
         self.permits[id(receiver)] = 0
         self.dispatcher.add(receiver)
         if not self.elected:
             self.active = receiver
             self.start_over()
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data())
     def remove(self, data):
         receiver = self.receiver(data)
-        self.receivers.remove(receiver)
+        self.consumers.remove(receiver)
         self.dispatcher.remove(receiver)
         if receiver is self.active:
             self.active = None
 
-    @precondition(lambda self: self.elected and self.receivers)
+    @precondition(lambda self: self.elected and self.consumers)
     @rule(data=st.data())
     def activate(self, data):
         receiver = self.receiver(data)
@@ -290,7 +290,7 @@ class SingleMachine(Delivering):
             self.active = receiver
             self.start_over()
 
-    @precondition(lambda self: self.elected and self.receivers)
+    @precondition(lambda self: self.elected and self.consumers)
     @rule(data=st.data())
     def deactivate(self, data):
         receiver = self.receiver(data)
@@ -303,12 +303,12 @@ class SingleMachine(Delivering):
     def ack(self, data, cumulative):
         position = data.draw(st.sampled_from(self.topic.messages))
         if cumulative:
-            self.cursor.ack_up_to(position)
+            self.cursor.ack_cumulative(position)
         else:
             self.cursor.ack(position)
             self.dispatcher.acked(position)
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data())
     def redeliver(self, data):
         """Whatever is named, these types start over."""
@@ -322,7 +322,7 @@ class SingleMachine(Delivering):
         if self.active is None:
             self.add()
             if self.elected:
-                self.active = self.receivers[-1]
+                self.active = self.consumers[-1]
                 self.dispatcher.activate(self.active)
                 self.start_over()
         self.give_everyone_all()
@@ -346,26 +346,28 @@ def test_every_interleaving(make_topic, machine):
 def pump(topic, dispatcher, count=100):
     """Deliver until nothing moves: (name of the receiver, entry, redelivery count)."""
     found = []
-    while (want := dispatcher.want(NOW)) is not None:
+    while (want := dispatcher.next_read(NOW)) is not None:
         entries = topic.read(want[0], min(count, want[1]))
         if not entries:
             break
-        found += [(d.receiver, d.entry.position.entry_id, d.redelivery_count) for d in dispatcher.offer(entries, NOW)]
+        found += [
+            (d.consumer, d.entry.position.entry_id, d.redelivery_count) for d in dispatcher.dispatch(entries, NOW)
+        ]
     return found
 
 
 @pytest.fixture
 def shared(topic):
-    return SharedDispatcher(topic.chain, CursorCopy(topic.chain, EARLIEST))
+    return SharedDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST))
 
 
 def test_entries_go_round_in_batches_of_twenty(topic, shared):
     for _ in range(90):
         topic.write()
-    receivers = [Receiver(permits=1000) for _ in range(3)]
-    for receiver in receivers:
+    consumers = [ConsumerState(permits=1000) for _ in range(3)]
+    for receiver in consumers:
         shared.add(receiver)
-    got = [receivers.index(receiver) for receiver, _, _ in pump(topic, shared)]
+    got = [consumers.index(receiver) for receiver, _, _ in pump(topic, shared)]
     assert got == [0] * 20 + [1] * 20 + [2] * 20 + [0] * 20 + [1] * 10
 
 
@@ -373,7 +375,7 @@ def test_one_whose_turn_comes_early_has_a_whole_turn(topic, shared):
     """The first one runs out of permits in its turn: the second one's twenty count from its own first entry."""
     for _ in range(60):
         topic.write()
-    slow, second, third = Receiver(permits=3), Receiver(permits=1000), Receiver(permits=1000)
+    slow, second, third = ConsumerState(permits=3), ConsumerState(permits=1000), ConsumerState(permits=1000)
     for receiver in (slow, second, third):
         shared.add(receiver)
     got = ["slow" if r is slow else "second" if r is second else "third" for r, _, _ in pump(topic, shared)]
@@ -383,7 +385,7 @@ def test_one_whose_turn_comes_early_has_a_whole_turn(topic, shared):
 def test_a_consumer_without_permits_is_passed_over(topic, shared):
     for _ in range(6):
         topic.write()
-    slow, fast = Receiver(permits=2), Receiver(permits=1000)
+    slow, fast = ConsumerState(permits=2), ConsumerState(permits=1000)
     shared.add(slow)
     shared.add(fast)
     assert [receiver is slow for receiver, _, _ in pump(topic, shared)] == [True, True, False, False, False, False]
@@ -392,12 +394,12 @@ def test_a_consumer_without_permits_is_passed_over(topic, shared):
 def test_a_batch_may_overdraw_the_permits_once(topic, shared):
     topic.write(messages=50)
     topic.write()
-    receiver = Receiver(permits=3)
+    receiver = ConsumerState(permits=3)
     shared.add(receiver)
     assert [entry for _, entry, _ in pump(topic, shared)] == [0]
     assert receiver.permits == -47
     receiver.permits += 47
-    assert shared.want(NOW) is None
+    assert shared.next_read(NOW) is None
     receiver.permits += 1
     assert [entry for _, entry, _ in pump(topic, shared)] == [1]
 
@@ -405,7 +407,7 @@ def test_a_batch_may_overdraw_the_permits_once(topic, shared):
 def test_what_is_delivered_again_comes_before_what_is_new_and_counts(topic, shared):
     for _ in range(4):
         topic.write()
-    receiver, other = Receiver(permits=3), Receiver()
+    receiver, other = ConsumerState(permits=3), ConsumerState()
     shared.add(receiver)
     shared.add(other)
     assert [entry for _, entry, _ in pump(topic, shared)] == [0, 1, 2]
@@ -419,7 +421,7 @@ def test_what_is_delivered_again_comes_before_what_is_new_and_counts(topic, shar
 
 def test_one_cannot_give_back_what_another_holds(topic, shared):
     topic.write()
-    holder, other = Receiver(permits=1), Receiver(permits=1)
+    holder, other = ConsumerState(permits=1), ConsumerState(permits=1)
     shared.add(holder)
     shared.add(other)
     pump(topic, shared)
@@ -434,7 +436,7 @@ def test_an_entry_that_is_acked_or_trimmed_while_it_waits_for_its_redelivery_doe
         topic.write()
     topic.roll()
     topic.write()
-    receiver = Receiver(permits=10)
+    receiver = ConsumerState(permits=10)
     shared.add(receiver)
     pump(topic, shared)
     shared.redeliver(receiver, [])
@@ -447,11 +449,11 @@ def test_an_entry_that_is_acked_or_trimmed_while_it_waits_for_its_redelivery_doe
 
 def test_nobody_is_active_in_failover_until_the_owner_says_so(topic):
     topic.write()
-    dispatcher = SingleActiveDispatcher(topic.chain, CursorCopy(topic.chain, EARLIEST), elected=True)
-    one, two = Receiver(permits=10), Receiver(permits=10)
+    dispatcher = SingleActiveDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), elected=True)
+    one, two = ConsumerState(permits=10), ConsumerState(permits=10)
     dispatcher.add(one)
     dispatcher.add(two)
-    assert dispatcher.want(NOW) is None
+    assert dispatcher.next_read(NOW) is None
     dispatcher.activate(two)
     assert pump(topic, dispatcher) == [(two, 0, 0)]
     dispatcher.activate(two)
@@ -462,21 +464,21 @@ def test_nobody_is_active_in_failover_until_the_owner_says_so(topic):
 
 def test_a_consumer_whose_connection_is_full_waits(topic):
     topic.write()
-    dispatcher = SingleActiveDispatcher(topic.chain, CursorCopy(topic.chain, EARLIEST), elected=False)
-    receiver = Receiver(permits=10, writable=False)
+    dispatcher = SingleActiveDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), elected=False)
+    receiver = ConsumerState(permits=10, writable=False)
     dispatcher.add(receiver)
-    assert dispatcher.want(NOW) is None
-    assert dispatcher.offer(topic.read(Position(1, 0), 1), NOW) == []
+    assert dispatcher.next_read(NOW) is None
+    assert dispatcher.dispatch(topic.read(Position(1, 0), 1), NOW) == []
     receiver.writable = True
     assert pump(topic, dispatcher) == [(receiver, 0, 0)]
 
 
 def test_outstanding_is_what_was_delivered_and_not_acked(topic, shared):
-    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor = CursorReplica(topic.chain, EARLIEST)
     single = SingleActiveDispatcher(topic.chain, cursor, elected=False)
     position = topic.write()
     for dispatcher in (shared, single):
-        dispatcher.add(Receiver(permits=1))
+        dispatcher.add(ConsumerState(permits=1))
         assert not dispatcher.outstanding
         pump(topic, dispatcher)
         assert dispatcher.outstanding

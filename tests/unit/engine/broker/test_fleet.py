@@ -18,7 +18,7 @@ def test_a_member_is_read_as_it_was_written(listeners):
 
 def test_clients_of_a_listener_reach_a_member_at_its_addresses_only():
     member = Member(URL, listeners={"external": OUTSIDE})
-    assert [member.reached(name) for name in ("", "external", "other")] == [Urls(URL), OUTSIDE, Urls()]
+    assert [member.urls_for(name) for name in ("", "external", "other")] == [Urls(URL), OUTSIDE, Urls()]
 
 
 @pytest.mark.parametrize(

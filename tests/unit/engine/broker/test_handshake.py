@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from readonly_engine import __version__
-from readonly_engine.broker.handshake import Answer, Arrival, Handshake
+from readonly_engine.broker.handshake import AuthAnswer, ConnectRequest, Handshake
 from readonly_engine.relay.identity import Identity
 from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.errors import MalformedFrameError
@@ -64,7 +64,7 @@ def come_in(handshake, **fields):
 def test_a_client_is_let_in_as_its_credentials_were():
     handshake = Handshake()
     event = handshake.receive(connect(auth_method_name="token", auth_data=b"secret"))
-    assert event == Arrival(Identity("token", b"secret"))
+    assert event == ConnectRequest(Identity("token", b"secret"))
     assert not handshake.connected
     connected = sent(handshake.accept(OWNER)).connected
     assert handshake.connected
@@ -85,7 +85,7 @@ def test_a_real_clients_connect_comes_in_one_byte_at_a_time(golden):
     splitter, handshake = FrameSplitter(), Handshake()
     frames = [frame for byte in golden("client_connect") for frame in splitter.receive_data(bytes([byte]))]
     events = [handshake.receive(decode_command(frame)[0]) for frame in frames]
-    assert events == [Arrival(Identity("none"))]
+    assert events == [ConnectRequest(Identity("none"))]
     assert events[0].identity.anonymous
 
 
@@ -106,7 +106,7 @@ def test_several_rounds_pass_through_as_they_are():
         ).auth_challenge
         assert (challenge.challenge.auth_method_name, challenge.challenge.auth_data) == ("sasl", b"q%d" % number)
         assert challenge.protocol_version == 21
-        assert handshake.receive(response(b"a%d" % number, "sasl")) == Answer(b"a%d" % number)
+        assert handshake.receive(response(b"a%d" % number, "sasl")) == AuthAnswer(b"a%d" % number)
     handshake.accept(OWNER)
     assert handshake.connected
 
@@ -117,7 +117,7 @@ def test_a_client_that_can_renew_is_asked_later_and_one_that_cannot_is_not():
     come_in(unable, auth_method_name="token", auth_data=b"old", refresh=False)
     question = AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh")
     assert sent(able.challenge(question)).auth_challenge.challenge == question
-    assert able.receive(response(b"new")) == Answer(b"new")
+    assert able.receive(response(b"new")) == AuthAnswer(b"new")
     assert unable.challenge(question) is None
 
 
@@ -135,8 +135,8 @@ def test_one_answer_for_one_question():
     assert handshake.receive(response(b"unasked")) is None
     handshake.challenge(AuthData(auth_data=b"1"))
     handshake.challenge(AuthData(auth_data=b"2"))
-    assert handshake.receive(response(b"a")) == Answer(b"a")
-    assert handshake.receive(response(b"b")) == Answer(b"b")
+    assert handshake.receive(response(b"a")) == AuthAnswer(b"a")
+    assert handshake.receive(response(b"b")) == AuthAnswer(b"b")
     assert handshake.receive(response(b"c")) is None
 
 
@@ -182,15 +182,15 @@ def test_who_speaks_for_others_keeps_speaking_for_them():
     )  # fmt: skip
     assert event.identity == Identity("token", b"proxys", "bob", "basic", "bobs", "4.0.8")
     filled = CommandConnect()
-    event.identity.fill(filled)
+    event.identity.apply_to(filled)
     assert Identity.of(filled) == event.identity
-    assert event.identity.expiring == b"bobs"
-    assert event.identity.renewed(b"newer").original_auth_data == "newer"
-    assert event.identity.renewed(b"newer").auth_data == b"proxys"
+    assert event.identity.refreshable == b"bobs"
+    assert event.identity.with_credentials(b"newer").original_auth_data == "newer"
+    assert event.identity.with_credentials(b"newer").auth_data == b"proxys"
 
 
 def test_credentials_are_never_printed():
     identity = Identity("token", b"secret-1", "bob", "basic", "secret-2")
     assert "secret" not in repr(identity)
-    assert "secret" not in repr(Arrival(identity))
-    assert "secret" not in repr(Answer(b"secret"))
+    assert "secret" not in repr(ConnectRequest(identity))
+    assert "secret" not in repr(AuthAnswer(b"secret"))

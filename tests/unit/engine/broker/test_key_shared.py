@@ -13,10 +13,10 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.cursor import CursorReplica
 from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
 from readonly_engine.broker.dispatch.multiple import UnackedLimits
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.topic.position import EARLIEST
 
 KEYS = ["a", "b", "c", "d", "e"]
@@ -34,11 +34,11 @@ class KeySharedMachine(RuleBasedStateMachine):
     def __init__(self, topic):
         super().__init__()
         self.topic = topic
-        self.cursor = CursorCopy(topic.chain, EARLIEST)
+        self.cursor = CursorReplica(topic.chain, EARLIEST)
         self.dispatcher = KeySharedDispatcher(
             topic.chain, self.cursor, self.limits, sticky=self.sticky, any_order=self.any_order
         )
-        self.receivers = []
+        self.consumers = []
         self.permits = {}
         self.key_of = {}
         self.due = {}
@@ -80,31 +80,31 @@ class KeySharedMachine(RuleBasedStateMachine):
     @rule(part=st.integers(0, 3))
     def add(self, part):
         if self.sticky:
-            if any(receiver.ranges[0][0] == part << 14 for receiver in self.receivers):
+            if any(receiver.ranges[0][0] == part << 14 for receiver in self.consumers):
                 return
-            receiver = Receiver(ranges=((part << 14, (part + 1 << 14) - 1),))
+            receiver = ConsumerState(ranges=((part << 14, (part + 1 << 14) - 1),))
         else:
             self.names += 1
-            receiver = Receiver(name=f"consumer-{self.names % 3}")  # some share a name
-        if not self.receivers:
+            receiver = ConsumerState(name=f"consumer-{self.names % 3}")  # some share a name
+        if not self.consumers:
             self.holder, self.redeliveries, self.newest = {}, {}, {}
-        self.receivers.append(receiver)
+        self.consumers.append(receiver)
         self.permits[receiver] = 0
         self.dispatcher.add(receiver)
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data())
     def remove(self, data):
-        receiver = data.draw(st.sampled_from(self.receivers))
-        self.receivers.remove(receiver)
+        receiver = data.draw(st.sampled_from(self.consumers))
+        self.consumers.remove(receiver)
         self.dispatcher.remove(receiver)
         for position in [position for position, holder in self.holder.items() if holder is receiver]:
             del self.holder[position]
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data(), permits=st.integers(1, 6))
     def flow(self, data, permits):
-        self.grant(data.draw(st.sampled_from(self.receivers)), permits)
+        self.grant(data.draw(st.sampled_from(self.consumers)), permits)
 
     def grant(self, receiver, permits):
         receiver.permits += permits
@@ -125,10 +125,10 @@ class KeySharedMachine(RuleBasedStateMachine):
         self.dispatcher.acked(position)
         self.holder.pop(position, None)
 
-    @precondition(lambda self: self.receivers)
+    @precondition(lambda self: self.consumers)
     @rule(data=st.data())
     def redeliver(self, data):
-        receiver = data.draw(st.sampled_from(self.receivers))
+        receiver = data.draw(st.sampled_from(self.consumers))
         held = sorted(position for position, holder in self.holder.items() if holder is receiver)
         named = data.draw(st.lists(st.sampled_from(held), max_size=4)) if held else []
         self.dispatcher.redeliver(receiver, named)
@@ -139,7 +139,7 @@ class KeySharedMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 10))
     def pump(self, count):
         for _ in range(MANY):
-            want = self.dispatcher.want(self.now)
+            want = self.dispatcher.next_read(self.now)
             if want is None:
                 return
             position, most = want
@@ -148,7 +148,7 @@ class KeySharedMachine(RuleBasedStateMachine):
             if not entries:
                 assert not self.topic.chain.readable(position)
                 return
-            for delivery in self.dispatcher.offer(entries, self.now):
+            for delivery in self.dispatcher.dispatch(entries, self.now):
                 self.delivered(delivery)
         raise AssertionError("the pump does not come to rest")
 
@@ -156,7 +156,7 @@ class KeySharedMachine(RuleBasedStateMachine):
         receiver, entry, redeliveries, _ = delivery
         position = entry.position
         key = self.key_of[position]
-        assert receiver in self.receivers
+        assert receiver in self.consumers
         assert self.permits[receiver] > 0
         self.permits[receiver] -= entry.messages
         assert position not in self.holder, "delivered to two"
@@ -175,7 +175,7 @@ class KeySharedMachine(RuleBasedStateMachine):
 
     @invariant()
     def pending_is_what_is_held(self):
-        for receiver in self.receivers:
+        for receiver in self.consumers:
             assert receiver.permits == self.permits[receiver]
             assert set(receiver.pending) == {p for p, holder in self.holder.items() if holder is receiver}
             assert receiver.unacked == sum(receiver.pending.values())
@@ -185,11 +185,11 @@ class KeySharedMachine(RuleBasedStateMachine):
         if self.sticky:
             for part in range(4):
                 self.add(part)
-        elif not self.receivers:
+        elif not self.consumers:
             self.add(0)
         self.now += 1000
         for _ in range(MANY):
-            for receiver in self.receivers:
+            for receiver in self.consumers:
                 self.grant(receiver, max(0, 10 - receiver.permits))
             self.pump(30)
             if not self.left():
@@ -220,7 +220,7 @@ class LimitedMachine(KeySharedMachine):
     @invariant()
     def the_limits_are_kept(self):
         largest = 3
-        assert all(receiver.unacked < 3 + largest for receiver in self.receivers)
+        assert all(receiver.unacked < 3 + largest for receiver in self.consumers)
 
 
 @pytest.mark.parametrize("machine", [KeySharedMachine, StickyMachine, AnyOrderMachine, LimitedMachine])

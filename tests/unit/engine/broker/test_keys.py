@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.dispatch.keys import RANGE, KeyRanges, KeyRing
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.dispatch.keys import RANGE, ConsistentHashSelector, HashRangeSelector
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 
 
 @given(st.lists(st.sampled_from("aaabcdef"), min_size=1, max_size=8), st.data())
 def test_only_the_keys_of_one_that_comes_or_goes_change_hands(names, data):
-    ring = KeyRing()
-    receivers = [Receiver(name=name) for name in names]
+    ring = ConsistentHashSelector()
+    receivers = [ConsumerState(name=name) for name in names]
     for receiver in receivers:
         ring.add(receiver)
     slots = range(1, RANGE, 997)
@@ -29,8 +29,8 @@ def test_only_the_keys_of_one_that_comes_or_goes_change_hands(names, data):
 
 
 def test_consumers_with_one_name_share_the_keys():
-    ring = KeyRing()
-    one, two = Receiver(name="same"), Receiver(name="same")
+    ring = ConsistentHashSelector()
+    one, two = ConsumerState(name="same"), ConsumerState(name="same")
     ring.add(one)
     ring.add(two)
     of_one = sum(ring.select(slot) is one for slot in range(1, RANGE))
@@ -38,18 +38,18 @@ def test_consumers_with_one_name_share_the_keys():
 
 
 def test_a_ring_without_consumers_gives_a_key_to_nobody():
-    ring = KeyRing()
+    ring = ConsistentHashSelector()
     assert ring.select(5) is None
-    receiver = Receiver(name="a")
+    receiver = ConsumerState(name="a")
     ring.add(receiver)
     ring.remove(receiver)
     ring.remove(receiver)
     assert ring.select(5) is None
 
 
-@pytest.mark.parametrize("selector", [KeyRing(), KeyRanges()])
+@pytest.mark.parametrize("selector", [ConsistentHashSelector(), HashRangeSelector()])
 def test_slots_are_those_of_the_owner_and_never_0(selector):
-    size = RANGE - 1 if isinstance(selector, KeyRing) else RANGE
+    size = RANGE - 1 if isinstance(selector, ConsistentHashSelector) else RANGE
     assert selector.slot(0) == 1
     assert selector.slot(size) == 1
     assert selector.slot(size - 1) == RANGE - 1
@@ -57,8 +57,8 @@ def test_slots_are_those_of_the_owner_and_never_0(selector):
 
 
 def test_ranges_are_closed_and_leave_gaps():
-    ranges = KeyRanges()
-    one, two = Receiver(ranges=((0, 99), (200, 299))), Receiver(ranges=((100, 150),))
+    ranges = HashRangeSelector()
+    one, two = ConsumerState(ranges=((0, 99), (200, 299))), ConsumerState(ranges=((100, 150),))
     ranges.add(one)
     ranges.add(two)
     assert [ranges.select(slot) for slot in (1, 99, 100, 150, 151, 199, 200, 299, 300)] == [

@@ -31,14 +31,14 @@ def test_a_lease_that_ended_while_no_timer_ran_is_found_by_the_first_look(clock)
         return math.inf
 
     guard.add(check)
-    guard.run()
+    guard.check_all()
     clock.now = 105.9
-    guard.look()
+    guard.check_due()
     assert not ended
     clock.now = 125.0  # the process was stopped for 20 s
-    guard.look()
+    guard.check_due()
     assert ended == [125.0]
-    guard.look()
+    guard.check_due()
     assert ended == [125.0], "what has ended is not looked at again and again"
 
 
@@ -46,11 +46,11 @@ def test_the_first_of_several_leases_counts(clock):
     guard = LeaseGuard(clock)
     for ends in (110.0, 103.0, math.inf):
         guard.add(lambda _now, ends=ends: ends)
-    guard.run()
+    guard.check_all()
     assert guard.due == 103.0
 
 
 def test_without_leases_nothing_is_due(clock):
     guard = LeaseGuard(clock)
-    guard.run()
+    guard.check_all()
     assert guard.due == math.inf

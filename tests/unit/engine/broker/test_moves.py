@@ -1,24 +1,24 @@
 from __future__ import annotations
 
-from readonly_engine.broker.moves import ONCE_IN_S, Moves, close_consumer, close_producer
+from readonly_engine.broker.moves import MIN_REDIRECT_INTERVAL_S, RedirectHistory, close_consumer, close_producer
 from readonly_engine.wire.commands import decode_command
 
 NEW, OLD = "Pulsar-Java-v4.0.8", "Pulsar-Java-v2.11.4"
 
 
 def test_a_client_that_would_not_go_is_not_moved():
-    moves = Moves()
-    assert not moves.may(OLD, "a", 0.0)
-    assert moves.moved == 0
+    moves = RedirectHistory()
+    assert not moves.allow(OLD, "a", 0.0)
+    assert moves.redirected == 0
 
 
 def test_a_client_that_comes_back_at_once_is_not_moved_again():
-    moves = Moves()
-    assert moves.may(NEW, "a", 100.0)
-    assert not moves.may(NEW, "a", 100.0 + ONCE_IN_S - 1)
-    assert moves.may(NEW, "b", 101.0)
-    assert moves.may(NEW, "a", 100.0 + ONCE_IN_S)
-    assert moves.moved == 3
+    moves = RedirectHistory()
+    assert moves.allow(NEW, "a", 100.0)
+    assert not moves.allow(NEW, "a", 100.0 + MIN_REDIRECT_INTERVAL_S - 1)
+    assert moves.allow(NEW, "b", 101.0)
+    assert moves.allow(NEW, "a", 100.0 + MIN_REDIRECT_INTERVAL_S)
+    assert moves.redirected == 3
 
 
 def test_a_close_of_a_consumer_names_where_to_go():

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker import owner_cursor
-from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.owner_cursor import CursorAtOwner, OwnerCursor, follow
-from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.broker.cursor import CursorReplica
+from readonly_engine.broker.owner_cursor import CursorSync, OwnerCursorRanges, follow_owner
+from readonly_engine.relay.consumer import OwnerCursorState
 from readonly_engine.relay.errors import OwnerUnavailableError
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.compacted import CompactedChain
@@ -30,8 +30,8 @@ class Relayed:
 def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic, monkeypatch):
     monkeypatch.setattr(owner_cursor, "BACKOFF_S", (0.0, 0.0))
     positions = [topic.write(4) for _ in range(6)]
-    cursor = CursorCopy(topic.chain, EARLIEST)
-    answers = [OwnerUnavailableError("not now"), OwnerState(positions[1], positions[5])]
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    answers = [OwnerUnavailableError("not now"), OwnerCursorState(positions[1], positions[5])]
     relayed, asked, told = Relayed(), [], []
 
     async def state(through):
@@ -49,11 +49,11 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
 
     async def run():
         view = SimpleNamespace(chain=topic.chain)
-        owner = OwnerCursor(
+        owner = CursorSync(
             "s", view, cursor, SimpleNamespace(state=state, acked=acked, batches=batches), told.append, lambda _: None
         )
         async with asyncio.timeout(10):
-            return await owner.take_over(relayed)
+            return await owner.catch_up(relayed)
 
     assert asyncio.run(run()).mark_delete == positions[1]
     assert asked == [relayed, relayed]
@@ -75,25 +75,25 @@ class Back:
 
     def __init__(self, *, unanswered=(), lost=(), sent_away=False, resumed_at=None, answered_up_to=None):
         self.unanswered = list(unanswered)
-        self.perhaps_lost = [(None, ack) for ack in lost]
+        self.possibly_lost = [(None, ack) for ack in lost]
         self.lost_at = None if sent_away else 1.0
-        self.sent_away = sent_away
+        self.closed_by_owner = sent_away
         self.resumed_at = resumed_at
-        self.answered_up_to = answered_up_to
+        self.confirmed_up_to = answered_up_to
         self.sent = []
 
     def ack(self, ack):
         self.sent.append(ack)
 
     def forget_answers(self):
-        self.answered_up_to = None
+        self.confirmed_up_to = None
 
 
 class Asked:
     """The owner's cursor, and how often it was asked for."""
 
     def __init__(self, acked, *, unwritten=True):
-        self.answer = CursorAtOwner(acked, unwritten)
+        self.answer = OwnerCursorRanges(acked, unwritten)
         self.times = 0
 
     async def cursor(self):
@@ -109,10 +109,10 @@ def compare(topic, cursor, back, mark_delete, questions=None, *, anew=True):
 
     async def run():
         view = SimpleNamespace(chain=topic.chain, reload=reload)
-        owner = OwnerCursor("s", view, cursor, questions, lambda _: None, lambda _: None)
+        owner = CursorSync("s", view, cursor, questions, lambda _: None, lambda _: None)
         newest = topic.chain.newest_ledger - anew
-        state = OwnerState(mark_delete, topic.positions[-1])
-        return await owner.goes_on(back, time.monotonic(), state, newest, [back], None)
+        state = OwnerCursorState(mark_delete, topic.positions[-1])
+        return await owner.can_resume(back, time.monotonic(), state, newest, [back], None)
 
     return asyncio.run(run())
 
@@ -121,7 +121,7 @@ def test_a_reader_goes_on_wherever_a_new_owner_has_put_its_cursor(topic):
     positions = [topic.write() for _ in range(20)]
     topic.roll()
     for stands, told in ((9, 19), (9, 9), (9, 3)):
-        cursor = CursorCopy(topic.chain, positions[stands])
+        cursor = CursorReplica(topic.chain, positions[stands])
         assert compare(topic, cursor, Back(resumed_at=positions[stands]), positions[told])
         assert cursor.mark_delete == positions[stands], "the copy is the truth"
 
@@ -129,7 +129,7 @@ def test_a_reader_goes_on_wherever_a_new_owner_has_put_its_cursor(topic):
 def test_a_reader_that_an_administrator_has_moved_follows(topic):
     """The owner has had the cursor all the time: the topic has no new ledger."""
     positions = [topic.write() for _ in range(20)]
-    cursor = CursorCopy(topic.chain, positions[9])
+    cursor = CursorReplica(topic.chain, positions[9])
     assert compare(topic, cursor, Back(resumed_at=positions[9]), positions[15], anew=False)
     assert cursor.mark_delete == positions[15]
     assert not compare(topic, cursor, Back(resumed_at=positions[9]), positions[3], anew=False)
@@ -150,8 +150,8 @@ class Million:
 
 def test_a_move_of_the_owner_costs_a_long_lived_reader_nothing():
     topic = Million(5_000_000)
-    cursor = CursorCopy(topic.chain, EARLIEST)
-    cursor.ack_up_to(Position(1, 4_000_000))
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack_cumulative(Position(1, 4_000_000))
     back = Back(resumed_at=cursor.mark_delete)
     began = time.process_time()
     for _ in range(100):
@@ -163,11 +163,11 @@ def test_a_move_of_the_owner_costs_a_long_lived_reader_nothing():
 
 def test_a_move_of_the_owner_costs_a_durable_subscription_its_holes_and_not_its_history():
     topic = Million(5_000_000)
-    cursor = CursorCopy(topic.chain, EARLIEST)
-    cursor.ack_up_to(Position(1, 4_000_000))
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack_cumulative(Position(1, 4_000_000))
     holes = [(Position(1, entry), Position(1, entry + 1)) for entry in range(4_000_002, 4_200_002, 2)]
-    cursor.load_holes(holes)
-    assert cursor.has_holes
+    cursor.load_acked_ranges(holes)
+    assert cursor.has_acked_ranges
     asked = Asked([(EARLIEST, Position(1, 4_000_000)), *holes])
     began = time.process_time()
     assert compare(topic, cursor, Back(), Position(1, 4_000_000), asked)
@@ -178,8 +178,8 @@ def test_a_move_of_the_owner_costs_a_durable_subscription_its_holes_and_not_its_
 
 def test_an_owner_that_lacks_only_what_is_under_way_is_asked_nothing(topic):
     positions = [topic.write() for _ in range(20)]
-    cursor = CursorCopy(topic.chain, EARLIEST)
-    cursor.ack_up_to(positions[9])
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack_cumulative(positions[9])
     back = Back(unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4])
     assert compare(topic, cursor, back, positions[4], None)
     assert compare(topic, cursor, back, positions[12], None)
@@ -188,8 +188,8 @@ def test_an_owner_that_lacks_only_what_is_under_way_is_asked_nothing(topic):
 
 def test_a_cumulative_ack_under_way_hides_no_reset(topic):
     positions = [topic.write() for _ in range(20)]
-    cursor = CursorCopy(topic.chain, EARLIEST)
-    cursor.ack_up_to(positions[9])
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack_cumulative(positions[9])
     back = Back(unanswered=[ack_of(positions[9], cumulative=True)], answered_up_to=positions[4], sent_away=True)
     assert not compare(topic, cursor, back, positions[2], Asked([(EARLIEST, positions[2])]))
     assert back.sent == []
@@ -209,7 +209,7 @@ def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_top
     stored = data.draw(st.integers(-1, len(positions) - 1).map(lambda i: EARLIEST if i < 0 else positions[i]))
     holes = data.draw(some) & (recent | old)
     anew, sent_away, unwritten = (data.draw(st.booleans()) for _ in range(3))
-    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor = CursorReplica(topic.chain, EARLIEST)
     for position in recent | old | under_way:
         cursor.ack(position)
     lost = [ack_of(*sorted(recent))] if recent else []
@@ -233,10 +233,10 @@ def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_
     topic.trim()
     chain = CompactedChain(topic.chain)
     chain.compacted(kept[-1], kept[-2], first_ledger)
-    cursor = CursorCopy(chain, EARLIEST)
-    cursor.ack_up_to(kept[3])
-    state = OwnerState(Position(first_ledger, -1), left[-1])
-    assert not follow(cursor, chain, state)
+    cursor = CursorReplica(chain, EARLIEST)
+    cursor.ack_cumulative(kept[3])
+    state = OwnerCursorState(Position(first_ledger, -1), left[-1])
+    assert not follow_owner(cursor, chain, state)
     assert cursor.mark_delete == kept[3]
 
     async def answer(*_):
@@ -248,12 +248,12 @@ def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_
     async def run():
         questions = SimpleNamespace(state=answer, acked=nothing, batches=nothing)
         view = SimpleNamespace(chain=chain)
-        owner = OwnerCursor("s", view, cursor, questions, lambda _: None, lambda _: None)
-        await owner.take_over(Relayed())
+        owner = CursorSync("s", view, cursor, questions, lambda _: None, lambda _: None)
+        await owner.catch_up(Relayed())
         back = Back(sent_away=True)
-        assert await owner.goes_on(back, time.monotonic(), state, first_ledger - 1, [back], None)
+        assert await owner.can_resume(back, time.monotonic(), state, first_ledger - 1, [back], None)
 
     asyncio.run(run())
     assert cursor.first_unacked() == chain.after(kept[3])
-    assert follow(cursor, chain, OwnerState(left[1], left[-1])), "what was acked there is acked"
+    assert follow_owner(cursor, chain, OwnerCursorState(left[1], left[-1])), "what was acked there is acked"
     assert cursor.mark_delete == left[1]

@@ -13,28 +13,28 @@ class Connection:
     """To an owner: answers as the test has it."""
 
     def __init__(self, now):
-        self.answered = now
-        self.answer_listener = None
+        self.last_answered_ping = now
+        self.ping_listener = None
         self.probes = 0
 
     def probe(self):
         self.probes += 1
 
     def answer(self, sent):
-        self.answered = sent
-        if self.answer_listener is not None:
-            self.answer_listener(self)
+        self.last_answered_ping = sent
+        if self.ping_listener is not None:
+            self.ping_listener(self)
 
 
 class Holder:
     def __init__(self, connection):
         self.owner_connection = connection
         self.lease = OwnerLease()
-        self.vouched = True
+        self.lease_valid = True
         self.heard = []
 
-    def heed_owner(self):
-        self.heard.append(self.vouched)
+    def on_lease_changed(self):
+        self.heard.append(self.lease_valid)
 
 
 class Scene:
@@ -49,7 +49,7 @@ class Scene:
 
     def pass_time(self, seconds):
         self.now += seconds
-        self.guard.run()
+        self.guard.check_all()
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def test_an_owner_is_asked_when_its_last_answer_is_old(scene):
 
 def test_a_silent_owner_suspends_its_consumers_and_an_answer_takes_that_back(scene):
     scene.pass_time(OWNER_LEASE_S - 0.1)
-    assert scene.holder.vouched
+    assert scene.holder.lease_valid
     scene.pass_time(0.1)
     assert scene.holder.heard == [False]
     scene.connection.answer(scene.now - OWNER_LEASE_S)  # to what was asked long ago
-    assert not scene.holder.vouched
+    assert not scene.holder.lease_valid
     scene.connection.answer(scene.now - 1)
     assert scene.holder.heard == [False, True]
     assert scene.guard.due == scene.now - 1 + OWNER_LEASE_S
@@ -85,41 +85,41 @@ def test_the_last_answer_of_a_connection_that_broke_counts_on(scene):
     scene.leases.detached(scene.holder)
     scene.connection.answer(scene.now + 100)
     scene.pass_time(OWNER_LEASE_S - 0.1)
-    assert scene.holder.vouched
+    assert scene.holder.lease_valid
     scene.pass_time(0.1)
-    assert not scene.holder.vouched
+    assert not scene.holder.lease_valid
     assert scene.holder.lease.lapsed
 
 
 def test_a_consumer_that_is_back_at_another_owner_goes_on(scene):
     scene.leases.detached(scene.holder)
     scene.pass_time(2 * OWNER_LEASE_S)
-    assert not scene.holder.vouched
+    assert not scene.holder.lease_valid
     scene.holder.owner_connection = Connection(scene.now)
     scene.leases.subscribed(scene.holder, scene.now)
-    assert scene.holder.vouched
+    assert scene.holder.lease_valid
     assert not scene.holder.lease.lapsed
 
 
 def test_a_consumer_that_comes_over_a_quiet_connection_waits_for_its_answer(scene):
-    scene.leases.left(scene.holder)
+    scene.leases.remove(scene.holder)
     scene.pass_time(100)
     late = Holder(scene.connection)
     scene.leases.subscribed(late, scene.now - 50)
-    assert not late.vouched
+    assert not late.lease_valid
     assert scene.connection.probes
     scene.connection.answer(scene.now)
-    assert late.vouched
+    assert late.lease_valid
 
 
 def test_nobody_is_asked_for_consumers_that_have_gone(scene):
-    scene.leases.left(scene.holder)
-    assert scene.connection.answer_listener is None
+    scene.leases.remove(scene.holder)
+    assert scene.connection.ping_listener is None
     probes = scene.connection.probes
     scene.pass_time(100)
     assert scene.connection.probes == probes
     assert not scene.holder.heard
-    scene.leases.left(scene.holder)
+    scene.leases.remove(scene.holder)
     scene.leases.detached(scene.holder)
 
 
@@ -127,7 +127,7 @@ def test_two_consumers_of_one_connection_end_and_begin_together(scene):
     other = Holder(scene.connection)
     scene.leases.subscribed(other, scene.now)
     scene.pass_time(OWNER_LEASE_S)
-    assert (scene.holder.vouched, other.vouched) == (False, False)
-    scene.leases.left(other)
+    assert (scene.holder.lease_valid, other.lease_valid) == (False, False)
+    scene.leases.remove(other)
     scene.connection.answer(scene.now)
-    assert (scene.holder.vouched, other.vouched) == (True, False)
+    assert (scene.holder.lease_valid, other.lease_valid) == (True, False)

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.broker import pass_through
 from readonly_engine.broker.pass_through import (
-    METADATA_BYTES,
-    SERVED_BY,
-    PassThrough,
-    add_mark,
+    MAX_METADATA_BYTES,
+    POOL_KEY,
+    PassThroughPolicy,
+    add_pool_metadata,
     direct_consumers,
 )
 from readonly_engine.broker.reasons import Reason
@@ -27,7 +27,7 @@ SHARED = CommandSubscribe.Shared
 def stats(*pools):
     """Statistics of a topic with one subscription; for each of its consumers the pool that it is of, None for none."""
     consumers = [
-        {"address": f"/10.0.0.{n}:1", "metadata": {} if pool is None else {SERVED_BY: pool}}
+        {"address": f"/10.0.0.{n}:1", "metadata": {} if pool is None else {POOL_KEY: pool}}
         for n, pool in enumerate(pools)
     ]
     return {"subscriptions": {"s": {"consumers": consumers}}}
@@ -50,13 +50,13 @@ def test_statistics_without_consumers_or_metadata_are_understood():
 def test_the_mark_is_put_beside_the_clients_own_metadata_unless_the_owner_would_refuse_so_much():
     subscribe = CommandSubscribe()
     subscribe.metadata.add(key="k", value="v")
-    add_mark(subscribe, "ours")
-    assert {pair.key: pair.value for pair in subscribe.metadata} == {"k": "v", SERVED_BY: "ours"}
-    room = METADATA_BYTES - len(SERVED_BY) - len("ours")
+    add_pool_metadata(subscribe, "ours")
+    assert {pair.key: pair.value for pair in subscribe.metadata} == {"k": "v", POOL_KEY: "ours"}
+    room = MAX_METADATA_BYTES - len(POOL_KEY) - len("ours")
     for size, marked in ((room, True), (room + 1, False)):
         subscribe = CommandSubscribe()
         subscribe.metadata.add(key="k", value="v" * (size - 1))
-        add_mark(subscribe, "ours")
+        add_pool_metadata(subscribe, "ours")
         assert (len(subscribe.metadata) == 2) == marked
 
 
@@ -89,9 +89,9 @@ class Dismissed:
 
     def __init__(self, kind=SHARED, name="s"):
         self.topic = TOPIC
-        self.subscribe = CommandSubscribe(sub_type=kind, subscription=name)
+        self.subscribe_command = CommandSubscribe(sub_type=kind, subscription=name)
         self.told = []
-        self.dismiss = self.told.append
+        self.close_for_resubscribe = self.told.append
 
 
 class Served:
@@ -108,21 +108,21 @@ class Served:
 
 
 def with_pass_through(test):
-    """Run a test with a PassThrough that looks often and changes its mind soon."""
+    """Run a test with a PassThroughPolicy that looks often and changes its mind soon."""
 
     async def run(monkeypatch):
-        monkeypatch.setattr(pass_through, "LOOK_S", 0.01)
-        monkeypatch.setattr(pass_through, "MOST_LOOKS_A_SECOND", 1000.0)
-        monkeypatch.setattr(pass_through, "FILTERS_S", 0.01)
-        monkeypatch.setattr(pass_through, "FRESH_S", 0.0)
-        monkeypatch.setattr("readonly_engine.broker.reasons.CLEAN_S", (0.05, 0.1))
+        monkeypatch.setattr(pass_through, "POLL_INTERVAL_S", 0.01)
+        monkeypatch.setattr(pass_through, "MAX_CHECKS_PER_S", 1000.0)
+        monkeypatch.setattr(pass_through, "FILTERS_TTL_S", 0.01)
+        monkeypatch.setattr(pass_through, "CACHE_TTL_S", 0.0)
+        monkeypatch.setattr("readonly_engine.broker.reasons.ABSENT_S", (0.05, 0.1))
         admin, served, storage = Admin(), Served(), SimpleNamespace(readable=False, tried=0)
 
         async def readable(_topic, _position):
             storage.tried += 1
             return storage.readable
 
-        passing = PassThrough(admin, "ours", lambda: served.subscriptions, readable)
+        passing = PassThroughPolicy(admin, "ours", lambda: served.subscriptions, readable)
         try:
             await asyncio.wait_for(test(passing, admin, served, storage), 20)
         finally:
@@ -138,7 +138,7 @@ def subscribe(kind=SHARED, **options):
 def enter(passing):
     """A consumer that passes through."""
     consumer = Dismissed()
-    passing.enter(consumer)
+    passing.add(consumer)
     return consumer
 
 
@@ -147,13 +147,13 @@ def test_a_shared_subscription_with_a_direct_consumer_passes_until_that_is_gone(
         admin.consumers = stats(None)
         assert await passing.admit(TOPIC, subscribe())
         consumer = enter(passing)
-        (found,) = passing.passing
+        (found,) = passing.passed_through
         assert (found.reason, found.consumers) == (Reason.DIRECT_CONSUMERS, 1)
         assert "10.0.0.0" in found.text
         admin.consumers = stats("ours")
         await until(lambda: consumer.told)
-        passing.leave(consumer)
-        assert passing.passing == []
+        passing.remove(consumer)
+        assert passing.passed_through == []
         assert not await passing.admit(TOPIC, subscribe())
 
     asyncio.run(with_pass_through(test)(monkeypatch))
@@ -191,7 +191,7 @@ def test_a_topic_with_an_entry_filter_passes_whole_as_long_as_it_has_one(monkeyp
         await until(lambda: consumer.told)
         served.subscriptions.clear()
         passed = enter(passing)
-        assert passing.passing[0].reason == Reason.ENTRY_FILTER
+        assert passing.passed_through[0].reason == Reason.ENTRY_FILTER
         admin.filters = ""
         await until(lambda: passed.told)
 
@@ -202,7 +202,7 @@ def test_what_cannot_be_read_passes_until_it_can(monkeypatch):
     async def test(passing, _admin, served, storage):
         consumer = served.add()
         assert not await passing.admit(TOPIC, subscribe())
-        passing.cannot_read(served.subscriptions[0], Position(3, 4), "no bookie")
+        passing.on_unreadable(served.subscriptions[0], Position(3, 4), "no bookie")
         assert consumer.told == ["no bookie"]
         served.subscriptions.clear()
         assert await passing.admit(TOPIC, subscribe())
@@ -234,7 +234,7 @@ def test_an_owner_that_does_not_say_who_is_there_refuses_a_new_consumer_and_leav
 def test_consumers_that_come_together_share_one_question():
     async def run():
         admin = Admin()
-        passing = PassThrough(admin, "ours", list, None)
+        passing = PassThroughPolicy(admin, "ours", list, None)
         await asyncio.gather(*(passing.admit(TOPIC, subscribe()) for _ in range(20)))
         assert admin.asked == 1
         passing.close()
@@ -250,7 +250,7 @@ def test_a_replicated_subscription_passes_as_long_as_its_topic_is_replicated(mon
         assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
         assert await passing.admit(TOPIC, replicated)
         consumer = enter(passing)
-        assert passing.passing[0].reason == Reason.REPLICATED
+        assert passing.passed_through[0].reason == Reason.REPLICATED
         admin.clusters = ["here"]
         await until(lambda: consumer.told)
 

@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.cursor import CursorCopy
+from readonly_engine.broker.cursor import CursorReplica
 from readonly_engine.broker.dispatch.multiple import UnackedLimits
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.topic.position import Position
 
@@ -36,50 +36,50 @@ class Side:
 
     def __init__(self, topic, setup, limits):
         self.topic = topic
-        self.cursor = CursorCopy(topic.chain, START)
+        self.cursor = CursorReplica(topic.chain, START)
         self.dispatcher = SharedDispatcher(topic.chain, self.cursor, UnackedLimits(*limits))
-        self.receivers = [
-            Receiver(permits=permits, priority=priority, name=str(number))
+        self.consumers = [
+            ConsumerState(permits=permits, priority=priority, name=str(number))
             for number, (permits, priority) in enumerate(setup)
         ]
-        for receiver in self.receivers:
+        for receiver in self.consumers:
             self.dispatcher.add(receiver)
         self.short = 0
 
     def pump(self, plainly):
         """What goes out, as (consumer, position)."""
         out = []
-        while (want := self.dispatcher.want(NOW)) is not None:
+        while (want := self.dispatcher.next_read(NOW)) is not None:
             position, count = want
             entries = self.topic.read(position, count)
             if not entries:
                 break
-            runs = self.dispatcher.offer_plainly(entries) if plainly else None
+            runs = self.dispatcher.dispatch_uniform(entries) if plainly else None
             if runs is None:
-                out += [(one.receiver.name, one.entry.position) for one in self.dispatcher.offer(entries, NOW)]
+                out += [(one.consumer.name, one.entry.position) for one in self.dispatcher.dispatch(entries, NOW)]
             else:
                 self.short += 1
                 for run in runs:
                     assert run.messages == sum(entry.messages for entry in run.entries)
-                    out += [(run.receiver.name, entry.position) for entry in run.entries]
+                    out += [(run.consumer.name, entry.position) for entry in run.entries]
         return out
 
     def do(self, what, *given):
         if what == "permits":
-            self.receivers[given[0] % len(self.receivers)].permits += given[1]
+            self.consumers[given[0] % len(self.consumers)].permits += given[1]
         elif what == "writable":
-            self.receivers[given[0] % len(self.receivers)].writable = given[1]
+            self.consumers[given[0] % len(self.consumers)].writable = given[1]
         elif what == "ack":
-            receiver = self.receivers[given[0] % len(self.receivers)]
+            receiver = self.consumers[given[0] % len(self.consumers)]
             for position in sorted(receiver.pending)[: given[1]]:
                 self.cursor.ack(position)
                 self.dispatcher.acked(position, receiver)
         elif what == "redeliver":
-            self.dispatcher.redeliver(self.receivers[given[0] % len(self.receivers)], [])
+            self.dispatcher.redeliver(self.consumers[given[0] % len(self.consumers)], [])
 
     @property
     def accounts(self):
-        return [asdict(receiver) for receiver in self.receivers], self.dispatcher.want(NOW)
+        return [asdict(receiver) for receiver in self.consumers], self.dispatcher.next_read(NOW)
 
 
 @given(consumers, steps, st.sampled_from([FIRST, *OTHERS]))

@@ -20,14 +20,14 @@ def test_no_more_than_a_burst_and_what_the_time_allows(rate, steps):
             assert taken <= rate * (1 + now) + 1e-6
             allowed = limit.allowance(most)
             assert 1 <= allowed <= most
-            limit.take(batch, 1)
+            limit.consume(batch, 1)
             taken += batch
 
 
 @given(st.integers(1, 1000), st.integers(0, 5000))
 def test_after_the_delay_something_may_be_delivered(rate, taken):
     limit = RateLimit(DispatchRate(messages=rate), 10.0)
-    limit.take(taken, 0)
+    limit.consume(taken, 0)
     delay = limit.delay(10.0)
     assert (delay == 0) == (taken <= rate - 1)
     assert limit.delay(10.0 + delay + 1e-6) == 0
@@ -37,14 +37,14 @@ def test_bytes_count_too_and_one_large_message_is_paid_for_afterwards():
     limit = RateLimit(DispatchRate(bytes=1000), 0.0)
     assert limit.delay(0.0) == 0
     assert limit.allowance(100) == 100
-    limit.take(1, 5000)
+    limit.consume(1, 5000)
     assert limit.delay(0.0) == pytest.approx(4.001)
     assert limit.delay(4.5) == 0
 
 
 def test_a_clock_that_stands_still_or_goes_back_gives_nothing():
     limit = RateLimit(DispatchRate(messages=1), 5.0)
-    limit.take(1, 0)
+    limit.consume(1, 0)
     assert limit.delay(4.0) == 1
     assert limit.delay(5.0) == 1
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.dispatch.receiver import Delivery, Receiver, in_runs
+from readonly_engine.broker.dispatch.receiver import ConsumerState, Delivery, split_runs
 
-A, B = Receiver(name="a"), Receiver(name="b")
+A, B = ConsumerState(name="a"), ConsumerState(name="b")
 
 
 def delivered(text):
@@ -28,4 +28,4 @@ def delivered(text):
     ],
 )
 def test_entries_in_a_row_for_one_consumer_go_together_unless_something_is_special_about_them(deliveries, runs):
-    assert list(in_runs(list(delivered(deliveries)))) == [list(delivered(run)) for run in runs]
+    assert list(split_runs(list(delivered(deliveries)))) == [list(delivered(run)) for run in runs]

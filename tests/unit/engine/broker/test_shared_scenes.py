@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.cursor import CursorReplica
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
 
@@ -13,16 +13,16 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture
 def shared(topic):
-    return SharedDispatcher(topic.chain, CursorCopy(topic.chain, EARLIEST))
+    return SharedDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST))
 
 
 def pump(topic, dispatcher, now=NOW):
     found = []
-    while (want := dispatcher.want(now)) is not None:
+    while (want := dispatcher.next_read(now)) is not None:
         entries = topic.read(*want)
         if not entries:
             break
-        found += [(d.receiver.name, d.entry.position.entry_id) for d in dispatcher.offer(entries, now)]
+        found += [(d.consumer.name, d.entry.position.entry_id) for d in dispatcher.dispatch(entries, now)]
     return found
 
 
@@ -30,16 +30,16 @@ def test_those_of_the_highest_priority_are_served_first_while_they_have_permits(
     for _ in range(8):
         topic.write()
     for name, priority, permits in [("c4", 1, 2), ("c1", 0, 2), ("c5", 1, 1), ("c2", 0, 1), ("c3", 0, 1)]:
-        shared.add(Receiver(name=name, priority=priority, permits=permits))
+        shared.add(ConsumerState(name=name, priority=priority, permits=permits))
     assert [name for name, _ in pump(topic, shared)] == ["c1", "c1", "c2", "c3", "c4", "c5", "c4"]
-    c3 = next(receiver for receiver in shared.receivers if receiver.name == "c3")
-    c5 = next(receiver for receiver in shared.receivers if receiver.name == "c5")
+    c3 = next(receiver for receiver in shared.consumers if receiver.name == "c3")
+    c5 = next(receiver for receiver in shared.consumers if receiver.name == "c5")
     c3.permits = c5.permits = 5
     assert pump(topic, shared) == [("c3", 7)]
 
 
 def test_a_message_in_chunks_goes_to_one_consumer_also_when_that_has_to_wait(topic, shared):
-    one, two = Receiver(name="one", permits=1), Receiver(name="two", permits=100)
+    one, two = ConsumerState(name="one", permits=1), ConsumerState(name="two", permits=100)
     shared.add(one)
     shared.add(two)
     for index in range(3):
@@ -53,7 +53,7 @@ def test_a_message_in_chunks_goes_to_one_consumer_also_when_that_has_to_wait(top
 
 
 def test_chunks_of_a_consumer_that_leaves_go_to_another_together(topic, shared):
-    one, two = Receiver(name="one", permits=1), Receiver(name="two", permits=100)
+    one, two = ConsumerState(name="one", permits=1), ConsumerState(name="two", permits=100)
     shared.add(one)
     for index in range(3):
         topic.write(chunk=("large", index, 3))
@@ -65,7 +65,7 @@ def test_chunks_of_a_consumer_that_leaves_go_to_another_together(topic, shared):
 
 
 def test_a_message_comes_when_its_time_has_come_and_others_before_it(topic, shared):
-    shared.add(Receiver(name="one", permits=100))
+    shared.add(ConsumerState(name="one", permits=100))
     topic.write(deliver_at=NOW + 2000)
     topic.write(deliver_at=NOW + 1000)
     topic.write()
@@ -79,7 +79,7 @@ def test_a_message_comes_when_its_time_has_come_and_others_before_it(topic, shar
 
 
 def test_what_is_due_while_nobody_has_permits_comes_later_and_does_not_keep_the_broker_awake(topic, shared):
-    receiver = Receiver(name="one", permits=1)
+    receiver = ConsumerState(name="one", permits=1)
     shared.add(receiver)
     topic.write(deliver_at=NOW + 1000)
     assert pump(topic, shared) == []
@@ -91,7 +91,7 @@ def test_what_is_due_while_nobody_has_permits_comes_later_and_does_not_keep_the_
 
 
 def test_a_delayed_message_that_is_acked_meanwhile_does_not_come(topic, shared):
-    shared.add(Receiver(name="one", permits=100))
+    shared.add(ConsumerState(name="one", permits=100))
     topic.write(deliver_at=NOW + 1000)
     pump(topic, shared)
     shared._cursor.ack(Position(1, 0))
@@ -99,18 +99,18 @@ def test_a_delayed_message_that_is_acked_meanwhile_does_not_come(topic, shared):
 
 
 def test_where_delays_are_switched_off_messages_come_at_once(topic):
-    shared = SharedDispatcher(topic.chain, CursorCopy(topic.chain, EARLIEST), delayed=False)
-    shared.add(Receiver(name="one", permits=100))
+    shared = SharedDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), delayed=False)
+    shared.add(ConsumerState(name="one", permits=100))
     topic.write(deliver_at=NOW + 1000)
     assert pump(topic, shared) == [("one", 0)]
 
 
 def test_the_first_consumer_after_a_while_starts_over_also_with_what_is_delayed(topic, shared):
-    one = Receiver(name="one", permits=100)
+    one = ConsumerState(name="one", permits=100)
     shared.add(one)
     topic.write(deliver_at=NOW + 1000)
     topic.write()
     assert pump(topic, shared) == [("one", 1)]
     shared.remove(one)
-    shared.add(Receiver(name="two", permits=100))
+    shared.add(ConsumerState(name="two", permits=100))
     assert pump(topic, shared, NOW + 1000) == [("two", 0), ("two", 1)]

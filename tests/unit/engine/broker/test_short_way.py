@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.cursor import CursorCopy
-from readonly_engine.broker.dispatch.receiver import Receiver
+from readonly_engine.broker.cursor import CursorReplica
+from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.tail_batch import TailBatch
@@ -20,9 +20,9 @@ NOW = 1_700_000_000_000
 def scene(topic):
     for messages in (1, 3, 1):
         topic.write(messages)
-    cursor = CursorCopy(topic.chain, EARLIEST)
+    cursor = CursorReplica(topic.chain, EARLIEST)
     dispatcher = SingleActiveDispatcher(topic.chain, cursor, elected=False)
-    receiver = Receiver(permits=5)
+    receiver = ConsumerState(permits=5)
     dispatcher.add(receiver)
     return topic, cursor, dispatcher, receiver
 
@@ -34,10 +34,10 @@ def newest(topic, first):
 
 def test_all_that_is_new_goes_out_at_once(scene):
     topic, _, dispatcher, receiver = scene
-    assert dispatcher.take(newest(topic, Position(1, 0))) is receiver
+    assert dispatcher.dispatch_batch(newest(topic, Position(1, 0))) is receiver
     assert receiver.permits == 0
     receiver.permits = 10
-    assert dispatcher.want(NOW) == (Position(1, 3), 10)
+    assert dispatcher.next_read(NOW) == (Position(1, 3), 10)
 
 
 @pytest.mark.parametrize(
@@ -47,25 +47,25 @@ def test_all_that_is_new_goes_out_at_once(scene):
         lambda topic, dispatcher, cursor, receiver: setattr(receiver, "writable", False),
         lambda topic, dispatcher, cursor, receiver: cursor.ack(Position(1, 0)),
         lambda topic, dispatcher, cursor, receiver: cursor.ack(Position(1, 2)),
-        lambda topic, dispatcher, cursor, receiver: cursor.ack_in_part(Position(1, 1), 0b101),
+        lambda topic, dispatcher, cursor, receiver: cursor.ack_partially(Position(1, 1), 0b101),
         lambda topic, dispatcher, cursor, receiver: cursor.withhold(Position(1, 1)),
         lambda topic, dispatcher, cursor, receiver: dispatcher.deactivate(receiver),
-        lambda topic, dispatcher, cursor, receiver: dispatcher.offer(topic.read(Position(1, 0), 1), NOW),
+        lambda topic, dispatcher, cursor, receiver: dispatcher.dispatch(topic.read(Position(1, 0), 1), NOW),
     ],
 )
 def test_whatever_needs_a_look_at_each_entry_goes_the_long_way(scene, hinder):
     topic, cursor, dispatcher, receiver = scene
     hinder(topic, dispatcher, cursor, receiver)
     before = receiver.permits
-    assert dispatcher.take(newest(topic, Position(1, 0))) is None
+    assert dispatcher.dispatch_batch(newest(topic, Position(1, 0))) is None
     assert receiver.permits == before
 
 
 def test_a_reader_of_some_keys_goes_the_long_way(topic):
     topic.write()
-    dispatcher = SingleActiveDispatcher(topic.chain, CursorCopy(topic.chain, EARLIEST), elected=False)
-    dispatcher.add(Receiver(permits=5, ranges=((0, 100),)))
-    assert dispatcher.take(newest(topic, Position(1, 0))) is None
+    dispatcher = SingleActiveDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), elected=False)
+    dispatcher.add(ConsumerState(permits=5, ranges=((0, 100),)))
+    assert dispatcher.dispatch_batch(newest(topic, Position(1, 0))) is None
 
 
 @given(
@@ -80,30 +80,30 @@ def test_what_is_taken_is_what_would_have_been_offered(sizes, acks, permits, sta
     positions = [topic.write(messages) for messages in sizes]
     sides = []
     for _ in range(2):
-        cursor = CursorCopy(topic.chain, EARLIEST)
+        cursor = CursorReplica(topic.chain, EARLIEST)
         for cumulative, index in acks:
             position = positions[index % len(positions)]
-            (cursor.ack_up_to if cumulative else cursor.ack)(position)
-        receiver = Receiver(permits=permits)
+            (cursor.ack_cumulative if cumulative else cursor.ack)(position)
+        receiver = ConsumerState(permits=permits)
         dispatcher = SingleActiveDispatcher(topic.chain, cursor, elected=False)
         dispatcher.add(receiver)
         sides.append((dispatcher, receiver))
     (short, taker), (long, offered) = sides
     burst = newest(topic, positions[start % len(positions)])
     if behind:
-        entries = short.affordable(topic.read(burst.first, 100))
+        entries = short.within_permits(topic.read(burst.first, 100))
         burst = TailBatch(entries, topic.chain.after(entries[-1].position))
-    if short.take(burst, 1 if behind else 0) is None:
+    if short.dispatch_batch(burst, 1 if behind else 0) is None:
         assert taker.permits == permits
         return
-    wanted = long.want(NOW)
+    wanted = long.next_read(NOW)
     assert wanted is not None
     assert wanted[0] == burst.first
-    deliveries = long.offer(topic.read(burst.first, 100), NOW)
+    deliveries = long.dispatch(topic.read(burst.first, 100), NOW)
     assert [delivery.entry.position for delivery in deliveries] == [
         p for p in positions if burst.first <= p <= burst.last
     ]
     assert not any(delivery.unacked for delivery in deliveries)
     assert offered.permits == taker.permits
     offered.permits = taker.permits = 100
-    assert long.want(NOW) == short.want(NOW)
+    assert long.next_read(NOW) == short.next_read(NOW)

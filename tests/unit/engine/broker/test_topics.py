@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.broker import topics
 from readonly_engine.broker.lease_guard import LeaseGuard
-from readonly_engine.broker.topics import ServedTopic, ServedTopics
+from readonly_engine.broker.topics import ServedTopic, TopicRegistry
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.relay.consumer import OwnerState
+from readonly_engine.relay.consumer import OwnerCursorState
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 TOPIC = parse_topic_name("orders")
-STATE = OwnerState(Position(1, 9), Position(1, 9))
+STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
 
 
 class Log:
@@ -48,7 +48,7 @@ class Subscription:
         self.replay = asyncio.Event()
         Subscription.made = self
 
-    async def replay_txn_acks(self):
+    async def replay_pending_acks(self):
         self.replaying.set()
         await self.replay.wait()
 
@@ -56,10 +56,10 @@ class Subscription:
         self.closed = True
 
 
-class Relayed:
+class OwnerConsumer:
     """A consumer at an owner who says where the subscription stands."""
 
-    attached = True
+    subscribed = True
 
     def __init__(self, subscribe):
         self.encoded_subscribe = subscribe.SerializePartialToString()
@@ -87,7 +87,7 @@ class Admin:
             raise OwnerUnavailableError("not now")
         return {"transactionCoordinatorEnabled": self.answer}
 
-    async def cursor_and_end(self, topic, subscription):
+    async def mark_delete_and_last(self, topic, subscription):
         assert (topic, subscription) == (TOPIC, "s")
         return STATE
 
@@ -98,11 +98,11 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
     monkeypatch.setattr(topics, "Subscription", Subscription)
     monkeypatch.setattr(Admin, "answer", "true")
     subscribe = CommandSubscribe(subscription="s", durable=True)
-    relayed = Relayed(subscribe)
-    consumer = SimpleNamespace(subscribe=subscribe, relayed=relayed, in_step=True)
+    owner_consumer = OwnerConsumer(subscribe)
+    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
 
     async def run():
-        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
         joining = asyncio.create_task(served.join(TOPIC, consumer, lambda _: None))
         async with asyncio.timeout(10):
             while Subscription.made is None:
@@ -113,7 +113,7 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
                 with pytest.raises(asyncio.CancelledError):
                     await joining
             else:
-                consumer.in_step = False
+                consumer.in_sync = False
                 Subscription.made.replay.set()
                 with pytest.raises(OwnerUnavailableError):
                     await joining
@@ -129,11 +129,11 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
     monkeypatch.setattr(topics, "Subscription", Subscription)
     monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
     subscribe = CommandSubscribe(subscription="s", durable=True)
-    relayed = Relayed(subscribe)
-    consumer = SimpleNamespace(subscribe=subscribe, relayed=relayed, in_step=True)
+    owner_consumer = OwnerConsumer(subscribe)
+    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
 
     async def run():
-        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
         async with asyncio.timeout(10):
             joined = await served.join(TOPIC, consumer, lambda _: None)
         assert not joined.replaying.is_set()
@@ -145,11 +145,11 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
 class Consumer:
     """One that is at the owner."""
 
-    in_step = True
+    in_sync = True
 
     def __init__(self, subscribe):
-        self.subscribe = subscribe
-        self.relayed = Relayed(subscribe)
+        self.subscribe_command = subscribe
+        self.owner_consumer = OwnerConsumer(subscribe)
 
 
 class Departing:
@@ -180,30 +180,30 @@ def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_w
     key = (TOPIC, "s")
 
     async def run():
-        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
         before = await served.join(TOPIC, first, lambda _: None)
-        guard, asked, go_on = served._guard, asyncio.Event(), asyncio.Event()
+        guard, asked, go_on = served._guard_reads, asyncio.Event(), asyncio.Event()
 
         async def slow(*args):
             asked.set()
             await go_on.wait()
             await guard(*args)
 
-        monkeypatch.setattr(served, "_guard", slow)
+        monkeypatch.setattr(served, "_guard_reads", slow)
         joining = asyncio.create_task(served.join(TOPIC, second, lambda _: None))
         await asked.wait()
         served.leave(before, first, lambda: True)
         if taken_before:
-            served.departures.ended(key, first)
+            served.leaving.remove(key, first)
         go_on.set()
         for _ in range(20):
             await asyncio.sleep(0)
         assert joining.done() == taken_before
-        assert second.relayed.asked == 1 + taken_before
-        served.departures.ended(key, first)
+        assert second.owner_consumer.asked == 1 + taken_before
+        served.leaving.remove(key, first)
         assert (await joining) is not before
-        assert second.relayed.asked == 2
-        assert not served.departures.pending(key)
+        assert second.owner_consumer.asked == 2
+        assert not served.leaving.pending(key)
         served.close()
 
     asyncio.run(run())
@@ -219,8 +219,8 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
     kept = []
 
     async def run():
-        batches = SimpleNamespace(keep=lambda *asked: kept.append(asked), recall=None, close=lambda: None)
-        served = ServedTopics(Cluster(), None, None, Admin(), None, batches=batches)
+        batches = SimpleNamespace(save=lambda *asked: kept.append(asked), load=None, close=lambda: None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, batches=batches)
         subscription = await served.join(TOPIC, consumer, lambda _: None)
         served.leave(subscription, consumer, lambda: ours)
         served.close()
@@ -231,7 +231,7 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_where_a_subscription_stands_is_asked_in_another_way_where_its_consumers_are_not_told(monkeypatch, refused):
-    monkeypatch.setattr(topics, "STATE_S", 0.0)
+    monkeypatch.setattr(topics, "STATE_TIMEOUT_S", 0.0)
 
     async def state():
         if refused:
@@ -239,7 +239,7 @@ def test_where_a_subscription_stands_is_asked_in_another_way_where_its_consumers
         await asyncio.Event().wait()
 
     async def run():
-        served = ServedTopics(Cluster(), None, None, Admin(), None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
         return await served.state(TOPIC, "s", SimpleNamespace(state=state))
 
     assert asyncio.run(run()) == STATE
@@ -257,7 +257,7 @@ class Transactions:
 
 def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has_transactions(monkeypatch):
     """As while brokers are restarted one by one with transactions switched on."""
-    monkeypatch.setattr(topics, "FRESH_S", 0.0)
+    monkeypatch.setattr(topics, "CACHE_TTL_S", 0.0)
     admin, others = Admin(), [parse_topic_name(name) for name in ("a", "b", "c")]
 
     async def guarded_after(served, answer, topic):
@@ -266,7 +266,7 @@ def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has
         return [one.transactions.guarded for _, one in served.all]
 
     async def run():
-        served = ServedTopics(Cluster(), None, None, admin, None)
+        served = TopicRegistry(Cluster(), None, None, admin, None)
         served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
         assert await guarded_after(served, None, others[0]) == [True, False, False], "nobody says so of the others"
         assert await guarded_after(served, "false", others[1]) == [True, False, False]

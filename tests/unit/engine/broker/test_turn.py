@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from readonly_engine.broker.turn import Turn
+from readonly_engine.broker.turn import WriteCoalescer
 
 
 class Recorder:
@@ -21,7 +21,7 @@ class Recorder:
 
 def test_all_are_flushed_once_the_turn_is_over_and_none_before(caplog):
     async def run():
-        turn, all_of_them = Turn(), [Recorder(), Recorder(broken=True), Recorder()]
+        turn, all_of_them = WriteCoalescer(), [Recorder(), Recorder(broken=True), Recorder()]
         for sender in all_of_them:
             turn.add(sender)
         assert [sender.flushed for sender in all_of_them] == [0, 0, 0]

@@ -48,7 +48,7 @@ class Owner:
         )
         return BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_SUCCESS, watch_topic_list_success=found)
 
-    def ask(self, command, answered):
+    def send_request(self, command, answered):
         self.closed.append(command.watch_topic_list_close.watcher_id)
         answered(None)
 
@@ -62,12 +62,12 @@ class Client:
         self.refused = []
         self.dropped = []
         self.broker = SimpleNamespace(
-            owners=SimpleNamespace(entrance=self.entrance),
+            owners=SimpleNamespace(any_broker=self.any_broker),
             spawn=lambda work: asyncio.get_running_loop().create_task(work),
         )
         self.owner = owner
 
-    async def entrance(self, _identity):
+    async def any_broker(self, _identity):
         if self.owner is None:
             raise OwnerUnavailableError("nobody is there")
         return self.owner
@@ -121,11 +121,11 @@ def test_what_changed_while_the_broker_was_away_is_told():
         watcher = TopicWatcher(client, watch())
         await watcher.start()
         update = CommandWatchTopicUpdate(watcher_id=40, new_topics=["x3"], deleted_topics=["x1"])
-        watcher.owner_said(BaseCommand(type=BaseCommand.WATCH_TOPIC_UPDATE, watch_topic_update=update), b"")
+        watcher.on_command(BaseCommand(type=BaseCommand.WATCH_TOPIC_UPDATE, watch_topic_update=update), b"")
         assert client.sent[1].watch_topic_update.watcher_id == 3
 
         client.owner = None
-        watcher.owner_gone()
+        watcher.on_connection_lost()
         await asyncio.sleep(0.01)
         client.owner = Owner("x2", "x4")
         await until(lambda: len(client.sent) == 3)
@@ -143,7 +143,7 @@ def test_without_a_change_nothing_is_told_and_a_second_break_is_survived():
         await watcher.start()
         for _ in range(2):
             client.owner = Owner("x1")
-            watcher.owner_gone()
+            watcher.on_connection_lost()
             await until(lambda: client.owner.asked)
         await asyncio.sleep(0.01)
         assert len(client.sent) == 1

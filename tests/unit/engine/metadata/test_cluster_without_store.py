@@ -77,7 +77,7 @@ def test_a_ledger_that_was_deleted_is_forgotten(store):
 
 
 def test_the_ledgers_that_are_remembered_are_bounded(store, monkeypatch):
-    monkeypatch.setattr(cluster_module, "REMEMBERED_LEDGERS", 1)
+    monkeypatch.setattr(cluster_module, "MAX_REMEMBERED_LEDGERS", 1)
 
     async def run():
         cluster = ClusterMetadata(store)

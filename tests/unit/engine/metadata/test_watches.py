@@ -8,7 +8,7 @@ import pytest
 from readonly_engine.metadata import watches
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.store import check_own
-from readonly_engine.metadata.watches import NodeWatch, Seen
+from readonly_engine.metadata.watches import NodeRead, NodeWatch
 
 from tests.support.waiting import until
 
@@ -28,7 +28,7 @@ class Node:
         if self.down:
             raise MetadataUnavailableError("down")
         self.fired = fired
-        return Seen(self.value, self.mark)
+        return NodeRead(self.value, self.mark)
 
     async def probe(self):
         self.probes += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.relay.ack_batch import MOST_ENTRIES, AckBatches
+from readonly_engine.relay.ack_batch import MAX_ENTRIES, AckGroupingTracker
 
 DELAY = 0.01
 
@@ -15,13 +15,13 @@ def ids(*numbers):
 
 
 def sent(outgoing):
-    return [(one.way, sorted(one.ids)) for one in outgoing]
+    return [(one.channel, sorted(one.ids)) for one in outgoing]
 
 
 def two_consumers():
-    batches = AckBatches(DELAY)
-    batches.opened("a", "line", 0.0)
-    batches.opened("b", "line", 0.0)
+    batches = AckGroupingTracker(DELAY)
+    batches.channel_opened("a", "line", 0.0)
+    batches.channel_opened("b", "line", 0.0)
     return batches
 
 
@@ -31,8 +31,8 @@ def test_acks_of_all_consumers_on_a_line_go_together_through_the_one_that_began(
     batches.add("b", ids(1), 1, 1.0)
     batches.add("a", ids(2, 3), 2, 1.005)
     assert batches.due == 1.0 + DELAY
-    assert sent(batches.take(1.009)) == []
-    assert sent(batches.take(1.01)) == [("b", [1, 2, 3])]
+    assert sent(batches.take_due(1.009)) == []
+    assert sent(batches.take_due(1.01)) == [("b", [1, 2, 3])]
     assert batches.due is None
     assert batches.unanswered == ids(1, 2, 3)
     batches.answered(1)
@@ -43,13 +43,13 @@ def test_acks_of_all_consumers_on_a_line_go_together_through_the_one_that_began(
 def test_many_acks_do_not_wait():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
-    batches.add("b", ids(2), MOST_ENTRIES, 1.001)
+    batches.add("b", ids(2), MAX_ENTRIES, 1.001)
     assert batches.due == 1.001
 
 
 def test_lines_are_apart_so_that_acks_come_before_what_else_their_consumer_sends():
     batches = two_consumers()
-    batches.opened("c", "other line", 0.0)
+    batches.channel_opened("c", "other line", 0.0)
     batches.add("a", ids(1), 1, 1.0)
     batches.add("c", ids(2), 1, 1.0)
     assert sent(batches.flush("other line")) == [("c", [2])]
@@ -62,8 +62,8 @@ def test_what_went_through_a_consumer_that_is_gone_goes_through_another():
     batches.add("a", ids(1), 1, 1.0)
     (first,) = batches.flush_all()
     batches.add("b", ids(2), 1, 1.0)
-    batches.closed("a", 1.0)
-    assert sent(batches.take(2.0)) == [("b", [1, 2])]
+    batches.channel_closed("a", 1.0)
+    assert sent(batches.take_due(2.0)) == [("b", [1, 2])]
     batches.answered(first.number)
     assert batches.unanswered == ids(2, 1), "an answer to what was sent again says nothing of it"
 
@@ -73,23 +73,23 @@ def test_a_consumer_that_parts_takes_nothing_more_and_is_waited_for():
     batches.add("a", ids(1), 1, 1.0)
     (first,) = batches.flush("line")
     batches.add("a", ids(2), 1, 1.0)
-    batches.parting("a", 1.0)
-    assert sent(batches.take(2.0)) == [("b", [2])]
+    batches.channel_closing("a", 1.0)
+    assert sent(batches.take_due(2.0)) == [("b", [2])]
     batches.answered(first.number)
-    batches.closed("a", 2.0)
+    batches.channel_closed("a", 2.0)
     assert batches.due is None, "it was answered"
 
 
 def test_acks_wait_while_nobody_is_at_the_owner():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
-    batches.closed("a", 1.0)
-    batches.closed("b", 1.0)
+    batches.channel_closed("a", 1.0)
+    batches.channel_closed("b", 1.0)
     batches.add("a", ids(2), 1, 1.0)
     assert batches.due is None
     assert batches.unanswered == ids(1, 2)
-    batches.opened("b", "new line", 5.0)
-    assert sent(batches.take(5.0)) == [("b", [1, 2])]
+    batches.channel_opened("b", "new line", 5.0)
+    assert sent(batches.take_due(5.0)) == [("b", [1, 2])]
 
 
 def test_it_is_known_whether_an_ack_is_answered_when_later_ones_are_not():
@@ -101,7 +101,7 @@ def test_it_is_known_whether_an_ack_is_answered_when_later_ones_are_not():
     assert batches.first_unanswered <= before
     batches.lost(first.number, 1.0)
     assert batches.first_unanswered <= before, "it goes again, and is as old as it was"
-    (again,) = batches.take(2.0)
+    (again,) = batches.take_due(2.0)
     batches.add("b", ids(3), 1, 2.0)
     batches.answered(again.number)
     assert batches.first_unanswered > before
@@ -130,31 +130,31 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_every_ack_reaches_the_owner_at_least_once_whatever_closes_in_between(steps):
-    batches = AckBatches(DELAY)
+    batches = AckGroupingTracker(DELAY)
     there, taken, under_way = {}, set(), {}
     acked, now = 0, 0.0
 
     def send(outgoing):
         for one in outgoing:
-            assert one.way in there, "nothing goes through a consumer that is not there"
+            assert one.channel in there, "nothing goes through a consumer that is not there"
             under_way[one.number] = one
 
     for what, way, line in steps:
         now += 0.004
         if what == "open" and way not in there:
             there[way] = line
-            batches.opened(way, line, now)
+            batches.channel_opened(way, line, now)
         elif what == "part" and way in there:
             del there[way]
-            batches.parting(way, now)
+            batches.channel_closing(way, now)
         elif what == "close":
             there.pop(way, None)
-            batches.closed(way, now)
+            batches.channel_closed(way, now)
         elif what == "ack" and acked < 255:
             acked += 1
             batches.add(way, ids(acked), 1, now)
         elif what == "take":
-            send(batches.take(now))
+            send(batches.take_due(now))
             assert batches.due is None or batches.due > now
         elif what == "flush":
             send(batches.flush("line"))
@@ -168,13 +168,13 @@ def test_every_ack_reaches_the_owner_at_least_once_whatever_closes_in_between(st
                 batches.lost(number, now)
         assert taken | set(batches.unanswered) == set(range(1, acked + 1))
     for way in "abc":
-        batches.closed(way, now)  # answers that never come
+        batches.channel_closed(way, now)  # answers that never come
     there = {"d": "last line"}
-    batches.opened("d", "last line", now)
-    send(batches.take(now))
+    batches.channel_opened("d", "last line", now)
+    send(batches.take_due(now))
     assert taken | {number for one in under_way.values() for number in one.ids} == set(range(1, acked + 1))
     for number, one in list(under_way.items()):
-        if one.way == "d":
+        if one.channel == "d":
             taken |= set(one.ids)
         batches.answered(number)
     assert taken == set(range(1, acked + 1))

@@ -1,10 +1,10 @@
-"""AckRelay on the event loop: consumers that note what they are asked to send, and answer when they are told to."""
+"""GroupedAckSender on the event loop: consumers that note what they are asked to send, and answer when they are told to."""
 
 from __future__ import annotations
 
 import asyncio
 
-from readonly_engine.relay.ack_relay import AckRelay, ack_of_entries
+from readonly_engine.relay.ack_relay import GroupedAckSender, ack_of_entries
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
 from tests.support.waiting import until
@@ -41,9 +41,9 @@ def answer():
 
 def test_acks_of_two_consumers_go_as_one_command_by_themselves():
     async def scene():
-        relay, first, second = AckRelay(), Way(), Way()
-        relay.opened(first, "line")
-        relay.opened(second, "line")
+        relay, first, second = GroupedAckSender(), Way(), Way()
+        relay.channel_opened(first, "line")
+        relay.channel_opened(second, "line")
         relay.add(second, ids(5), 1)
         relay.add(first, ids(6, 7), 2)
         assert (first.sent, second.sent) == ([], [])
@@ -59,14 +59,14 @@ def test_acks_of_two_consumers_go_as_one_command_by_themselves():
 
 def test_what_gets_no_answer_is_sent_again():
     async def scene():
-        relay, first, second = AckRelay(), Way(), Way()
-        relay.opened(first, "line")
-        relay.opened(second, "line")
+        relay, first, second = GroupedAckSender(), Way(), Way()
+        relay.channel_opened(first, "line")
+        relay.channel_opened(second, "line")
         relay.add(first, ids(5), 1)
         relay.flush("line")
         first.sent[0][1](None)
         await until(lambda: len(first.sent) > 1)
-        relay.closed(first)
+        relay.channel_closed(first)
         await until(lambda: second.sent)
         assert [entries for entries, _ in second.sent] == [[5]]
 
@@ -75,11 +75,11 @@ def test_what_gets_no_answer_is_sent_again():
 
 def test_settled_waits_for_what_was_acked_before_and_not_for_what_comes_later():
     async def scene():
-        relay, way = AckRelay(), Way()
-        await relay.settled()
-        relay.opened(way, "line")
+        relay, way = GroupedAckSender(), Way()
+        await relay.wait_for_acks()
+        relay.channel_opened(way, "line")
         relay.add(way, ids(1), 1)
-        settled = asyncio.create_task(relay.settled())
+        settled = asyncio.create_task(relay.wait_for_acks())
         await until(lambda: way.sent)
         relay.add(way, ids(2), 1)
         await until(lambda: len(way.sent) > 1)
@@ -94,10 +94,10 @@ def test_settled_waits_for_what_was_acked_before_and_not_for_what_comes_later():
 
 def test_after_a_reset_nobody_waits_for_answers():
     async def scene():
-        relay, way = AckRelay(), Way()
-        relay.opened(way, "line")
+        relay, way = GroupedAckSender(), Way()
+        relay.channel_opened(way, "line")
         relay.add(way, ids(1), 1)
-        settled = asyncio.create_task(relay.settled())
+        settled = asyncio.create_task(relay.wait_for_acks())
         await until(lambda: way.sent)
         relay.forget()
         await settled
@@ -109,10 +109,10 @@ def test_after_a_reset_nobody_waits_for_answers():
 
 def test_a_consumer_that_parts_has_sent_everything():
     async def scene():
-        relay, way = AckRelay(), Way()
-        relay.opened(way, "line")
+        relay, way = GroupedAckSender(), Way()
+        relay.channel_opened(way, "line")
         relay.add(way, ids(1), 1)
-        relay.parting(way, "line")
+        relay.channel_closing(way, "line")
         assert [entries for entries, _ in way.sent] == [[1]]
 
     play(scene)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.relay.admin import acked_in, parse_holes
+from readonly_engine.relay.admin import acked_ranges, parse_holes
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,6 @@ def test_the_holes_of_a_cursor_as_internal_stats_write_them(text, ranges):
 
 def test_what_is_acked_begins_with_all_up_to_the_mark_delete_position():
     stats = {"markDeletePosition": "4:7", "individuallyDeletedMessages": "[(4:9..5:1]]"}
-    assert acked_in(stats) == [((-1, -1), (4, 7)), ((4, 9), (5, 1))]
-    assert acked_in({"markDeletePosition": "4:-1", "individuallyDeletedMessages": "[]"}) == [((-1, -1), (4, -1))]
-    assert acked_in({}) == []
+    assert acked_ranges(stats) == [((-1, -1), (4, 7)), ((4, 9), (5, 1))]
+    assert acked_ranges({"markDeletePosition": "4:-1", "individuallyDeletedMessages": "[]"}) == [((-1, -1), (4, -1))]
+    assert acked_ranges({}) == []

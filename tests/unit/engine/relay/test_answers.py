@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from readonly_engine.relay.answers import AllAnswers
+from readonly_engine.relay.answers import ResponseAggregator
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAckResponse, ServerError
 
 DONE = BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=CommandAckResponse(consumer_id=1))
@@ -13,9 +13,9 @@ REFUSED = BaseCommand(
 
 def told(*responses):
     got = []
-    answers = AllAnswers(3, got.append)
+    answers = ResponseAggregator(3, got.append)
     for response in responses:
-        answers.answered(response)
+        answers.on_response(response)
     return got
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from readonly_engine.relay.connection import OwnerConnection
-from readonly_engine.relay.identity import NOBODY
+from readonly_engine.relay.identity import ANONYMOUS
 from readonly_engine.wire.commands import decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter, frame_limit
 from readonly_engine.wire.pulsar_pb2 import (
@@ -27,7 +27,7 @@ class Owner:
     """The transport to an owner that takes short frames only, and answers acks when the test says so."""
 
     def __init__(self):
-        self.connection = OwnerConnection("pulsar://owner", NOBODY)
+        self.connection = OwnerConnection("pulsar://owner", ANONYMOUS)
         self.taken = []
         self._splitter = FrameSplitter(LIMIT)
         self.connection.connection_made(self)

@@ -1,4 +1,4 @@
-"""A RelayedConsumer on its connection to the owner, played: what the owner sends goes in, what the owner would get comes out.
+"""A OwnerConsumer on its connection to the owner, played: what the owner sends goes in, what the owner would get comes out.
 
 The transport of the connection is a list of what was written; every answer is a real broker's, under our ids.
 """
@@ -9,13 +9,13 @@ import asyncio
 
 import pytest
 from readonly_engine.relay import waves
-from readonly_engine.relay.ack_relay import AckRelay
+from readonly_engine.relay.ack_relay import GroupedAckSender
 from readonly_engine.relay.connection import OwnerConnection
-from readonly_engine.relay.consumer import BACKOFF_S, OwnerState, RelayedConsumer
+from readonly_engine.relay.consumer import BACKOFF_S, OwnerConsumer, OwnerCursorState
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.identity import Identity
-from readonly_engine.relay.login import Place
-from readonly_engine.relay.owners import Owners
+from readonly_engine.relay.login import ConnectionTarget
+from readonly_engine.relay.owners import OwnerDirectory
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter
@@ -70,7 +70,7 @@ class Owner:
         self.connection = OwnerConnection(url, Identity())
         self.connection.connection_made(self.transport)
         self.connection.data_received(golden("broker_connected"))
-        owners.login(Identity()).adopt(Place(url), self.connection)
+        owners.session(Identity()).adopt(ConnectionTarget(url), self.connection)
         self.seen = 0
 
     def next(self):
@@ -98,21 +98,21 @@ class Events:
         self.said, self.back, self.ended, self.away = [], [], [], 0
         self.consumer = self.position = None
 
-    def owner_command(self, command, payload):
+    def on_owner_command(self, command, payload):
         self.said.append(command)
 
-    def detached(self):
+    def on_detached(self):
         self.away += 1
 
-    def stands_at(self):
+    def mark_delete_position(self):
         return self.position
 
-    def reattached(self, state):
+    def on_resubscribed(self, state):
         self.back.append(state)
         if self.consumer is not None:
-            self.consumer.go_on()
+            self.consumer.resume_acks()
 
-    def dismissed(self, reason):
+    def on_not_kept(self, reason):
         self.ended.append(reason)
 
 
@@ -141,11 +141,11 @@ def subscribe():
 
 def play(golden, scene, *, mute=True, command=None):
     async def run():
-        owners = Owners(owner_url(golden))
+        owners = OwnerDirectory(owner_url(golden))
         owner, events = Owner(owners, golden), Events()
         owner.next()
-        consumer = events.consumer = RelayedConsumer(owners, Identity(), command or subscribe(), events, mute=mute)
-        task = asyncio.create_task(consumer.attach())
+        consumer = events.consumer = OwnerConsumer(owners, Identity(), command or subscribe(), events, zero_permit=mute)
+        task = asyncio.create_task(consumer.subscribe())
         asked = await answered(owner, task)
         await task
         await scene(owners, owner, consumer, events, asked)
@@ -164,15 +164,15 @@ def test_it_subscribes_at_the_owner_under_an_id_of_the_connection_and_asks_for_n
         assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE"]
         relayed = asked[1][1]
         assert (relayed.subscription, relayed.consumer_id) == ("s", 1)
-        assert consumer.attached
+        assert consumer.subscribed
 
     play(golden, scene)
 
 
 def test_two_consumers_of_one_connection_have_ids_of_their_own(golden):
     async def scene(owners, owner, consumer, events, asked):
-        second = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
-        task = asyncio.create_task(second.attach())
+        second = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
+        task = asyncio.create_task(second.subscribe())
         asked = await answered(owner, task)
         await task
         assert asked[-1][1].consumer_id == 2
@@ -202,7 +202,7 @@ def test_an_ack_goes_to_the_owner_and_its_receipt_to_the_client_under_the_client
         owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
         assert [said.ack_response.request_id for said in events.said] == [900]
         assert consumer.unanswered_acks == 0
-        await asyncio.wait_for(consumer.settled(), 1)
+        await asyncio.wait_for(consumer.wait_for_acks(), 1)
 
     play(golden, scene)
 
@@ -224,7 +224,7 @@ def test_acks_wait_while_the_owner_is_away_and_are_sent_again_when_it_is_back(go
         consumer.ack(ack(1))
         owner.next()
         owner.lose()
-        assert not consumer.attached
+        assert not consumer.subscribed
         consumer.ack(ack(2))
         with pytest.raises(OwnerUnavailableError):
             await consumer.state()
@@ -234,7 +234,7 @@ def test_acks_wait_while_the_owner_is_away_and_are_sent_again_when_it_is_back(go
         assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID", "ACK", "ACK"]
         assert [body.message_id[0].entry_id for name, body in asked if name == "ACK"] == [1, 2]
         assert len(events.back) == 1
-        assert isinstance(events.back[0], OwnerState)
+        assert isinstance(events.back[0], OwnerCursorState)
         assert consumer.unanswered_acks == 2, "until the owner has answered"
         await consumer_closed(moved, consumer)
 
@@ -247,8 +247,8 @@ def plain(entry_id):
 
 def test_acks_that_go_together_come_before_what_else_a_consumer_sends(golden):
     async def scene(owners, owner, consumer, events, asked):
-        acks = AckRelay()
-        consumer.ack_together(acks)
+        acks = GroupedAckSender()
+        consumer.share_acks(acks)
         acks.add(consumer, plain(3), 1)
         assert owner.next() == []
         consumer.ack(ack(4, request_id=900))
@@ -266,12 +266,12 @@ def test_acks_that_go_together_come_before_what_else_a_consumer_sends(golden):
 
 def test_acks_that_went_through_a_consumer_that_is_closed_go_through_another(golden):
     async def scene(owners, owner, consumer, events, asked):
-        acks = AckRelay()
-        consumer.ack_together(acks)
-        second = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
-        task = asyncio.create_task(second.attach())
+        acks = GroupedAckSender()
+        consumer.share_acks(acks)
+        second = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
+        task = asyncio.create_task(second.subscribe())
         await answered(owner, task)
-        second.ack_together(acks)
+        second.share_acks(acks)
         acks.add(consumer, plain(3), 1)
         acks.flush_all()
         assert [name for name, _ in owner.next()] == ["ACK"]
@@ -285,15 +285,15 @@ def test_acks_that_went_through_a_consumer_that_is_closed_go_through_another(gol
         assert (name, again.consumer_id, again.message_id[0].entry_id) == ("ACK", 2, 3)
         response = CommandAckResponse(consumer_id=2, request_id=again.request_id)
         owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
-        await asyncio.wait_for(second.settled(), 5)
+        await asyncio.wait_for(second.wait_for_acks(), 5)
 
     play(golden, scene)
 
 
 def test_acks_that_go_together_are_sent_again_when_the_owner_is_back_and_has_said_where_it_stands(golden):
     async def scene(owners, owner, consumer, events, asked):
-        acks = AckRelay()
-        consumer.ack_together(acks)
+        acks = GroupedAckSender()
+        consumer.share_acks(acks)
         acks.add(consumer, plain(3), 1)
         acks.flush_all()
         owner.next()
@@ -311,7 +311,7 @@ def test_acks_that_go_together_are_sent_again_when_the_owner_is_back_and_has_sai
 
 
 async def moved(consumer, seek):
-    with consumer.closing():
+    with consumer.expecting_close():
         return await consumer.request(seek)
 
 
@@ -350,7 +350,7 @@ def test_a_close_right_behind_the_owners_success_is_not_overlooked(golden):
         close.close_consumer.consumer_id = again.consumer_id
         owner.connection.data_received(encode_command(success) + encode_command(close))
         await settle()
-        assert not consumer.attached
+        assert not consumer.subscribed
         consumer.ack(ack(3))
         await asyncio.sleep(BACKOFF_S[0])
         asked = [name for name, _ in await answered(owner)]
@@ -362,11 +362,11 @@ def test_a_close_right_behind_the_owners_success_is_not_overlooked(golden):
 
 def test_a_client_is_told_when_its_consumer_was_closed_as_soon_as_it_was_there(golden):
     async def run():
-        owners = Owners(owner_url(golden))
+        owners = OwnerDirectory(owner_url(golden))
         owner, events = Owner(owners, golden), Events()
         owner.next()
-        consumer = RelayedConsumer(owners, Identity(), subscribe(), events, mute=True)
-        task = asyncio.create_task(consumer.attach())
+        consumer = OwnerConsumer(owners, Identity(), subscribe(), events, zero_permit=True)
+        task = asyncio.create_task(consumer.subscribe())
         await settle()
         (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
         owner.answer("broker_lookup_response", lookup.request_id)
@@ -376,7 +376,7 @@ def test_a_client_is_told_when_its_consumer_was_closed_as_soon_as_it_was_there(g
         owner.lose()
         with pytest.raises(OwnerUnavailableError, match="as soon as it was there"):
             await task
-        assert not consumer.attached
+        assert not consumer.subscribed
         assert (events.away, events.ended) == (0, [])
 
     asyncio.run(run())
@@ -431,7 +431,7 @@ def question():
 
 def test_a_question_that_the_topic_moves_under_is_asked_again_when_the_consumer_is_back(golden):
     async def scene(owners, owner, consumer, events, asked):
-        task = asyncio.create_task(consumer.ask(question()))
+        task = asyncio.create_task(consumer.request_with_retry(question()))
         await settle()
         assert [name for name, _ in owner.next()] == ["GET_LAST_MESSAGE_ID"]
         owner.say(closed_by_owner(golden))
@@ -451,7 +451,7 @@ def test_a_consumer_that_is_closed_while_it_comes_back_tries_again_at_once(golde
             for name, body in owner.next():
                 if name != "GET_LAST_MESSAGE_ID":
                     owner.answer(ANSWERS[name], body.request_id)
-        assert consumer.attached
+        assert consumer.subscribed
         assert events.back == []
         owner.say(closed_by_owner(golden, 2))
         async with asyncio.timeout(5):  # and not after the 30 s for which an answer is waited for
@@ -463,7 +463,7 @@ def test_a_consumer_that_is_closed_while_it_comes_back_tries_again_at_once(golde
 
 def test_a_question_of_a_consumer_that_cannot_be_kept_is_answered_with_an_error(golden):
     async def scene(owners, owner, consumer, events, asked):
-        task = asyncio.create_task(consumer.ask(question()))
+        task = asyncio.create_task(consumer.request_with_retry(question()))
         await settle()
         owner.next()
         owner.say(closed_by_owner(golden))
@@ -501,11 +501,11 @@ def test_a_refusal_that_trying_again_does_not_mend_ends_the_consumer(golden):
 
 def test_a_refused_subscription_is_the_owners_own_error(golden):
     async def run():
-        owners = Owners(owner_url(golden))
+        owners = OwnerDirectory(owner_url(golden))
         owner = Owner(owners, golden)
         owner.next()
-        consumer = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
-        task = asyncio.create_task(consumer.attach())
+        consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
+        task = asyncio.create_task(consumer.subscribe())
         for _ in range(5):
             await settle()
             for name, body in owner.next():
@@ -513,7 +513,7 @@ def test_a_refused_subscription_is_the_owners_own_error(golden):
         with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected") as refused:
             await task
         assert refused.value.code == 5  # ConsumerBusy
-        assert not consumer.attached
+        assert not consumer.subscribed
 
     asyncio.run(run())
 
@@ -532,11 +532,11 @@ def test_a_consumer_that_passes_through_sends_flow_and_ends_with_its_connection(
 
 def test_closing_while_subscribing_leaves_nothing_at_the_owner(golden):
     async def run():
-        owners = Owners(owner_url(golden))
+        owners = OwnerDirectory(owner_url(golden))
         owner = Owner(owners, golden)
         owner.next()
-        consumer = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
-        task = asyncio.create_task(consumer.attach())
+        consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
+        task = asyncio.create_task(consumer.subscribe())
         await settle()
         ((_, lookup),) = [entry for entry in owner.next() if entry[0] == "LOOKUP"]
         owner.answer("broker_lookup_response", lookup.request_id)
@@ -552,11 +552,11 @@ def test_closing_while_subscribing_leaves_nothing_at_the_owner(golden):
 
 def test_a_client_that_goes_as_the_owner_answers_leaves_nothing_at_the_owner(golden):
     async def run():
-        owners = Owners(owner_url(golden))
+        owners = OwnerDirectory(owner_url(golden))
         owner = Owner(owners, golden)
         owner.next()
-        consumer = RelayedConsumer(owners, Identity(), subscribe(), Events(), mute=True)
-        task = asyncio.create_task(consumer.attach())
+        consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
+        task = asyncio.create_task(consumer.subscribe())
         await settle()
         (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
         owner.answer("broker_lookup_response", lookup.request_id)
@@ -589,7 +589,7 @@ def test_a_crowd_of_consumers_comes_to_the_owner_in_waves(golden, monkeypatch):
     monkeypatch.setattr(waves, "LIMITS", (10, 10))
 
     async def scene():
-        owners = Owners(owner_url(golden))
+        owners = OwnerDirectory(owner_url(golden))
         owner = Owner(owners, golden)
         subscribe = BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=CommandSubscribe(topic="t"))
         asked = [asyncio.ensure_future(owner.connection.subscribe(subscribe)) for _ in range(17)]
@@ -637,8 +637,8 @@ def test_a_reader_that_comes_back_asks_to_go_on_where_it_stands(golden):
 def test_no_ack_is_sent_before_it_is_known_that_the_cursor_is_the_one_from_before(golden):
     async def scene(owners, owner, consumer, events, asked):
         events.consumer = None  # nobody says that it may go on
-        acks = AckRelay()
-        consumer.ack_together(acks)
+        acks = GroupedAckSender()
+        consumer.share_acks(acks)
         consumer.ack(ack(1))
         acks.add(consumer, plain(3), 1)
         owner.next()
@@ -650,9 +650,9 @@ def test_no_ack_is_sent_before_it_is_known_that_the_cursor_is_the_one_from_befor
         asked = await answered(back)
         assert [name for name, _ in asked] == ["LOOKUP", "SUBSCRIBE", "GET_LAST_MESSAGE_ID"]
         assert len(events.back) == 1
-        consumer.go_on()
+        consumer.resume_acks()
         assert [(name, body.message_id[0].entry_id) for name, body in back.next()] == [("ACK", n) for n in (1, 2, 3)]
-        assert (consumer.lost_at, consumer.sent_away) == (None, False)
+        assert (consumer.lost_at, consumer.closed_by_owner) == (None, False)
         await consumer_closed(back, consumer)
 
     play(golden, scene)
@@ -668,10 +668,10 @@ def test_acks_that_were_answered_shortly_before_the_connection_broke_are_known(g
         for _, relayed in owner.next():
             response = CommandAckResponse(consumer_id=1, request_id=relayed.request_id)
             owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
-        assert list(consumer.perhaps_lost) == [], "the connection has not broken"
-        assert consumer.answered_up_to == (1, 9)
+        assert list(consumer.possibly_lost) == [], "the connection has not broken"
+        assert consumer.confirmed_up_to == (1, 9)
         owner.lose()
-        lost = list(consumer.perhaps_lost)
+        lost = list(consumer.possibly_lost)
         assert [(before, one.message_id[0].entry_id) for before, one in lost] == [(None, 3), (None, 9), (None, 12)]
         assert not any(one.HasField("request_id") for _, one in lost), "the client has its receipts"
         assert [one.ack_type for _, one in lost] == [
@@ -691,9 +691,9 @@ def test_an_owner_that_closes_a_consumer_has_not_died(golden):
         events.consumer = None
         owner.say(command)
         await answered(owner)
-        assert (consumer.sent_away, consumer.lost_at) == (True, None)
+        assert (consumer.closed_by_owner, consumer.lost_at) == (True, None)
         owner.lose()
-        assert (consumer.sent_away, consumer.lost_at is None) == (True, False)
+        assert (consumer.closed_by_owner, consumer.lost_at is None) == (True, False)
         await consumer.close()
 
     play(golden, scene)

@@ -23,11 +23,11 @@ class Resident:
         self.connection = connection
         self.closed = []
 
-    def owner_said(self, command, payload):
+    def on_command(self, command, payload):
         self.closed.append(command.close_consumer.consumer_id)
         self.connection.remove_consumer(command.close_consumer.consumer_id)
 
-    def owner_gone(self):
+    def on_connection_lost(self):
         self.closed.append(None)
 
 
@@ -43,7 +43,7 @@ def test_acks_that_the_owner_never_answers_keep_no_connection_from_being_idle(go
         for of_consumer in (consumer_id, stays):
             ack = CommandAck(consumer_id=of_consumer, ack_type=CommandAck.Individual)
             ack.message_id.add(ledger_id=1, entry_id=2)
-            connection.ask(
+            connection.send_request(
                 BaseCommand(type=BaseCommand.ACK, ack=ack), lambda answer, of=of_consumer: answers.append(of)
             )
             connection.ack(of_consumer, b"\x1a\x04\x08\x01\x10\x02", lambda answer, of=of_consumer: answers.append(of))

@@ -72,7 +72,7 @@ def test_a_dead_owner_of_a_topic_that_nobody_loads_gives_nothing_away(lease):
     lease.detached(101.0)
     for looked in range(102, 140, 2):
         assert lease.holds(looked)
-        lease.unowned(float(looked))
+        lease.extend_unowned(float(looked))
     assert lease.holds(138.0 + OWNER_LEASE_S - 0.1)
     assert not lease.holds(138.0 + OWNER_LEASE_S)
 
@@ -81,10 +81,10 @@ def test_a_lease_that_has_lapsed_does_not_begin_again_because_the_owner_is_found
     """Before it died it may have had another consumer, whose acks it may have stored."""
     lease.detached(101.0)
     assert not lease.holds(110.0)
-    lease.unowned(110.0)
+    lease.extend_unowned(110.0)
     assert not lease.holds(110.0)
 
 
 def test_a_dead_owner_is_looked_for_only_where_the_consumer_is_not_attached(lease):
-    lease.unowned(200.0)
+    lease.extend_unowned(200.0)
     assert not lease.holds(200.0)

@@ -8,7 +8,7 @@ import pytest
 from readonly_engine.relay import login
 from readonly_engine.relay.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.relay.identity import Identity
-from readonly_engine.relay.owners import Owners
+from readonly_engine.relay.owners import OwnerDirectory
 from readonly_engine.wire.commands import body_of, command_name, decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.pulsar_pb2 import (
@@ -119,7 +119,7 @@ class Client:
             asyncio.get_running_loop().call_soon(answered, self.answers.pop(0))
         return True
 
-    def expel(self, error):
+    def disconnect(self, error):
         self.expelled = error
 
 
@@ -127,7 +127,7 @@ def play(scene, *servers):
     async def run():
         for server in servers:
             await server.start()
-        owners = Owners(*(server.url for server in servers))
+        owners = OwnerDirectory(*(server.url for server in servers))
         try:
             await asyncio.wait_for(scene(owners, *servers), 20)
         finally:
@@ -140,7 +140,7 @@ def play(scene, *servers):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(login, "JUDGEMENT_S", 0.05)
+    monkeypatch.setattr(login, "VERIFICATION_S", 0.05)
 
 
 # Coming in
@@ -149,29 +149,29 @@ def quick(monkeypatch):
 def test_clients_with_equal_credentials_share_what_is_opened():
     async def scene(owners, server):
         clients = [Client() for _ in range(50)]
-        admitted = await asyncio.gather(*(owners.admit(TOKEN, client) for client in clients))
+        admitted = await asyncio.gather(*(owners.authenticate(TOKEN, client) for client in clients))
         assert {identity for identity, _ in admitted} == {TOKEN}
         assert len(server.connections) == 1
-        assert await owners.entrance(TOKEN) is await owners.entrance(TOKEN)
+        assert await owners.any_broker(TOKEN) is await owners.any_broker(TOKEN)
         assert len(server.open) == 1
 
     play(scene, Server(b"old"))
 
 
 def test_who_comes_later_is_shown_to_the_owner_too(monkeypatch):
-    monkeypatch.setattr("readonly_engine.relay.owners.PROOF_S", 0.0)
+    monkeypatch.setattr("readonly_engine.relay.owners.AUTH_CACHE_TTL_S", 0.0)
 
     async def scene(owners, server):
-        await owners.admit(TOKEN, Client())
+        await owners.authenticate(TOKEN, Client())
         await asyncio.sleep(0)
         await asyncio.sleep(0.01)
-        await owners.admit(TOKEN, Client())
+        await owners.authenticate(TOKEN, Client())
         assert server.asked.count("CONNECT") == 2
         await until(lambda: len(server.open) == 1)  # one is enough
         server.good.clear()
         await asyncio.sleep(0.01)
         with pytest.raises(OwnerRefusedError, match="Failed to authenticate"):
-            await owners.admit(TOKEN, Client())
+            await owners.authenticate(TOKEN, Client())
         assert len(server.open) == 1
 
     play(scene, Server(b"old"))
@@ -180,9 +180,9 @@ def test_who_comes_later_is_shown_to_the_owner_too(monkeypatch):
 def test_a_refusal_is_not_remembered():
     async def scene(owners, server):
         with pytest.raises(OwnerRefusedError):
-            await owners.admit(TOKEN, Client())
+            await owners.authenticate(TOKEN, Client())
         server.good.add(b"old")
-        await owners.admit(TOKEN, Client())
+        await owners.authenticate(TOKEN, Client())
 
     play(scene, Server())
 
@@ -190,7 +190,7 @@ def test_a_refusal_is_not_remembered():
 def test_who_shows_nothing_costs_no_connection_of_its_own():
     async def scene(owners, server):
         for _ in range(3):
-            await owners.admit(Identity("none"), Client())
+            await owners.authenticate(Identity("none"), Client())
         assert server.asked == ["CONNECT"]
 
     play(scene, Server(b""))
@@ -199,13 +199,13 @@ def test_who_shows_nothing_costs_no_connection_of_its_own():
 def test_the_next_host_is_asked_and_stays_the_first():
     async def scene(owners, first, second):
         first.close()
-        await owners.admit(TOKEN, Client())
-        await owners.entrance(TOKEN)
+        await owners.authenticate(TOKEN, Client())
+        await owners.any_broker(TOKEN)
         assert (len(first.connections), len(second.connections)) == (0, 1)
         second.close()
         await until(lambda: not second.open)
         with pytest.raises(OwnerUnavailableError):
-            await owners.entrance(TOKEN)
+            await owners.any_broker(TOKEN)
 
     play(scene, Server(b"old"), Server(b"old"))
 
@@ -213,7 +213,7 @@ def test_the_next_host_is_asked_and_stays_the_first():
 def test_a_certificate_cannot_be_passed_on():
     async def scene(owners, server):
         with pytest.raises(OwnerRefusedError, match="cannot pass a client's TLS certificate on") as refused:
-            await owners.admit(Identity("tls"), Client())
+            await owners.authenticate(Identity("tls"), Client())
         assert refused.value.code == ServerError.AuthenticationError
 
     play(scene, Server(b"something"))
@@ -225,10 +225,10 @@ def test_our_own_certificate_is_never_taken_for_a_clients():
 
     async def run():
         server = await Server(b"").start()
-        owners = Owners(server.url, tls=Ours())
+        owners = OwnerDirectory(server.url, tls=Ours())
         for identity in (Identity("tls"), Identity("token", b"proxy", "bob", "tls")):
             with pytest.raises(OwnerRefusedError, match="cannot pass a client's TLS certificate on"):
-                await owners.admit(identity, Client())
+                await owners.authenticate(identity, Client())
         assert server.connections == []
         server.close()
 
@@ -242,10 +242,10 @@ def test_rounds_of_the_owner_are_the_clients():
     async def scene(owners, server):
         server.good |= {b"first", b"second"}
         client = Client(b"first", b"second")
-        identity, _ = await owners.admit(TOKEN, client)
+        identity, _ = await owners.authenticate(TOKEN, client)
         assert client.asked == [b"round 1", b"round 0"]
-        assert identity.alone
-        assert await owners.entrance(identity) is await owners.entrance(identity)
+        assert identity.connection_number
+        assert await owners.any_broker(identity) is await owners.any_broker(identity)
         assert len(server.connections) == 1
 
     play(scene, Server(b"old", rounds=2))
@@ -254,7 +254,7 @@ def test_rounds_of_the_owner_are_the_clients():
 def test_what_was_proven_in_rounds_is_not_shared():
     async def scene(owners, server):
         clients = [Client(b"old"), Client(b"old")]
-        (one, _), (two, _) = await asyncio.gather(*(owners.admit(TOKEN, client) for client in clients))
+        (one, _), (two, _) = await asyncio.gather(*(owners.authenticate(TOKEN, client) for client in clients))
         assert one != two
         assert len(server.open) == 2
         assert [client.asked for client in clients] == [[b"round 0"]] * 2
@@ -265,7 +265,7 @@ def test_what_was_proven_in_rounds_is_not_shared():
 def test_a_wrong_answer_in_a_round_is_refused_in_the_owners_words():
     async def scene(owners, server):
         with pytest.raises(OwnerRefusedError, match="Failed to authenticate"):
-            await owners.admit(TOKEN, Client(b"wrong"))
+            await owners.authenticate(TOKEN, Client(b"wrong"))
         await until(lambda: not server.open)
 
     play(scene, Server(b"old", rounds=1))
@@ -278,13 +278,13 @@ def test_renewed_credentials_reach_every_owner_and_those_met_later():
     async def scene(owners, server, other, late):
         clients = [Client(b"new"), Client(b"new")]
         for client in clients:
-            await owners.admit(TOKEN, client)
-        await owners.at(other.url, TOKEN)
+            await owners.authenticate(TOKEN, client)
+        await owners.peer_connection(other.url, TOKEN)
         for one in (server, other, late):
             one.good.add(b"new")
         server.connections[0].challenge()
         await until(lambda: other.connections[0].credentials == b"new" and server.connections[0].credentials == b"new")
-        await owners.at(late.url, TOKEN)
+        await owners.peer_connection(late.url, TOKEN)
         assert late.connections[0].connect.auth_data == b"new"
         other.connections[0].challenge()
         await until(lambda: other.asked.count("AUTH_RESPONSE") == 2)
@@ -299,11 +299,11 @@ def test_nothing_is_opened_before_the_owner_has_judged_the_new_credentials():
 
     async def scene(owners, server, late):
         client = Client(b"another's")
-        await owners.admit(TOKEN, client)
+        await owners.authenticate(TOKEN, client)
         server.silent = True
         server.connections[0].challenge()
         await until(lambda: "AUTH_RESPONSE" in server.asked)
-        opening = asyncio.gather(owners.at(late.url, TOKEN), return_exceptions=True)
+        opening = asyncio.gather(owners.peer_connection(late.url, TOKEN), return_exceptions=True)
         await asyncio.sleep(0.1)
         assert late.connections == []
         server.connections[0].judge()
@@ -318,12 +318,12 @@ def test_nothing_is_opened_before_the_owner_has_judged_the_new_credentials():
 def test_who_cannot_be_asked_is_sent_away_alone():
     async def scene(owners, server):
         able, unable = Client(b"new"), Client(able=False)
-        await owners.admit(TOKEN, able)
-        await owners.admit(TOKEN, unable)
+        await owners.authenticate(TOKEN, able)
+        await owners.authenticate(TOKEN, unable)
         server.good.add(b"new")
         server.connections[0].challenge()
         await until(lambda: unable.expelled)
-        owners.leave(TOKEN, unable)
+        owners.release(TOKEN, unable)
         await until(lambda: server.connections[0].credentials == b"new")
         assert able.expelled is None
 
@@ -331,12 +331,12 @@ def test_who_cannot_be_asked_is_sent_away_alone():
 
 
 def test_who_says_nothing_is_sent_away_in_time(monkeypatch):
-    monkeypatch.setattr(login, "RENEWAL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(login, "REFRESH_TIMEOUT_S", 0.2)
 
     async def scene(owners, server):
         answering, silent = Client(b"new"), Client()
-        await owners.admit(TOKEN, answering)
-        await owners.admit(TOKEN, silent)
+        await owners.authenticate(TOKEN, answering)
+        await owners.authenticate(TOKEN, silent)
         server.good.add(b"new")
         server.connections[0].challenge()
         await until(lambda: silent.expelled)
@@ -349,7 +349,7 @@ def test_where_nobody_answers_all_go_when_the_owner_closes():
     async def scene(owners, server):
         clients = [Client(), Client()]
         for client in clients:
-            await owners.admit(TOKEN, client)
+            await owners.authenticate(TOKEN, client)
         server.connections[0].challenge()
         await until(lambda: all(client.asked for client in clients))
         server.connections[0].transport.close()
@@ -362,7 +362,7 @@ def test_refused_credentials_send_every_client_away_to_come_again():
     async def scene(owners, server):
         clients = [Client(b"wrong"), Client(b"wrong")]
         for client in clients:
-            await owners.admit(TOKEN, client)
+            await owners.authenticate(TOKEN, client)
         server.connections[0].challenge()
         await until(lambda: all(client.expelled for client in clients))
         assert {str(client.expelled) for client in clients} == {"Failed to authenticate"}
@@ -373,9 +373,9 @@ def test_refused_credentials_send_every_client_away_to_come_again():
 def test_an_owner_that_refuses_a_new_connection_sends_the_clients_away():
     async def scene(owners, server, other):
         client = Client()
-        await owners.admit(TOKEN, client)
+        await owners.authenticate(TOKEN, client)
         with pytest.raises(OwnerRefusedError):
-            await owners.at(other.url, TOKEN)
+            await owners.peer_connection(other.url, TOKEN)
         assert client.expelled.code == ServerError.AuthenticationError
 
     play(scene, Server(b"old"), Server())
@@ -384,8 +384,8 @@ def test_an_owner_that_refuses_a_new_connection_sends_the_clients_away():
 def test_a_challenge_to_a_connection_without_clients_closes_it():
     async def scene(owners, server):
         client = Client()
-        await owners.admit(TOKEN, client)
-        owners.leave(TOKEN, client)
+        await owners.authenticate(TOKEN, client)
+        owners.release(TOKEN, client)
         server.connections[0].challenge()
         await until(lambda: not server.open)
 
@@ -393,30 +393,30 @@ def test_a_challenge_to_a_connection_without_clients_closes_it():
 
 
 def test_connections_without_clients_are_closed_after_a_while(monkeypatch):
-    monkeypatch.setattr(login, "LINGER_S", 0.1)
+    monkeypatch.setattr(login, "IDLE_TIMEOUT_S", 0.1)
 
     async def scene(owners, server):
         clients = [Client(), Client()]
         for client in clients:
-            await owners.admit(TOKEN, client)
-        owners.leave(TOKEN, clients[0])
+            await owners.authenticate(TOKEN, client)
+        owners.release(TOKEN, clients[0])
         await asyncio.sleep(0.2)
         assert len(server.open) == 1
-        owners.leave(TOKEN, clients[1])
+        owners.release(TOKEN, clients[1])
         await until(lambda: not server.open)
-        await until(lambda: TOKEN not in owners._logins)
+        await until(lambda: TOKEN not in owners._sessions)
 
     play(scene, Server(b"old"))
 
 
 def test_nothing_is_kept_of_who_never_came_in(monkeypatch):
-    monkeypatch.setattr(login, "LINGER_S", 0.05)
+    monkeypatch.setattr(login, "IDLE_TIMEOUT_S", 0.05)
 
     async def scene(owners, server):
         with pytest.raises(OwnerRefusedError):
-            await owners.entrance(Identity("token", b"wrong"))
-        await owners.entrance(TOKEN)
-        await until(lambda: not owners._logins)
+            await owners.any_broker(Identity("token", b"wrong"))
+        await owners.any_broker(TOKEN)
+        await until(lambda: not owners._sessions)
         await until(lambda: not server.open)
 
     play(scene, Server(b"old"))
@@ -426,14 +426,14 @@ def test_an_owner_that_says_nothing_any_more_is_given_up(monkeypatch):
     monkeypatch.setattr("readonly_engine.relay.connection.KEEP_ALIVE_S", 0.1)
 
     async def scene(owners, server):
-        await owners.admit(TOKEN, Client())
-        connection = await owners.entrance(TOKEN)
+        await owners.authenticate(TOKEN, Client())
+        connection = await owners.any_broker(TOKEN)
         await until(lambda: server.asked.count("PING") >= 3)
         assert not connection.closed
         server.silent = True
         await until(lambda: connection.closed)
         server.silent = False
-        assert not (await owners.entrance(TOKEN)).closed
+        assert not (await owners.any_broker(TOKEN)).closed
 
     play(scene, Server(b"old"))
 
@@ -448,7 +448,7 @@ def test_a_proxy_is_told_which_broker_is_meant():
             broker_service_url="pulsar://broker-1.internal:6650",
             proxy_through_service_url=True,
         )
-        await owners.admit(TOKEN, Client())
+        await owners.authenticate(TOKEN, Client())
         connection = await owners.owner_of("persistent://a/b/c", TOKEN)
         assert connection.url == "pulsar://broker-1.internal:6650"
         assert server.connections[-1].connect.proxy_to_broker_url == "broker-1.internal:6650"
@@ -460,12 +460,12 @@ def test_an_owner_that_does_not_answer_is_waited_for_no_longer_than_said(monkeyp
     monkeypatch.setattr("readonly_engine.relay.connection.REQUEST_TIMEOUT_S", 0.2)
 
     async def scene(owners, server):
-        await owners.admit(TOKEN, Client())
-        connection = await owners.entrance(TOKEN)
+        await owners.authenticate(TOKEN, Client())
+        connection = await owners.any_broker(TOKEN)
         topics = ["persistent://a/b/c", "persistent://a/b/d"]
         await owners.owner_of(topics[0], TOKEN)  # what was answered ends no later wait
         server.silent = True
-        owners.moved(topics[0], TOKEN)
+        owners.invalidate(topics[0], TOKEN)
         first = asyncio.create_task(owners.owner_of(topics[0], TOKEN))
         await asyncio.sleep(0.1)
         second = asyncio.create_task(owners.owner_of(topics[1], TOKEN))
@@ -493,20 +493,20 @@ def test_an_owner_without_the_address_that_is_needed_says_so():
 
 
 def test_a_crowd_shares_its_lookups_for_a_moment(monkeypatch):
-    monkeypatch.setattr("readonly_engine.relay.owners.FOUND_S", 0.05)
+    monkeypatch.setattr("readonly_engine.relay.owners.LOOKUP_CACHE_TTL_S", 0.05)
 
     async def scene(owners, server):
-        await owners.admit(TOKEN, Client())
+        await owners.authenticate(TOKEN, Client())
         crowd = [owners.owner_of("persistent://a/b/c", TOKEN) for _ in range(50)]
         found = await asyncio.gather(*crowd, owners.owner_of("persistent://a/b/d", TOKEN))
         assert len(set(found)) == 1
         assert server.asked.count("LOOKUP") == 2
         assert await owners.owner_of("persistent://a/b/c", TOKEN) is found[0]
         assert server.asked.count("LOOKUP") == 2  # another topic is another question
-        await until(lambda: not owners._found)
+        await until(lambda: not owners._lookup_cache)
         await owners.owner_of("persistent://a/b/c", TOKEN)
         assert server.asked.count("LOOKUP") == 3
-        owners.moved("persistent://a/b/c", TOKEN)
+        owners.invalidate("persistent://a/b/c", TOKEN)
         await owners.owner_of("persistent://a/b/c", TOKEN)
         assert server.asked.count("LOOKUP") == 4
         server.connections[-1].transport.abort()
@@ -521,7 +521,7 @@ def test_a_consumer_is_no_reason_to_forget_whose_it_is():
 
     async def scene(owners, server):
         identity = Identity("token", b"old", "bob", "basic", "bobs", "4.0.8")
-        await owners.admit(identity, Client())
+        await owners.authenticate(identity, Client())
         assert Identity.of(server.connections[0].connect) == identity
         assert server.connections[0].connect.feature_flags.supports_auth_refresh
 
@@ -536,8 +536,8 @@ def test_another_broker_of_the_pool_is_spoken_to_with_tls_only_where_its_authori
             return None
 
     plain, encrypted = "pulsar://peer:6650", "pulsar+ssl://peer:6651"
-    assert Owners(plain).peer_url(plain, encrypted) == plain
-    owners = Owners(plain, peer_tls=Known())
+    assert OwnerDirectory(plain).peer_url(plain, encrypted) == plain
+    owners = OwnerDirectory(plain, peer_tls=Known())
     assert owners.peer_url(plain, encrypted) == encrypted
     with pytest.raises(OwnerUnavailableError, match="tls-listen"):
         owners.peer_url(plain, "")

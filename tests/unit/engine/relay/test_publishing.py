@@ -19,28 +19,28 @@ class Publisher:
     def __init__(self):
         self.pings, self.writable = 0, []
 
-    def owner_writable(self, connection, *, writable):
+    def on_owner_writable(self, connection, *, writable):
         self.writable.append(writable)
 
-    def owner_pings(self, connection):
+    def on_owner_ping(self, connection):
         self.pings += 1
 
 
 def test_each_client_has_its_own_connection_and_it_ends_with_the_client():
     async def scene(owners, server):
-        await owners.admit(TOKEN, Client())
-        first, second = [await owners.publishing(TOPIC, TOKEN, number) for number in (1, 2)]
+        await owners.authenticate(TOKEN, Client())
+        first, second = [await owners.producer_connection(TOPIC, TOKEN, number) for number in (1, 2)]
         shared = await owners.owner_of(TOPIC, TOKEN)
         assert len({first, second, shared}) == 3
-        assert await owners.publishing(TOPIC, TOKEN, 1) is first
+        assert await owners.producer_connection(TOPIC, TOKEN, 1) is first
         assert len(server.open) == 3
         assert {connection.connect.auth_data for connection in server.open} == {b"old"}
-        owners.end_publishing(TOKEN, 1)
+        owners.close_producer_connections(TOKEN, 1)
         await until(lambda: len(server.open) == 2)
         assert first.closed
         assert not second.closed
-        owners.end_publishing(TOKEN, 1)
-        owners.end_publishing(TOKEN, 2)
+        owners.close_producer_connections(TOKEN, 1)
+        owners.close_producer_connections(TOKEN, 2)
         await until(lambda: len(server.open) == 1)
         assert not shared.closed
 
@@ -49,25 +49,25 @@ def test_each_client_has_its_own_connection_and_it_ends_with_the_client():
 
 def test_a_connection_that_is_being_opened_ends_with_its_client(monkeypatch):
     async def scene(owners, server):
-        await owners.admit(TOKEN, Client())
+        await owners.authenticate(TOKEN, Client())
         await owners.owner_of(TOPIC, TOKEN)
         monkeypatch.setattr(Broker, "judge", lambda self: None)  # says neither yes nor no
-        opening = asyncio.create_task(owners.publishing(TOPIC, TOKEN, 1))
+        opening = asyncio.create_task(owners.producer_connection(TOPIC, TOKEN, 1))
         await until(lambda: len(server.connections) == 2)
         opening.cancel()
-        owners.end_publishing(TOKEN, 1)
+        owners.close_producer_connections(TOKEN, 1)
         await until(lambda: len(server.open) == 1)
-        assert not owners.login(TOKEN)._opening
+        assert not owners.session(TOKEN)._opening
 
     play(scene, Server(b"old"))
 
 
 def test_the_owners_ping_is_the_clients_to_answer():
     async def scene(owners, server):
-        await owners.admit(TOKEN, Client())
-        connection = await owners.publishing(TOPIC, TOKEN, 1)
+        await owners.authenticate(TOKEN, Client())
+        connection = await owners.producer_connection(TOPIC, TOKEN, 1)
         publisher = Publisher()
-        connection.publish_for(publisher)
+        connection.dedicate_to(publisher)
         server.open[-1].send(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
         await until(lambda: publisher.pings == 1)
         assert "PONG" not in server.asked
@@ -80,22 +80,22 @@ def test_the_owners_ping_is_the_clients_to_answer():
 
 
 def test_one_clients_connection_that_breaks_says_nothing_of_the_credentials(monkeypatch):
-    monkeypatch.setattr(login, "JUDGEMENT_S", 0.2)
+    monkeypatch.setattr(login, "VERIFICATION_S", 0.2)
 
     async def scene(owners, server):
         client = Client(b"new")
-        await owners.admit(TOKEN, client)
+        await owners.authenticate(TOKEN, client)
         shared = await owners.owner_of(TOPIC, TOKEN)
-        await owners.publishing(TOPIC, TOKEN, 1)
+        await owners.producer_connection(TOPIC, TOKEN, 1)
         server.good = {b"new"}
         server.connections[0].challenge()
         await until(lambda: server.connections[-1].credentials == b"new")
-        owners.end_publishing(TOKEN, 1)  # while the owner has its say
+        owners.close_producer_connections(TOKEN, 1)  # while the owner has its say
         await until(lambda: len(server.open) == 1)
-        await until(lambda: owners.login(TOKEN)._judgement is None)
+        await until(lambda: owners.session(TOKEN)._verification is None)
         assert client.expelled is None
         assert not shared.closed
-        again = await owners.publishing(TOPIC, TOKEN, 1)
+        again = await owners.producer_connection(TOPIC, TOKEN, 1)
         assert server.connections[-1].connect.auth_data == b"new"
         server.connections[-1].challenge()
         server.good = {b"newer"}

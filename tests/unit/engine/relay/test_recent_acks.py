@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.relay.recent_acks import RecentAcks
-from readonly_engine.relay.resume import resume_at
+from readonly_engine.relay.resume import set_resume_position
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -18,7 +18,7 @@ def kept(recent, end):
 def test_acks_count_for_the_window_before_the_end_and_no_longer():
     recent = RecentAcks(window_s=5.0)
     for at in range(10):
-        recent.answered(b"%d" % at, float(at))
+        recent.add(b"%d" % at, float(at))
     assert kept(recent, 9.0) == [b"4", b"5", b"6", b"7", b"8", b"9"]
     assert kept(recent, 13.0) == [b"8", b"9"]
     assert kept(recent, 60.0) == [], "the owner was silent for longer than it takes to store a cursor"
@@ -33,7 +33,7 @@ def test_what_is_kept_is_bounded_and_the_newest(steps, most):
         now += pause
         ack = bytes([len(given_) % 256]) * size
         given_.append(ack)
-        recent.answered(ack, now)
+        recent.add(ack, now)
         found = kept(recent, now)
         assert sum(map(len, found)) <= most
         assert found == given_[len(given_) - len(found) :]
@@ -55,7 +55,7 @@ def test_a_reader_resumes_behind_a_position_wherever_it_began(mark_delete, start
     subscribe.start_message_id.CopyFrom(CommandSubscribe().start_message_id)
     subscribe.start_message_id.batch_index = 3
     subscribe.start_message_id.ack_set.append(1)
-    resume_at(subscribe, mark_delete)
+    set_resume_position(subscribe, mark_delete)
     assert (subscribe.start_message_id.ledger_id, subscribe.start_message_id.entry_id) == start
     assert subscribe.start_message_id.batch_index == -1
     assert not subscribe.start_message_id.ack_set

@@ -5,68 +5,68 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from readonly_engine.relay.renewal import Outcome, Renewal
+from readonly_engine.relay.renewal import AuthRefresh, RefreshOutcome
 
 OLD, NEW, OTHER = b"old", b"new", b"other"
-NOTHING = Outcome()
+NOTHING = RefreshOutcome()
 
 
 def renewal(*clients):
-    return Renewal(OLD, clients, 30.0)
+    return AuthRefresh(OLD, clients, 30.0)
 
 
 def test_the_first_new_credentials_are_passed_on_once():
     asked = renewal("a", "b")
-    assert asked.answer("a", NEW) == Outcome(NEW)
-    assert not asked.over
+    assert asked.answer("a", NEW) == RefreshOutcome(NEW)
+    assert not asked.done
     assert asked.answer("b", NEW) == NOTHING
-    assert asked.over
+    assert asked.done
     assert asked.credentials == NEW
 
 
 def test_a_client_with_other_credentials_shares_them_no_longer():
     asked = renewal("a", "b")
     asked.answer("a", NEW)
-    assert asked.answer("b", OTHER) == Outcome(None, frozenset("b"))
+    assert asked.answer("b", OTHER) == RefreshOutcome(None, frozenset("b"))
 
 
 def test_a_client_that_read_its_file_too_early_does_not_decide_for_the_others():
     asked = renewal("a", "b", "c")
     assert asked.answer("a", OLD) == NOTHING
-    assert asked.answer("b", NEW) == Outcome(NEW, frozenset("a"))
-    assert asked.answer("c", OLD) == Outcome(None, frozenset("c"))
+    assert asked.answer("b", NEW) == RefreshOutcome(NEW, frozenset("a"))
+    assert asked.answer("c", OLD) == RefreshOutcome(None, frozenset("c"))
 
 
 def test_where_nobody_has_newer_ones_the_owner_judges_the_old_ones():
     asked = renewal("a", "b")
     assert asked.answer("a", OLD) == NOTHING
-    assert asked.answer("b", OLD) == Outcome(OLD)
-    assert asked.over
-    assert renewal("a").answer("a", OLD) == Outcome(OLD)
+    assert asked.answer("b", OLD) == RefreshOutcome(OLD)
+    assert asked.done
+    assert renewal("a").answer("a", OLD) == RefreshOutcome(OLD)
 
 
 def test_who_says_nothing_is_sent_away_at_the_deadline_and_not_before():
     asked = renewal("a", "b")
     asked.answer("a", NEW)
-    assert asked.time_passed(29.9) == NOTHING
-    assert asked.time_passed(30.0) == Outcome(None, frozenset("b"))
-    assert asked.over
+    assert asked.expire(29.9) == NOTHING
+    assert asked.expire(30.0) == RefreshOutcome(None, frozenset("b"))
+    assert asked.done
 
 
 def test_at_the_deadline_the_old_credentials_are_judged_for_want_of_any():
     asked = renewal("a", "b")
     asked.answer("a", OLD)
-    assert asked.time_passed(30.0) == Outcome(OLD, frozenset("b"))
-    assert renewal("a").time_passed(30.0) == Outcome(None, frozenset("a"))
+    assert asked.expire(30.0) == RefreshOutcome(OLD, frozenset("b"))
+    assert renewal("a").expire(30.0) == RefreshOutcome(None, frozenset("a"))
 
 
 def test_a_client_that_goes_is_waited_for_no_more():
     asked = renewal("a", "b")
     asked.answer("a", OLD)
-    assert asked.leave("b") == Outcome(OLD)
+    assert asked.leave("b") == RefreshOutcome(OLD)
     alone = renewal("a")
     assert alone.leave("a") == NOTHING
-    assert alone.over
+    assert alone.done
 
 
 def test_credentials_of_one_who_answered_and_went_are_not_used():
@@ -80,9 +80,9 @@ def test_credentials_of_one_who_answered_and_went_are_not_used():
 def test_a_client_that_came_meanwhile_is_asked_too():
     asked = renewal("a")
     asked.ask("b")
-    assert asked.answer("a", NEW) == Outcome(NEW)
-    assert not asked.over
-    assert asked.answer("b", OTHER).expel == {"b"}
+    assert asked.answer("a", NEW) == RefreshOutcome(NEW)
+    assert not asked.done
+    assert asked.answer("b", OTHER).disconnect == {"b"}
 
 
 def test_credentials_are_never_printed():
@@ -106,5 +106,5 @@ def test_who_stays_has_the_credentials_that_were_passed_on(order, said):
     passed_on = [outcome.credentials for outcome in outcomes if outcome.credentials is not None]
     assert passed_on == [asked.credentials]
     assert passed_on[0] == (OLD if set(said) == {OLD} else next(says[who] for who in order if says[who] != OLD))
-    expelled = frozenset().union(*(outcome.expel for outcome in outcomes))
+    expelled = frozenset().union(*(outcome.disconnect for outcome in outcomes))
     assert expelled == {who for who, what in says.items() if what != passed_on[0]}

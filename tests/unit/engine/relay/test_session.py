@@ -220,13 +220,13 @@ def test_a_question_of_a_consumer_ends_when_the_owner_closes_that_one(answer_to)
     session = OwnerSession()
     asked, of_another = (session.request(of_consumer(consumer_id))[0] for consumer_id in (4, 5))
     session.receive_data(closed(4))
-    assert session.abandoned() == [asked]
-    assert session.abandoned() == []
+    assert session.take_cancelled() == [asked]
+    assert session.take_cancelled() == []
     late = answer_to("broker_get_last_message_id_response", asked)
     right = answer_to("broker_get_last_message_id_response", of_another)
     assert [r.request_id for r in session.receive_data(late + right)] == [None, of_another]
     session.receive_data(closed(5))
-    assert session.abandoned() == [], "it was answered"
+    assert session.take_cancelled() == [], "it was answered"
 
 
 def test_a_seek_is_answered_after_the_owner_has_closed_the_consumer():
@@ -234,7 +234,7 @@ def test_a_seek_is_answered_after_the_owner_has_closed_the_consumer():
     seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek(consumer_id=4))
     request_id, _ = session.request(seek)
     assert [r.request_id for r in session.receive_data(closed(4) + success(request_id))] == [None, request_id]
-    assert session.abandoned() == []
+    assert session.take_cancelled() == []
 
 
 def test_a_peer_that_does_not_speak_pulsar_ends_the_session():
@@ -294,9 +294,9 @@ def test_acks_under_way_end_when_their_consumer_does_by_whom_ever_it_is_closed(a
     together, _ = session.ack(4, ids)
     of_another, _ = session.ack(5, ids)
     session.receive_data(closed(4))
-    assert session.abandoned() == [alone, together]
-    assert session.abandon(5) == [of_another], "closed by this side"
-    assert session.abandon(5) == []
+    assert session.take_cancelled() == [alone, together]
+    assert session.cancel_consumer_requests(5) == [of_another], "closed by this side"
+    assert session.cancel_consumer_requests(5) == []
     late = CommandAckResponse(consumer_id=4, request_id=together)
     (received,) = session.receive_data(encode_command(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=late)))
     assert received.request_id is None
@@ -310,5 +310,5 @@ def test_a_crowd_of_consumers_that_are_closed_at_once_costs_each_its_own_request
         session.request(of_consumer(consumer_id))
     began = time.process_time()
     session.receive_data(b"".join(map(closed, range(crowd))))
-    assert len(session.abandoned()) == crowd
+    assert len(session.take_cancelled()) == crowd
     assert time.process_time() - began < 10

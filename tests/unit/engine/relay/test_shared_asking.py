@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from readonly_engine.relay.shared_asking import SharedAsking
+from readonly_engine.relay.shared_asking import SingleFlight
 
 
 class Source:
@@ -25,11 +25,11 @@ async def turns():
 
 def test_those_who_ask_while_one_question_is_under_way_share_the_next():
     async def scenario():
-        asking, source = SharedAsking(), Source()
-        first = asyncio.create_task(asking.ask("q", source.send))
+        asking, source = SingleFlight(), Source()
+        first = asyncio.create_task(asking.run("q", source.send))
         await turns()
-        later = [asyncio.create_task(asking.ask("q", source.send)) for _ in range(5)]
-        other = asyncio.create_task(asking.ask("p", source.send))
+        later = [asyncio.create_task(asking.run("q", source.send)) for _ in range(5)]
+        other = asyncio.create_task(asking.run("p", source.send))
         await turns()
         assert len(source.sent) == 2, "the first, and the other question"
         source.sent[1].set_result("other")
@@ -45,14 +45,14 @@ def test_those_who_ask_while_one_question_is_under_way_share_the_next():
 
 def test_an_error_is_everyones_and_the_next_question_is_sent_all_the_same():
     async def scenario():
-        asking, source = SharedAsking(), Source()
-        both = [asyncio.create_task(asking.ask("q", source.send)) for _ in range(2)]
+        asking, source = SingleFlight(), Source()
+        both = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
         await turns()
         source.sent[0].set_exception(OSError("no"))
         for one in both:
             with pytest.raises(OSError, match="no"):
                 await one
-        again = asyncio.create_task(asking.ask("q", source.send))
+        again = asyncio.create_task(asking.run("q", source.send))
         await turns()
         source.sent[1].set_result("yes")
         assert await again == "yes"
@@ -62,8 +62,8 @@ def test_an_error_is_everyones_and_the_next_question_is_sent_all_the_same():
 
 def test_who_gives_up_does_not_end_it_for_others():
     async def scenario():
-        asking, source = SharedAsking(), Source()
-        gone, stays = [asyncio.create_task(asking.ask("q", source.send)) for _ in range(2)]
+        asking, source = SingleFlight(), Source()
+        gone, stays = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
         await turns()
         gone.cancel()
         await turns()

@@ -99,11 +99,11 @@ def test_everything_is_opened_anew_when_credentials_were_replaced(tmp_path) -> N
     path.write_text("first")
     storage = TieredStorage(TieredConfig(credentials_file=path))
     storage._stores[Location("S3", "bucket")] = object()
-    storage._look_at_credentials()
+    storage._reload_credentials()
     assert storage._stores
     (tmp_path / "new").write_text("other")
     (tmp_path / "new").rename(path)
-    storage._look_at_credentials()
+    storage._reload_credentials()
     assert not storage._stores
 
 

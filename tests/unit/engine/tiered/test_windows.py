@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.tiered.ranged import RangedObject
-from readonly_engine.tiered.windows import AHEAD, MAX_REQUESTS, WindowCache
+from readonly_engine.tiered.windows import MAX_REQUESTS, READ_AHEAD_WINDOWS, WindowCache
 
 DATA = bytes(range(256)) * 2
 
@@ -103,7 +103,7 @@ def test_who_reads_in_order_is_read_ahead_for_and_who_jumps_is_not():
         ranged = RangedObject(store, "k", windows)
         assert await ranged.window(50, 512) == (DATA[:100], 0)
         await settle()
-        assert sorted(store.asked) == [(number * 100, number * 100 + 100) for number in range(AHEAD + 1)]
+        assert sorted(store.asked) == [(number * 100, number * 100 + 100) for number in range(READ_AHEAD_WINDOWS + 1)]
         store.asked.clear()
         other = RangedObject(store, "other", windows)
         assert await other.window(310, 350) == (DATA[300:350], 300)

@@ -212,7 +212,7 @@ def test_what_was_held_back_is_told_with_what_comes_shortly_before_the_end(play,
 
 
 def test_one_who_fails_keeps_nobody_from_being_told(play, monkeypatch, caplog):
-    monkeypatch.setattr(notifier_module, "AGAIN_S", 0.01)
+    monkeypatch.setattr(notifier_module, "RESTART_DELAY_S", 0.01)
 
     async def scene(stage):
         failed = []

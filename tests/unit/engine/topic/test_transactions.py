@@ -304,7 +304,7 @@ def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_wha
 
         transactions = TopicTransactions(log, last, says_nothing)
         assert transactions.permitted(entries) == entries, "no transactions so far"
-        transactions.told(Position(0, 4))
+        transactions.on_last_entry(Position(0, 4))
         transactions.guard()
         told = asyncio.Event()
         transactions.listen(told.set)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.workers.restarts import PAUSE_S, STEADY_S, Restarts
+from readonly_engine.workers.restarts import BACKOFF_S, STABLE_S, Restarts
 
 
 @pytest.mark.parametrize("status", [1, 2])
@@ -17,13 +17,13 @@ def test_one_that_cannot_start_ends_all(status):
 def test_one_that_has_served_is_started_again_whatever_it_ended_with(status):
     restarts = Restarts(ready=True)
     restarts.started(0.0)
-    assert restarts.ended(status, 1.0) == PAUSE_S[0]
+    assert restarts.ended(status, 1.0) == BACKOFF_S[0]
 
 
 def test_one_that_was_killed_before_it_served_is_started_again():
     restarts = Restarts()
     restarts.started(0.0)
-    assert restarts.ended(-9, 1.0) == PAUSE_S[0]
+    assert restarts.ended(-9, 1.0) == BACKOFF_S[0]
 
 
 def test_pauses_grow_up_to_a_limit_and_begin_anew_after_a_steady_time():
@@ -36,4 +36,4 @@ def test_pauses_grow_up_to_a_limit_and_begin_anew_after_a_steady_time():
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     assert restarts.count == 8
     restarts.started(now)
-    assert restarts.ended(-9, now + STEADY_S) == PAUSE_S[0]
+    assert restarts.ended(-9, now + STABLE_S) == BACKOFF_S[0]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 QUIET_SECONDS = 17
 """Longer than anything that a single refusal makes the operator wait for."""
-MOST_SECONDS = 400
+MAX_SECONDS = 400
 TARGET = {"configMap": {"name": WRITER, "key": LAC_KEY}, "statefulSet": {"name": WRITER}}
 SETTINGS = Settings(engine_image="engine", source_check_seconds=5)
 
@@ -96,7 +96,7 @@ def run(world: World, wire: Wire, process: Process, *, follow: bool) -> None:
         follow: whether a process that was refused something is followed by another one.
     """
     last, since = None, world.seconds
-    for _ in range(MOST_SECONDS):
+    for _ in range(MAX_SECONDS):
         before = len(wire.requests)
         try:
             process.step()
