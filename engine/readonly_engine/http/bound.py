@@ -52,7 +52,7 @@ def worst(backlogs: Iterable[tuple[TopicName, str, int]], limit: int = MAX_LAGGI
 
     Args:
         backlogs: topic or partition, subscription, entries not acked.
-        most: number of topics.
+        limit: number of topics.
     """
     sums: dict[tuple[str, str], int] = defaultdict(int)
     for topic, subscription, entries in backlogs:

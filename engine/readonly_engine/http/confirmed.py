@@ -72,7 +72,7 @@ class LastConfirmed:
             async with asyncio.timeout(TIMEOUT_S), self._lock:
                 return await self._query(topic)
         except TimeoutError:
-            raise LacUnavailableError(503, f"storage did not answer within {LONGEST_S:.0f} s") from None
+            raise LacUnavailableError(503, f"storage did not answer within {TIMEOUT_S:.0f} s") from None
         except (MetadataError, BookKeeperError, WireError) as error:
             raise LacUnavailableError(503, str(error)) from error
 

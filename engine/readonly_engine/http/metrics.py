@@ -72,7 +72,7 @@ class BrokerCollector(Collector):
             "Subscriptions that pass through to the owner, by reason",
             labels=["reason"],
         )
-        reasons = Counter(found.reason for found in self._broker.topics.passing.passing)
+        reasons = Counter(found.reason for found in self._broker.topics.passthrough.passed_through)
         for reason in Reason:
             passing.add_metric([reason], reasons[reason])
         yield passing
@@ -98,7 +98,11 @@ class BrokerCollector(Collector):
                 "1 while the bindings file is invalid and the last valid bindings are in force",
                 broker.bindings_error is not None,
             ),
-            ("claims", "Shared and Key_Shared subscriptions that this broker has claimed", len(broker.claim_store.held)),
+            (
+                "claims",
+                "Shared and Key_Shared subscriptions that this broker has claimed",
+                len(broker.claim_store.held),
+            ),
             (
                 "resting",
                 "1 while dispatch to claimed subscriptions is suspended, because ZooKeeper does not answer",

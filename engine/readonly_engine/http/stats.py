@@ -41,9 +41,9 @@ class Statistics:
         relayed: dict[TopicName, list[Consumer]] = {}
         counted: set[object] = set()
         for consumer in broker.consumers:
-            if consumer.passage is not None:
+            if consumer.flow_window is not None:
                 relayed.setdefault(consumer.topic, []).append(consumer)
-        passing = broker.topics.passing.passing
+        passing = broker.topics.passthrough.passed_through
         self._passing = {(one.topic, one.subscription): one.text for one in passing}
         served = dict(broker.topics.all)
         topics = {
@@ -62,7 +62,9 @@ class Statistics:
             "bufferedBytes": sum(connection.buffered for connection in broker.connections),
             "producers": sum(len(connection.producers) for connection in broker.connections),
             "claims": [{"topic": str(key.topic), "subscription": key.subscription} for key in broker.claim_store.held],
-            "passedThrough": [found._asdict() | {"topic": str(found.topic)} for found in broker.topics.passing.passing],
+            "passedThrough": [
+                found._asdict() | {"topic": str(found.topic)} for found in broker.topics.passthrough.passed_through
+            ],
         }
 
     def _topic(
@@ -105,7 +107,7 @@ class Statistics:
         self, subscriptions: dict[str, dict[str, Any]], consumer: Consumer, counted: set[object], now: float
     ) -> None:
         """Add a consumer that another broker serves, which has its backlog and cursor."""
-        subscribe = consumer.subscribe
+        subscribe = consumer.subscribe_command
         name = subscribe.subscription
         entry = subscriptions.setdefault(
             name,
@@ -128,15 +130,15 @@ class Statistics:
     def _consumer(self, consumer: Consumer, counted: set[object], now: float) -> dict[str, Any]:
         counted.add(consumer)
         rate = self._rates.of(consumer, consumer.messages, consumer.bytes, now)
-        passage, subscribe = consumer.passage, consumer.subscribe
+        window, subscribe = consumer.flow_window, consumer.subscribe_command
         return {
             "msgRateOut": rate.messages,
             "msgThroughputOut": rate.bytes,
             "msgOutCounter": consumer.messages,
             "bytesOutCounter": consumer.bytes,
             "consumerName": subscribe.consumer_name,
-            "availablePermits": consumer.dispatch_state.permits if passage is None else passage.permits,
-            "unackedMessages": consumer.dispatch_state.unacked if passage is None else len(passage.pending),
+            "availablePermits": consumer.dispatch_state.permits if window is None else window.permits,
+            "unackedMessages": consumer.dispatch_state.unacked if window is None else len(window.pending),
             "blockedConsumerOnUnackedMsgs": consumer.dispatch_state.blocked,
             "address": consumer.connection.peer,
             "clientVersion": consumer.connection.client_version,
