@@ -174,7 +174,7 @@ def _subscription_row(one: Fields) -> list[str]:
         return [one["name"], one.get("error", "gone"), "", "", "", ""]
     ranges = one["acked_ranges"]
     shown = " ".join(ranges[:MAX_RANGES]) + (
-        f" and {len(ranges) - MOST_RANGES} more" if len(ranges) > MAX_RANGES else ""
+        f" and {len(ranges) - MAX_RANGES} more" if len(ranges) > MAX_RANGES else ""
     )
     behind = f"{one['acked_behind']} in {shown}" if ranges else "0"
     if "partly_acked_batches" in one:
