@@ -1,1 +1,1 @@
-"""Measurements beside stock software."""
+"""Benches that compare this project with stock software."""

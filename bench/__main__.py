@@ -38,7 +38,7 @@ ALL: Final = "all"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command's options."""
     made = argparse.ArgumentParser(
         prog="python -m bench",
         description=__doc__,
@@ -51,13 +51,13 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=ROUNDS,
         metavar="N",
-        help="how often each side is measured (default %(default)s)",
+        help="measurements of each side (default %(default)s)",
     )
-    made.add_argument("--seconds", type=float, default=SECONDS, help="how long each time (default %(default)s)")
-    made.add_argument("--short", action="store_true", help="a small part of the shapes, to see that it works")
+    made.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement (default %(default)s)")
+    made.add_argument("--short", action="store_true", help="few shapes, as a check of the bench itself")
     made.add_argument("--only", default="", metavar="TEXT", help="only shapes whose names contain this")
     made.add_argument("--write", action="store_true", help="put tables and plots into docs/explanation/performance.md")
-    made.add_argument("--out", type=Path, metavar="FOLDER", help="where JSON and plots go instead")
+    made.add_argument("--out", type=Path, metavar="FOLDER", help="write JSON and plots to this folder")
     made.add_argument(
         "--base-port", type=int, default=BASE_PORT, metavar="PORT", help="of its Pulsar (default %(default)s)"
     )
@@ -66,7 +66,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the benches; exit status 1 where one cannot be measured."""
+    """Run the benches.
+
+    Returns:
+        The exit status: 0 for success, 1 if a bench cannot be measured, 2 for invalid options.
+    """
     arguments = parser().parse_args(argv)
     if arguments.rounds < 1 or arguments.seconds <= 0:
         print("bench: --rounds and --seconds must be above 0", file=sys.stderr)  # noqa: T201

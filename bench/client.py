@@ -1,4 +1,4 @@
-"""The load client: a small Go program (bench/load) that does as little as it can, driven over its standard input."""
+"""The load client: a small Go program (bench/load) with little work per message, controlled over its standard input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 from bench.paths import LOAD_SOURCE
 
 READY_S: Final = 1800.0
-"""40,000 subscriptions take a stock owner minutes."""
+"""Time until a client is ready: a stock owner needs minutes for 40,000 subscriptions."""
 
 ANSWER_S: Final = 120.0
 _GO_HINT: Final = "run `make system`, or install Go 1.22 or later"
@@ -33,37 +33,37 @@ _PREFIX: Final = "bench-load-"
 
 
 def ensure_load() -> Path:
-    """The program, built once for each content of its folder.
+    """Build the program, once for each content of its folder, and return its path.
 
     Raises:
-        DevstackError: Go is missing, or it does not compile.
+        DevstackError: Go is missing, or the program does not compile.
     """
 
     def make(folder: Path) -> None:
         words = [program("go", _GO_HINT), "build", "-ldflags", "-s -w", "-o", str(folder / "load"), "."]
         run("building the load client", words, LOAD_SOURCE, go_environment(default_layout()))
         for old in folder.parent.glob(f"{_PREFIX}*"):
-            shutil.rmtree(old, ignore_errors=True)  # a program that runs keeps its file
+            shutil.rmtree(old, ignore_errors=True)  # a running program keeps its file
 
     return ensure_folder(f"{_PREFIX}{content_key(LOAD_SOURCE)}", make) / "load"
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a load client has counted since its start.
+    """Counts of a load client since its start.
 
     Attributes:
-        messages: received, or sent.
-        entries: entries, which are batches where there are any.
-        bytes: of their payloads; of consumers only.
-        receipts: of producers only.
-        ended: connections that the other side has ended, which nobody asked for.
-        done: whether a producer has sent all that it should.
+        messages: messages received or sent.
+        entries: entries; a batch is one.
+        bytes: bytes of payloads; of consumers only.
+        receipts: receipts; of producers only.
+        ended: connections that the broker closed.
+        done: whether a producer has sent all messages.
         cpu: CPU seconds of the client itself, in user and kernel mode.
-        seconds: on its clock, when it said this.
-        last: on its clock, when the last message came.
-        latency_ms: since it was asked before: mean, p50, p90, p99, p999, worst;
-            from a message's making to its arrival, or to its receipt.
+        seconds: time of these counts on the client's clock.
+        last: arrival of the last message on the client's clock.
+        latency_ms: mean, p50, p90, p99, p999 and worst since the last counts, from the creation of a message to its arrival or
+            receipt.
     """
 
     messages: int
@@ -79,15 +79,15 @@ class Counted:
 
 
 class LoadClient:
-    """One running program; it is ready when this returns.
+    """A running load client, ready after its creation.
 
     Args:
         role: `consume` or `produce`.
-        options: of the program (`load consume -help` lists them).
-        name: for messages.
+        options: options of the program (`load consume -help` lists them).
+        name: name in errors.
 
     Raises:
-        DevstackError: it could not begin.
+        DevstackError: the client could not start.
     """
 
     def __init__(self, role: str, name: str = "", **options: str | float | bool) -> None:
@@ -118,10 +118,10 @@ class LoadClient:
         self.close()
 
     def counted(self) -> Counted:
-        """Ask what it has counted.
+        """Return the counts.
 
         Raises:
-            DevstackError: it has ended, or lost a connection.
+            DevstackError: the client has ended or lost a connection.
         """
         assert self.process.stdin is not None
         try:
@@ -129,30 +129,30 @@ class LoadClient:
             self.process.stdin.flush()
         except OSError as error:
             raise DevstackError(f"the load client ({self.name}) has ended") from error
-        told = self._line(ANSWER_S)
+        answer = self._line(ANSWER_S)
         counted = Counted(
-            messages=told["messages"],
-            entries=told["entries"],
-            cpu=told["cpu"],
-            seconds=told["now_ns"] / 1e9,
-            bytes=told.get("bytes", 0),
-            receipts=told.get("receipts", 0),
-            ended=told["ended"],
-            done=told.get("done", False),
-            last=told.get("last_ns", 0) / 1e9,
-            latency_ms=told["latency_ms"],
+            messages=answer["messages"],
+            entries=answer["entries"],
+            cpu=answer["cpu"],
+            seconds=answer["now_ns"] / 1e9,
+            bytes=answer.get("bytes", 0),
+            receipts=answer.get("receipts", 0),
+            ended=answer["ended"],
+            done=answer.get("done", False),
+            last=answer.get("last_ns", 0) / 1e9,
+            latency_ms=answer["latency_ms"],
         )
         if counted.ended:
             raise DevstackError(
-                f"{counted.ended} connections of the load client ({self.name}) were ended by the broker"
+                f"{counted.ended} connections of the load client ({self.name}) were closed by the broker"
             )
         return counted
 
     def until_messages(self, count: int, timeout_s: float) -> Counted:
-        """Wait until it has so many messages.
+        """Wait until the client has a number of messages.
 
         Raises:
-            DevstackError: it has not, in time.
+            DevstackError: it has fewer at the deadline.
         """
         deadline = time.monotonic() + timeout_s
         while (counted := self.counted()).messages < count:
@@ -162,10 +162,10 @@ class LoadClient:
         return counted
 
     def until_done(self, timeout_s: float) -> Counted:
-        """Wait until a producer has sent all and got every receipt.
+        """Wait until a producer has sent all messages and has every receipt.
 
         Raises:
-            DevstackError: it has not, in time.
+            DevstackError: a receipt is missing at the deadline.
         """
         deadline = time.monotonic() + timeout_s
         while not (counted := self.counted()).done or counted.receipts < counted.entries:
@@ -175,7 +175,7 @@ class LoadClient:
         return counted
 
     def close(self) -> None:
-        """End it."""
+        """End the program."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -190,10 +190,10 @@ class LoadClient:
             selector.register(self.process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._rest:
                 if not selector.select(max(deadline - time.monotonic(), 0)):
-                    raise DevstackError(f"the load client ({self.name}) says nothing for {timeout_s:g} s")
+                    raise DevstackError(f"the load client ({self.name}) has not answered for {timeout_s:g} s")
                 data = os.read(self.process.stdout.fileno(), 1 << 16)
                 if not data:
-                    raise DevstackError(f"the load client ({self.name}) ended before its time; its error is above")
+                    raise DevstackError(f"the load client ({self.name}) ended unexpectedly; its error is above")
                 self._rest += data
         line, self._rest = self._rest.split(b"\n", 1)
         return json.loads(line)

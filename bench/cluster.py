@@ -1,4 +1,4 @@
-"""What benches run on: a Pulsar of their own with a stock broker's JVM, and read-only brokers beside it."""
+"""Servers of benches: a Pulsar with a stock broker's JVM, and read-only brokers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ BASE_PORT: Final = 15650
 NAME: Final = "bench-brokers"
 
 _MEMORY: Final = "-Xms512m -Xmx3g -XX:MaxDirectMemorySize=1g"
-"""40,000 subscriptions made a stock broker 2.4 GB large."""
+"""A stock broker with 40,000 subscriptions needed 2.4 GB."""
 
 _REQUESTS: Final = 8
 
 CALM_S: Final = 1.0
 CALM_CPU: Final = 0.1
-"""A rested server uses less than this part of a core; a JVM alone uses 2 to 4 %."""
+"""Share of a core below which a server is idle; a JVM alone uses 2 to 4 %."""
 
 CALM_TIMEOUT_S: Final = 60.0
 
@@ -46,8 +46,8 @@ class BenchCluster:
     The JVMs run as stock ones do (both compilers, G1), with fsync. Explicit LAC is on, 100 ms.
 
     Args:
-        base_port: first of its ports; one of another base port has another name too, and may run at the same time.
-        keep: whether to leave it running at the end.
+        base_port: first of its ports. A cluster on another base port has another name, and may run at the same time.
+        keep: whether it keeps running at the end.
     """
 
     def __init__(self, base_port: int = BASE_PORT, *, keep: bool = False) -> None:
@@ -84,19 +84,19 @@ class BenchCluster:
             self._cluster.down(purge=True)
 
     def topic_name(self, name: str) -> str:
-        """A name that no topic has yet."""
+        """Return a new name of a topic."""
         return f"persistent://public/default/{name}-{uuid.uuid4().hex[:8]}"
 
     def topic(self, name: str) -> str:
-        """A new topic."""
+        """Create a topic and return its name."""
         return self.create_topics(self.topic_name(name), 1)[0]
 
     def create_topics(self, name: str, count: int) -> list[str]:
-        """New topics, loaded at the owner.
+        """Create topics, loaded at the owner, and return their names.
 
         Args:
-            name: the one's name; of several, # is the number.
-            count: how many.
+            name: name of the topic; `#` is the number of each of several.
+            count: number of topics.
         """
         topics = [name.replace("#", str(number)) for number in range(count)] if count > 1 else [name]
         with ThreadPoolExecutor(_REQUESTS) as pool:
@@ -104,7 +104,7 @@ class BenchCluster:
         return topics
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """Delete topics with all that is on them."""
+        """Delete topics with their subscriptions."""
         with ThreadPoolExecutor(_REQUESTS) as pool:
             list(pool.map(self.admin.delete_topic, topics))
 
@@ -113,37 +113,37 @@ class BenchCluster:
         self.admin.lookup(topic)
 
     def pid(self, server: str) -> int:
-        """A server's process, such as `broker-0`.
+        """Return the process id of a server, such as `broker-0`.
 
         Raises:
-            DevstackError: it does not run.
+            DevstackError: the server does not run.
         """
         running = processes.running(self._cluster.state.record(server))
         if running is None:
-            raise DevstackError(f"{server} of the bench's cluster does not run any more")
+            raise DevstackError(f"{server} of the bench's cluster has ended")
         return running.pid
 
     def groups(self, engine: BrokerProcess | None = None) -> dict[str, list[int]]:
-        """The processes of the servers."""
+        """Return the process ids of all servers by group."""
         bookies = [self.pid(f"bookie-{i}") for i in range(self._cluster.spec.bookies)]
         groups = {"owner": [self.pid("broker-0")], "bookies": bookies, "zookeeper": [self.pid("zookeeper")]}
         return groups if engine is None else {**groups, "engine": [engine.process.pid]}
 
     def meter(self, engine: BrokerProcess | None = None) -> Meter:
-        """Begin to measure all servers."""
+        """Start to measure all servers."""
         return Meter(self.groups(engine))
 
     def memory(self, server: str) -> int:
-        """Resident bytes of a server."""
+        """Return the resident bytes of a server."""
         return resident_bytes([self.pid(server)])
 
     def restart_owner(self) -> None:
-        """A fresh JVM, which has compiled nothing yet."""
+        """Restart the owner, so that its JVM has compiled nothing."""
         self._cluster.stop_broker(0)
         self._cluster.start_broker(0)
 
     def rest(self) -> None:
-        """Wait until the owner has nothing to do any more; what it does in the background does not end it."""
+        """Wait until the owner is idle, at most for CALM_TIMEOUT_S."""
         deadline = time.monotonic() + CALM_TIMEOUT_S
         while time.monotonic() < deadline:
             before = cpu_seconds([self.pid("broker-0")])

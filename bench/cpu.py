@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _PID_SHIFT: Final = 3
 _CPU_TIME: Final = 2
-"""Of Linux's clock ids: the kind that is a process's CPU time as its scheduler counts it (CPUCLOCK_SCHED)."""
+"""Kind of a Linux clock id for a process's CPU time as counted by the scheduler (CPUCLOCK_SCHED)."""
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that it has started and that still run."""
+    """Return a process and all its running descendants."""
     found, left = [], [pid]
     while left:
         one = left.pop()
@@ -28,24 +28,24 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """What processes and their children have used so far."""
+    """Return the CPU seconds that processes and their children have used."""
     return sum(map(_cpu_seconds, (one for pid in pids for one in family(pid))))
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Their memory that is in RAM; pages that they share count for each."""
+    """Return the resident memory of processes and their children; shared pages count for each."""
     statm = (Path(f"/proc/{one}/statm").read_text(encoding="ascii") for pid in pids for one in family(pid))
     return sum(int(text.split()[1]) * _PAGE for text in statm)
 
 
 def _cpu_seconds(pid: int) -> float:
-    # Its CPU-time clock (clock_getcpuclockid), to the nanosecond: /proc/PID/stat counts in hundredths of a second, which is much
-    # where a broker has little to do.
+    # The CPU-time clock (clock_getcpuclockid) counts nanoseconds. /proc/PID/stat counts hundredths of a second, too coarse for an
+    # idle broker.
     return time.clock_gettime((~pid << _PID_SHIFT) | _CPU_TIME)
 
 
 class Meter:
-    """Measures groups of processes from its making on.
+    """Measures groups of processes from its creation on.
 
     Args:
         groups: process ids by name, such as `owner`, `bookies`.
@@ -56,7 +56,7 @@ class Meter:
         self._begin = self._now()
 
     def used(self) -> dict[str, float]:
-        """CPU seconds of each group since then."""
+        """Return the CPU seconds of each group since then."""
         return {name: value - self._begin[name] for name, value in self._now().items()}
 
     def _now(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Puts what benches found into docs/explanation/performance.md, between marks, with JSON and plot beside it."""
+"""Write results of benches into docs/explanation/performance.md, between marks, with JSON and plot in a folder beside it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def marks(name: str) -> tuple[str, str]:
-    """The lines between which a bench's part stands."""
+    """Return the lines before and after a bench's part of the page."""
     return f"<!-- {name}: made by make bench -->", f"<!-- end of {name} -->"
 
 
 def insert(document: str, name: str, made: str) -> str:
-    """The document with a bench's part made anew.
+    """Return the page with a bench's part replaced.
 
     Raises:
-        ValueError: it has no place for it.
+        ValueError: the page has no marks of the bench.
     """
     begin, end = marks(name)
     before, found, rest = document.partition(begin)
@@ -37,7 +37,7 @@ def insert(document: str, name: str, made: str) -> str:
 
 
 def machine() -> str:
-    """What it was measured on."""
+    """Return a description of this machine."""
     return f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
 
 
@@ -58,20 +58,20 @@ def save(report: Report, name: str, title: str, settings: dict[str, Any], folder
 
 
 def write(report: Report, name: str, title: str, settings: dict[str, Any], how: str) -> None:
-    """Write all of it where the documentation has it.
+    """Write a result into the documentation.
 
     Args:
-        report: the bench's.
+        report: result of the bench.
         name: the bench.
-        title: of its plot.
-        settings: what it was run with, for JSON.
-        how: the same for readers.
+        title: title of its plot.
+        settings: settings of the run, for JSON.
+        how: the settings in words.
     """
     save(report, name, title, settings, RESULTS)
     parts = [f"{machine()}; {how}.", report.table()]
     if report.bars:
         parts.append(f"![{title}](performance/{name}.svg)")
     parts += report.notes
-    parts.append(f"All that was measured: [{name}.json](performance/{name}.json).")
+    parts.append(f"All measurements: [{name}.json](performance/{name}.json).")
     text = DOCUMENT.read_text(encoding="utf-8")
     DOCUMENT.write_text(insert(text, name, "\n\n".join(parts)), encoding="utf-8")

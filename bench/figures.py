@@ -1,4 +1,4 @@
-"""What comes out of a bench: samples over rounds, a table, bars for its plot, and the whole as JSON."""
+"""Results of a bench: samples over rounds, a table, bars of a plot, and raw measurements for JSON."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ class Sample:
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """Median of the values."""
         return statistics.median(self.values)
 
     @property
     def low(self) -> float:
-        """The lowest."""
+        """Lowest value."""
         return min(self.values)
 
     @property
     def high(self) -> float:
-        """The highest."""
+        """Highest value."""
         return max(self.values)
 
     def text(self, form: str = ".2f") -> str:
-        """The median, and the spread behind it: `2.60 (2.41 to 2.77)`."""
+        """Return the median with the spread: `2.60 (2.41 to 2.77)`."""
         if len(self.values) == 1:
             return format(self.median, form)
         return f"{self.median:{form}} ({self.low:{form}} to {self.high:{form}})"
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Sample:
-    """One figure to another, round by round: what slows both down in a round does not count."""
+    """Return the ratio of two figures by round, so that a disturbance of a whole round cancels out."""
     return Sample(tuple(a / b if b > 0 else float("inf") for a, b in zip(over, under, strict=True)))
 
 
@@ -54,8 +54,8 @@ class Bar:
     """One bar of the plot.
 
     Attributes:
-        group: bars of one group stand together.
-        series: what it is, such as `owner`; each has its colour.
+        group: group of adjacent bars.
+        series: name of the series, such as `owner`; each has a colour.
         sample: its height, with its spread.
     """
 
@@ -66,16 +66,16 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a bench has found.
+    """Result of a bench.
 
     Attributes:
-        columns: of the table; those after the first are figures.
-        rows: their texts.
-        unit: of the bars.
-        bars: for the plot; none for no plot.
-        notes: what is to be said below the table.
-        raw: what was measured, as JSON takes it.
-        how: how it was measured, where not as the plan says.
+        columns: headings of the table; all but the first are of figures.
+        rows: cells of the table.
+        unit: unit of the bars.
+        bars: bars of the plot; empty for no plot.
+        notes: remarks below the table.
+        raw: measurements, for JSON.
+        how: description of the measurement, if it differs from the plan.
     """
 
     columns: tuple[str, ...]
@@ -87,17 +87,20 @@ class Report:
     how: str = ""
 
     def expect_rows(self, name: str, only: str) -> None:
-        """Raise a DevstackError where nothing was measured.
+        """Check that something was measured.
 
         Args:
             name: the bench.
-            only: what its shapes had to contain.
+            only: text that names of shapes had to contain.
+
+        Raises:
+            DevstackError: no shape was measured.
         """
         if not self.rows:
             raise DevstackError(f"--only {only}: no shape of {name} has that in its name")
 
     def table(self) -> str:
-        """Markdown."""
+        """Return the table as Markdown."""
         lines = [f"| {' | '.join(self.columns)} |", "|---|" + "---:|" * (len(self.columns) - 1)]
         lines += [f"| {' | '.join(row)} |" for row in self.rows]
         return "\n".join(lines)

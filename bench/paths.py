@@ -1,4 +1,4 @@
-"""Where benches have their parts and leave their results."""
+"""Folders and files of benches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a bench is run: rounds, seconds, and how much of it."""
+"""Plan of a bench: rounds, seconds, shapes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SECONDS: Final = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the command line asks for.
+    """Plan of a run, from the command line.
 
     Attributes:
-        rounds: how often each is measured, in turns; one more round comes first and does not count.
-        seconds: how long each is measured.
-        short: whether to measure a small part of it only.
-        only: text that a shape's name must contain; empty for all.
+        rounds: measurements of each side, by turns; one more round comes first and does not count.
+        seconds: duration of each measurement.
+        short: whether to measure few shapes only.
+        only: text that a shape's name must contain; empty for all shapes.
     """
 
     rounds: int = ROUNDS
@@ -31,20 +31,20 @@ class Plan:
     only: str = ""
 
     def __str__(self) -> str:
-        return self.described(f"{self.rounds} rounds of {self.seconds:g} s a side")
+        return self.described(f"{self.rounds} rounds of {self.seconds:g} s per side")
 
     def described(self, how: str) -> str:
-        """How it was measured, and how much of it."""
+        """Return a description of the measurement, with the selection of shapes."""
         parts = [how]
         parts += ["a small part of the shapes"] if self.short else []
         parts += [f"only shapes with “{self.only}”"] if self.only else []
         return ", ".join(parts)
 
     def turns(self, number: int, sides: Sequence[T]) -> list[T]:
-        """The order of a round: each second one the other way round, so that none is always first."""
+        """Return the order of sides in a round; odd rounds have the reverse order, so that no side is always first."""
         return list(sides) if number % 2 == 0 else list(reversed(sides))
 
     def pick(self, shapes: Sequence[T], short: Sequence[T]) -> list[T]:
-        """The shapes to measure: all, or the short ones, and of those what was asked for, with or without commas in numbers."""
+        """Return the shapes to measure: all or the short ones, limited by `only`. Commas in numbers are ignored."""
         only = self.only.replace(",", "")
         return [shape for shape in (short if self.short else shapes) if only in str(shape).replace(",", "")]

@@ -20,31 +20,32 @@ if TYPE_CHECKING:
     from devstack.pool import BrokerProcess
 
 SETTLE_S: Final = 1.5
-"""Readers are in, and what that took is over."""
+"""Time after the first message of readers, so that the effects of their connects are over."""
 
 WARM_UP: Final = 3
-"""Rounds of the first work before anything is measured: a broker's compilers take a minute to be done."""
+"""Rounds of the first work before the measurement: the JIT compilers of a stock broker need a minute."""
 
 FIRST_S: Final = 120.0
 KEPT_UP: Final = 0.97
-"""Less than this part of what was published is not keeping up."""
+"""Share of the published messages below which a side does not keep up."""
 
-NOBODY: Final = "nobody"
+BASELINE: Final = "baseline"
+"""Side without readers."""
 OWNER: Final = "owner"
 POOL: Final = "pool"
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Who reads, and what is published.
+    """Readers and publishing.
 
     Attributes:
         readers: consumers, each on a connection of its own.
-        rate: messages a second.
+        rate: messages per second.
         size: bytes of a message.
-        batched: whether by a producer with a stock producer's batching.
-        shared: whether all are consumers of one Shared subscription and ack; else each has a reader's own.
-        topics: so many, each read by as many of the readers.
+        batched: whether the producer batches as stock producers do.
+        shared: whether all readers are consumers of one Shared subscription and ack; otherwise each has its own subscription.
+        topics: number of topics; the readers are distributed evenly.
     """
 
     readers: int
@@ -60,7 +61,7 @@ class Work:
 
     @property
     def copies(self) -> float:
-        """How many consumers get each message."""
+        """Number of consumers that get each message."""
         return 1 if self.shared else self.readers / self.topics
 
 
@@ -69,14 +70,14 @@ class Measured:
     """One side in one round.
 
     Attributes:
-        side: `nobody`, `owner` or `pool`: where the readers are.
-        seconds: how long it was measured.
-        published: messages.
-        entries: what they were published as.
-        delivered: messages, of all readers together.
-        cpu: CPU seconds by process group; `client` and `publisher` among them.
-        latency_ms: from publishing to delivery.
-        bookie_reads: entries that the bookies have read from storage.
+        side: `baseline`, `owner` or `pool`.
+        seconds: duration of the measurement.
+        published: published messages.
+        entries: entries of these messages.
+        delivered: messages delivered to all readers together.
+        cpu: CPU seconds by process group, with `client` and `publisher`.
+        latency_ms: time from publishing to delivery.
+        bookie_reads: entries that the bookies read from storage.
     """
 
     side: str
@@ -91,57 +92,57 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All sides of a round; without `nobody` it tells nothing of CPU."""
+    """All sides of a round. Figures of CPU need the baseline."""
 
     owner: Measured
     pool: Measured
-    nobody: Measured | None = None
+    baseline: Measured | None = None
 
     def __str__(self) -> str:
-        if self.nobody is None:
+        if self.baseline is None:
             return ", ".join(f"{one.side} p99 {one.latency_ms['p99']:.1f} ms" for one in (self.owner, self.pool))
         cost = ratio([self.pool_us], [self.owner_us]).text()
         return f"owner {self.owner_us:.2f} µs, read-only broker {self.pool_us:.2f} µs, ratio {cost}"
 
     @property
     def owner_us(self) -> float:
-        """What readers add to the owner's CPU when they are on it: µs for a message delivered."""
+        """CPU that readers on the owner add there, in µs per delivered message."""
         return self._added(self.owner) / self.owner.delivered * 1e6
 
     @property
     def pool_us(self) -> float:
-        """The CPU of the read-only broker, all of it: µs for a message delivered."""
+        """All CPU of the read-only broker, in µs per delivered message."""
         return self.pool.cpu["engine"] / self.pool.delivered * 1e6
 
     @property
     def left_us(self) -> float:
-        """What readers on the read-only broker still add to the owner's CPU: µs for a message delivered."""
+        """CPU that readers on the read-only broker add at the owner, in µs per delivered message."""
         return self._added(self.pool) / self.pool.delivered * 1e6
 
     @property
-    def relief(self) -> float:
-        """Which part of what the readers add to the owner's CPU is gone when they are on the pool."""
+    def saved(self) -> float:
+        """Share of the readers' CPU at the owner that is saved when they are on the read-only broker."""
         added = self._added(self.owner) / self.owner.seconds
         return 1 - self._added(self.pool) / self.pool.seconds / added if added > 0 else 0.0
 
     def _added(self, side: Measured) -> float:
-        """Publishing costs the owner the same with and without readers."""
-        assert self.nobody is not None
-        return side.cpu["owner"] - self.nobody.cpu["owner"] / self.nobody.published * side.published
+        """Return the CPU that readers add at the owner, in seconds: all but the cost of publishing, from the baseline."""
+        assert self.baseline is not None
+        return side.cpu["owner"] - self.baseline.cpu["owner"] / self.baseline.published * side.published
 
 
 class Sides:
-    """Runs one work.
+    """Measures one work.
 
     Args:
-        cluster: what it runs on.
+        cluster: the bench's Pulsar.
         work: the work.
-        seconds: how long each side is measured in each round.
-        cpu: whether CPU matters; then it is measured without readers, too.
+        seconds: duration of each side in each round.
+        cpu: whether figures of CPU are needed, and so a baseline.
     """
 
     def __init__(self, cluster: BenchCluster, work: Work, seconds: float, *, cpu: bool = True) -> None:
-        self._sides = (NOBODY, OWNER, POOL) if cpu else (OWNER, POOL)
+        self._sides = (BASELINE, OWNER, POOL) if cpu else (OWNER, POOL)
         self._cluster = cluster
         self._work = work
         self._seconds = seconds
@@ -149,7 +150,7 @@ class Sides:
         self._topic = self._base if work.topics == 1 else f"{self._base}-#"
 
     def run(self, plan: Plan, warm_up: int = 1) -> list[Round]:
-        """The rounds, without the first ones, in which the owner's compilers learn the work."""
+        """Measure all rounds, and return them without the warm-up, in which the owner's code is compiled."""
         work, cluster = self._work, self._cluster
         publishing: dict[str, Any] = {
             "rate": work.rate,
@@ -172,7 +173,7 @@ class Sides:
         return rounds[warm_up:]
 
     def _side(self, side: str, engine: BrokerProcess, publisher: LoadClient) -> Measured:
-        broker = None if side == NOBODY else self._cluster.owner if side == OWNER else engine.address
+        broker = None if side == BASELINE else self._cluster.owner if side == OWNER else engine.address
         return measure_side(self._cluster, self._work, self._topic, side, broker, engine, publisher, self._seconds)
 
 
@@ -201,7 +202,7 @@ def measure_side(
     if broker is None:
         time.sleep(SETTLE_S)
         return _measure(cluster, side, engine, publisher, None, seconds)
-    name = uuid.uuid4().hex[:8]  # a reader that has just gone may still be there for the owner
+    name = uuid.uuid4().hex[:8]  # the owner may still have the subscription of an earlier reader
     consumers: dict[str, Any] = {"consumers": work.readers, "subscription": f"{name}-#"}
     if work.shared:
         consumers.update(subscription=name, type="Shared", durable=True, ack=True)
@@ -258,12 +259,12 @@ def run_all(
     """Run several works, the first of them with a longer warm-up.
 
     Args:
-        cluster: what they run on.
-        plan: rounds, and seconds for each.
+        cluster: the bench's Pulsar.
+        plan: rounds and seconds.
         works: the works.
-        seconds: at least so long for each side.
-        warm_up: rounds of the first work before any counts.
-        cpu: whether CPU matters.
+        seconds: least duration of each side.
+        warm_up: rounds of the first work before the measurement.
+        cpu: whether figures of CPU are needed.
     """
     seconds = max(seconds, plan.seconds)
     return [
@@ -273,22 +274,22 @@ def run_all(
 
 
 def sample(rounds: Sequence[Round], name: str) -> Sample:
-    """A property of the rounds."""
+    """Return a property of all rounds."""
     return Sample(tuple(getattr(round_, name) for round_ in rounds))
 
 
-def busy(rounds: Sequence[Round], side: str, who: str) -> Sample:
-    """How much of a core a group of processes used."""
+def busy(rounds: Sequence[Round], side: str, group: str) -> Sample:
+    """Return the share of a core that a group of processes used."""
     sides: list[Measured] = [getattr(round_, side) for round_ in rounds]
-    return Sample(tuple(measured.cpu[who] / measured.seconds for measured in sides))
+    return Sample(tuple(measured.cpu[group] / measured.seconds for measured in sides))
 
 
 def behind(work: Work, rounds: Sequence[Round]) -> list[str]:
-    """Say where a side did not deliver all that was published."""
-    told = []
+    """Return a note for each side that did not keep up with publishing."""
+    notes = []
     for side in (OWNER, POOL):
         sides: list[Measured] = [getattr(round_, side) for round_ in rounds]
         part = Sample(tuple(measured.delivered / max(1, measured.published * work.copies) for measured in sides))
         if part.median < KEPT_UP:
-            told.append(f"{work}, {side}: {part.text('.0%')} of what was published was delivered in the time.")
-    return told
+            notes.append(f"{work}, {side}: {part.text('.0%')} of the published messages were delivered in time.")
+    return notes

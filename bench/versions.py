@@ -40,7 +40,15 @@ BENCHES: Final[dict[str, tuple[Work, ...]]] = {
     "isolated": latency.ISOLATED,
     "growth": (*growth.SUBSCRIBERS, *growth.RATES, *growth.TOPICS),
 }
-COLUMNS: Final = ("work", "old, µs a message", "new, µs", "new to old", "old, p99 ms", "new, p99 ms", "p99, new to old")
+COLUMNS: Final = (
+    "work",
+    "old, µs per message",
+    "new, µs",
+    "new to old",
+    "old, p99 ms",
+    "new, p99 ms",
+    "p99, new to old",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Catch-up: one consumer reads a long topic from its beginning, from the bookies and out of the read-only broker's cache.
+"""Catch-up: one consumer reads a long topic from its beginning, from the bookies and from the read-only broker's cache.
 
-The owner, and the read-only broker that reads from bookies, run through all rounds. The latter's cache has room for the smaller
-part of a topic: what a reading leaves there is pushed out by the next one before that comes to it. Another read-only broker,
-with room for all of it, is started in each round: the first reading fills its cache, the second is served from there.
+The owner, and the read-only broker that reads from bookies, run through all rounds. The cache of the latter is smaller than the
+topic, so each read evicts the entries that the next one would need. Another read-only broker, with a cache for the whole topic,
+is started in each round: the first read fills its cache, and the second is served from the cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.plan import Plan
     from devstack.pool import BrokerProcess
 
-TITLE: Final = "Catch-up of one consumer: MB for a CPU second of the serving broker"
+TITLE: Final = "Catch-up of one consumer: MB per CPU second of the serving broker"
 WRITE_S: Final = 1800.0
 READ_S: Final = 600.0
 SMALL_CACHE: Final = "64MiB"
@@ -42,12 +42,12 @@ WAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What there is to read.
+    """A topic to read.
 
     Attributes:
         size: bytes of a message.
-        count: messages.
-        batched: whether by a producer with a stock producer's batching.
+        count: number of messages.
+        batched: whether the producer batches as stock producers do.
     """
 
     size: int
@@ -69,9 +69,9 @@ class Reading:
 
     Attributes:
         way: one of WAYS.
-        bytes: of payloads.
-        seconds: by the clock.
-        cpu: CPU seconds by process group, `client` among them.
+        bytes: bytes of payloads.
+        seconds: elapsed time.
+        cpu: CPU seconds by process group, with `client`.
     """
 
     way: str
@@ -81,7 +81,7 @@ class Reading:
 
     @property
     def per_cpu_second(self) -> float:
-        """MB for a CPU second of the broker that served it."""
+        """MB per CPU second of the serving broker."""
         return self.bytes / 1e6 / max(self.cpu["owner" if self.way == OWNER else "engine"], 0.01)
 
 
@@ -111,7 +111,7 @@ def _round(
             found[FILLING] = _read(cluster, topic, backlog, FILLING, engine)
             found[CACHED] = _read(cluster, topic, backlog, CACHED, engine)
     for way, name in WAYS.items():
-        say(f"{backlog}, {name}: {found[way].per_cpu_second:.0f} MB a CPU second, {found[way].seconds:.1f} s")
+        say(f"{backlog}, {name}: {found[way].per_cpu_second:.0f} MB per CPU second, {found[way].seconds:.1f} s")
     return found
 
 
@@ -151,9 +151,9 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
     names = list(WAYS.values())
     columns = (
         "backlog",
-        "owner, MB a CPU second",
+        "owner, MB per CPU second",
         *names[1:],
-        *(f"times, {name}" for name in names[1:]),
+        *(f"ratio, {name}" for name in names[1:]),
         *(f"{name}, MB/s" for name in names),
     )
-    return Report(columns, tuple(rows), "MB a CPU second", tuple(bars), (), raw, how=f"{plan.rounds} rounds")
+    return Report(columns, tuple(rows), "MB per CPU second", tuple(bars), (), raw, how=f"{plan.rounds} rounds")

@@ -1,4 +1,4 @@
-"""Fan-out: many readers at the tail of a topic that is written to, on its owner and on a read-only broker in turns."""
+"""Fan-out: many readers at the tail of a topic, on its owner and on a read-only broker by turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench.cluster import BenchCluster
     from bench.plan import Plan
 
-TITLE: Final = "Fan-out: CPU of the serving broker for a delivered message"
+TITLE: Final = "Fan-out: CPU of the serving broker per delivered message"
 
 SHAPES: Final = ((50, 1000), (200, 100), (1000, 10))
 
@@ -33,7 +33,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
             owner.text(),
             pool.text(),
             ratio(pool.values, owner.values).text(),
-            sample(rounds, "relief").text(".0%"),
+            sample(rounds, "saved").text(".0%"),
             reads.text(),
             busy(rounds, POOL, "client").text(".0%"),
         )
@@ -43,11 +43,11 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         notes += behind(work, rounds)
     columns = (
         "readers x messages",
-        "owner, µs a message",
+        "owner, µs per message",
         "read-only broker, µs",
         "ratio",
-        "owner relieved of",
-        "bookie reads an entry",
-        "client, of a core",
+        "owner CPU saved",
+        "bookie reads per entry",
+        "client, share of a core",
     )
-    return Report(columns, tuple(rows), "µs of CPU a message", tuple(bars), tuple(notes), raw)
+    return Report(columns, tuple(rows), "µs of CPU per message", tuple(bars), tuple(notes), raw)

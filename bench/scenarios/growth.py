@@ -1,4 +1,4 @@
-"""Growth: how a read-only broker's cost grows with subscribers, topics and the rate of messages, beside the owner's."""
+"""Growth: cost of a read-only broker and of the owner by number of subscribers, message rate and number of topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench.cluster import BenchCluster
     from bench.plan import Plan
 
-TITLE: Final = "Growth: CPU of the serving broker for a delivered message"
+TITLE: Final = "Growth: CPU of the serving broker per delivered message"
 SUBSCRIBERS: Final = tuple(Work(readers, 20) for readers in (1, 10, 100, 1000))
 RATES: Final = tuple(Work(50, rate) for rate in (1, 10, 100, 1000))
 TOPICS: Final = tuple(Work(topics, 200, topics=topics) for topics in (10, 100, 1000, 5000))
@@ -23,10 +23,10 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
     rows, bars, raw = [], [], []
     for what, works in (("subscribers", SUBSCRIBERS), ("rate", RATES), ("topics", TOPICS)):
         for work, rounds in run_all(cluster, plan, plan.pick(works, works[:2])):
-            name = f"{work.topics:,} topics, {work.rate:g}/s in all" if work.topics > 1 else str(work)
+            name = f"{work.topics:,} topics, {work.rate:g}/s in total" if work.topics > 1 else str(work)
             owner, pool = sample(rounds, "owner_us"), sample(rounds, "pool_us")
             rows.append((what, name, owner.text(), pool.text(), busy(rounds, POOL, "engine").text(".1%")))
             bars += [Bar(name, "owner", owner), Bar(name, "read-only broker", pool)]
             raw.append({"of": what, "work": asdict(work), "rounds": [asdict(round_) for round_ in rounds]})
-    columns = ("growing", "work", "owner, µs a message", "read-only broker, µs", "read-only broker, of a core")
-    return Report(columns, tuple(rows), "µs of CPU a message", tuple(bars), (), raw)
+    columns = ("variable", "work", "owner, µs per message", "read-only broker, µs", "read-only broker, share of a core")
+    return Report(columns, tuple(rows), "µs of CPU per message", tuple(bars), (), raw)

@@ -1,4 +1,4 @@
-"""Latency at the tail: from a message's making to its arrival at a reader, on the owner and on a read-only broker."""
+"""Latency at the tail: time from the creation of a message to its arrival, on the owner and on a read-only broker."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from bench.plan import Plan
     from bench.sides import Measured, Round
 
-TITLE: Final = "Latency at the tail, with explicit LAC each 100 ms"
+TITLE: Final = "Latency at the tail, with explicit LAC every 100 ms"
 BUSY: Final = (Work(1, 1000), Work(10, 1000), Work(50, 1000))
 ISOLATED: Final = (Work(1, 1), Work(50, 1))
 ISOLATED_S: Final = 20.0
-"""Twenty isolated messages a round: their p99 is the worst of them."""
+"""Twenty isolated messages per round: their p99 is the slowest."""
 
 
 def percentile(rounds: Sequence[Round], side: str, name: str) -> Sample:
-    """A percentile of one side, in ms."""
+    """Return a percentile of one side, in ms."""
     sides: list[Measured] = [getattr(round_, side) for round_ in rounds]
     return Sample(tuple(measured.latency_ms[name] for measured in sides))
 
@@ -32,7 +32,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
     """Measure all works."""
     rows, bars, raw = [], [], []
     measured = run_all(cluster, plan, plan.pick(BUSY, BUSY[1:2]), cpu=False)
-    isolated = plan.pick(ISOLATED, ISOLATED[:1])  # nobody's compilers learn much of so few messages
+    isolated = plan.pick(ISOLATED, ISOLATED[:1])  # so few messages need no long warm-up of compilers
     measured += run_all(cluster, plan, isolated, 0.0 if plan.short else ISOLATED_S, warm_up=1, cpu=False)
     for work, rounds in measured:
         cells = [str(work)]

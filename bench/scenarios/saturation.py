@@ -1,4 +1,4 @@
-"""Saturation: more than the machine carries, and what each broker delivers for a second of its CPU."""
+"""Saturation: messages delivered per CPU second of each broker, at high rates."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from bench.plan import Plan
     from bench.sides import Measured, Round
 
-TITLE: Final = "Saturation: MB delivered for a CPU second of the serving broker"
+TITLE: Final = "Saturation: MB delivered per CPU second of the serving broker"
 
 WORKS: Final = (
     Work(20, 5_000, 1024),
     Work(20, 10_000, 1024, batched=True),
     Work(20, 10_000, 100),
 )
-"""On a machine that carries these they are what they are: figures of a fast tail."""
+"""High rates; a fast machine may keep up with them."""
 
 
 def per_cpu_second(work: Work, rounds: Sequence[Round], name: str) -> Sample:
-    """MB for a CPU second, from what a message costs."""
+    """Return MB per CPU second, from the cost of a message."""
     return Sample(tuple(work.size / value for value in sample(rounds, name).values))
 
 
@@ -53,10 +53,10 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         raw.append({"work": asdict(work), "rounds": [asdict(round_) for round_ in rounds]})
     columns = (
         "readers x messages",
-        "owner, MB a CPU second",
+        "owner, MB per CPU second",
         "read-only broker",
-        "times",
+        "ratio",
         "owner, MB/s",
         "read-only broker, MB/s",
     )
-    return Report(columns, tuple(rows), "MB a CPU second", tuple(bars), (), raw)
+    return Report(columns, tuple(rows), "MB per CPU second", tuple(bars), (), raw)

@@ -1,4 +1,4 @@
-"""Shared: a hundred consumers of one subscription that ack each message, as stock clients group their acks."""
+"""Shared: a hundred consumers of one subscription that ack each message, in groups as stock clients do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench.cluster import BenchCluster
     from bench.plan import Plan
 
-TITLE: Final = "Shared, 100 consumers, acked: CPU of the brokers for a message"
+TITLE: Final = "Shared, 100 consumers with acks: CPU of the brokers per message"
 WORKS: Final = (
     Work(100, 2_000, 1024, shared=True),
     Work(100, 5_000, 1024, shared=True),
@@ -35,15 +35,15 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         )
         rows.append(row)
         bars += [Bar(str(work), "owner", owner), Bar(str(work), "read-only broker", pool)]
-        bars.append(Bar(str(work), "left at the owner", left))
+        bars.append(Bar(str(work), "remaining at the owner", left))
         raw.append({"work": asdict(work), "rounds": [asdict(round_) for round_ in rounds]})
         notes += behind(work, rounds)
     columns = (
         "consumers x messages",
-        "on the owner, µs a message",
+        "on the owner, µs per message",
         "read-only broker, µs",
         "ratio",
-        "left at the owner, µs",
+        "remaining at the owner, µs",
         "ratio ",
     )
-    return Report(columns, tuple(rows), "µs of CPU a message", tuple(bars), tuple(notes), raw)
+    return Report(columns, tuple(rows), "µs of CPU per message", tuple(bars), tuple(notes), raw)

@@ -1,4 +1,4 @@
-"""Very many durable subscriptions of one topic: how long they take to come in, and a message to reach them all."""
+"""Very many durable subscriptions of one topic: time until all are connected, and latency of a message to all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench.plan import Plan
     from devstack.pool import BrokerProcess
 
-TITLE: Final = "Subscriptions of one topic: mean latency end to end at 1 message a second"
+TITLE: Final = "Subscriptions of one topic: mean end-to-end latency at 1 message per second"
 COUNTS: Final = (1_000, 10_000, 40_000)
 CONNECTIONS: Final = 40
 MEASURE_S: Final = 30.0
@@ -25,18 +25,18 @@ FIRST_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """One side with so many subscriptions.
+    """One side with one number of subscriptions.
 
     Attributes:
         side: `owner` or `pool`.
-        count: subscriptions.
-        connected_s: from the first connection until the last was subscribed.
-        latency_ms: from publishing to delivery, of all.
-        empty: resident bytes of the serving broker before.
+        count: number of subscriptions.
+        connected_s: seconds from the first connection to the last SUBSCRIBE's answer.
+        latency_ms: time from publishing to delivery, of all messages.
+        empty: resident bytes of the serving broker before the subscriptions.
         full: resident bytes after the measurement.
-        engine_cpu: CPU seconds of the read-only broker for all of it.
-        owner_cpu: of the owner.
-        delivered: messages that were measured, of all subscriptions together.
+        engine_cpu: CPU seconds of the read-only broker in total.
+        owner_cpu: CPU seconds of the owner in total.
+        delivered: measured messages of all subscriptions together.
     """
 
     side: str
@@ -51,7 +51,7 @@ class Crowd:
 
 
 def _crowd(cluster: BenchCluster, side: str, count: int) -> Crowd:
-    """A fresh topic and a fresh owner."""
+    """Measure one side with a new topic and a restarted owner."""
     cluster.restart_owner()
     cluster.rest()
     topic = cluster.topic("crowd")
@@ -72,7 +72,7 @@ def _measure(cluster: BenchCluster, side: str, count: int, topic: str, engine: B
     crowd: dict[str, Any] = {"consumers": count, "connections": CONNECTIONS, "durable": True}
     with LoadClient("consume", side, broker=broker, topic=topic, **crowd) as readers:
         with LoadClient("produce", broker=cluster.owner, topic=topic, rate=1) as publisher:
-            begin = readers.until_messages(2 * count, FIRST_S)  # the first ones are as they come
+            begin = readers.until_messages(2 * count, FIRST_S)  # the first messages are not measured
             time.sleep(MEASURE_S)
             publisher.counted()
             end = readers.counted()
@@ -88,14 +88,14 @@ def _measure(cluster: BenchCluster, side: str, count: int, topic: str, engine: B
             delivered=end.messages - begin.messages,
         )
     say(
-        f"{count:,} subscriptions on the {side}: in after {found.connected_s:.1f} s, mean {found.latency_ms['mean']:.0f} ms, "
-        f"p99 {found.latency_ms['p99']:.0f} ms"
+        f"{count:,} subscriptions on the {side}: connected after {found.connected_s:.1f} s, "
+        f"mean {found.latency_ms['mean']:.0f} ms, p99 {found.latency_ms['p99']:.0f} ms"
     )
     return found
 
 
 def run(cluster: BenchCluster, plan: Plan) -> Report:
-    """Measure all counts; each side once, as each takes minutes and begins anew."""
+    """Measure all counts, each side once, as each takes minutes."""
     rows, bars, raw = [], [], []
     for number, count in enumerate(plan.pick(COUNTS, COUNTS[:1])):
         sides = {side: _crowd(cluster, side, count) for side in plan.turns(number, ("owner", "pool"))}
@@ -117,14 +117,14 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         raw += [asdict(side) for side in sides.values()]
     columns = (
         "subscriptions",
-        "in after, owner",
-        "in after, read-only broker",
+        "connected after, owner",
+        "connected after, read-only broker",
         "owner, mean / p99 ms",
         "read-only broker, mean / p99 ms",
         "ratio of means",
         "memory",
-        "memory of each",
-        "CPU in all",
+        "memory per subscription",
+        "CPU in total",
     )
-    how = f"once a side, {MEASURE_S:g} s of messages"
+    how = f"once per side, {MEASURE_S:g} s of messages"
     return Report(columns, tuple(rows), "ms", tuple(bars), (), raw, how)
