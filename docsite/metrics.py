@@ -6,9 +6,9 @@ import types
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.metrics import MetricWrapperBase
-from readonly_engine.broker.bindings import Bindings
-from readonly_engine.broker.broker import Broker
-from readonly_engine.broker.reasons import Reason
+from readonly_engine.broker.passthrough.reasons import Reason
+from readonly_engine.broker.pool.bindings import Bindings
+from readonly_engine.broker.server.broker import Broker
 from readonly_engine.http.metrics import MAX_LABELS, BrokerCollector
 from readonly_engine.topic.cache import EntryCache
 from readonly_operator import metrics as operator_metrics

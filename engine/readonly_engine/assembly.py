@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.broker import descriptors
-from readonly_engine.broker.batch_memory import BatchIndexAckStore
-from readonly_engine.broker.bindings import Bindings, BindingsError, from_patterns
-from readonly_engine.broker.broker import Broker
-from readonly_engine.broker.claiming import ClaimStore
-from readonly_engine.broker.fleet import PoolMembership
-from readonly_engine.broker.lease_guard import LeaseGuard
-from readonly_engine.broker.limits import Limits
-from readonly_engine.broker.topics import TopicRegistry
+from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns
+from readonly_engine.broker.pool.claim_store import ClaimStore
+from readonly_engine.broker.pool.membership import PoolMembership
+from readonly_engine.broker.server.broker import Broker
+from readonly_engine.broker.session.limits import Limits
+from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
+from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import ALL_INTERFACES
 from readonly_engine.http.server import HttpServer
+from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.locality import LocalityFile
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
-from readonly_engine.relay.admin import AdminClient
-from readonly_engine.relay.owners import OwnerDirectory
+from readonly_engine.net import descriptors
+from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
+from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.tiered.storage import TieredStorage
-from readonly_engine.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.wire.framing import StoredFrameLimit
 

@@ -15,7 +15,7 @@ PURE_VARIABLE: Final = "PULSAR_READONLY_PURE"
 MODULES: Final = (
     "readonly_engine.wire._entries",
     "readonly_engine.wire._acks",
-    "readonly_engine.broker._send",
+    "readonly_engine.net._send",
     "readonly_spark.rows._decode",
 )
 """All C modules."""

@@ -16,7 +16,7 @@ from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import hosts_in
-from readonly_engine.tls import TlsFiles
+from readonly_engine.net.tls import TlsFiles
 
 from readonly_spark.message_ids import PositionError, parse_message_id
 

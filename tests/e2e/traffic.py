@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from readonly_engine.broker.drain import ACK_TIMEOUT_S, DISCONNECT_GRACE_S
+from readonly_engine.broker.server.drain import ACK_TIMEOUT_S, DISCONNECT_GRACE_S
 
 from devstack.images.targets import TARGETS
 

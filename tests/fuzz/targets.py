@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.bookkeeper.session import BookieSession
-from readonly_engine.broker.bindings import BindingsError, load_bindings, parse_pattern
+from readonly_engine.broker.pool.bindings import BindingsError, load_bindings, parse_pattern
 from readonly_engine.config.option import ConfigError
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.relay.admin import parse_holes
-from readonly_engine.relay.session import OwnerSession
+from readonly_engine.owner.admin import parse_holes
+from readonly_engine.owner.session import OwnerSession
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.start import parse_start
 from readonly_engine.wire.acks import decode_plain_ack, pure_decode_plain_ack

@@ -21,7 +21,7 @@ from readonly_engine.bookkeeper.errors import NoSuchEntryError, NoSuchLedgerErro
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BATCH_REFUSALS, BookiePool
 from readonly_engine.bookkeeper.replicas import SPECULATE_S
-from readonly_engine.tls import ClientTls, TlsFiles
+from readonly_engine.net.tls import ClientTls, TlsFiles
 from readonly_engine.wire.bookie import encode_read
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat as Metadata
 from readonly_engine.wire.ledgers import decode_ledger_metadata

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from readonly_engine.broker.bounds import (
+from readonly_engine.broker.session.bounds import (
     MAX_CONCURRENT_CLOSES,
     MAX_CONCURRENT_PRODUCERS,
     MAX_CONCURRENT_REQUESTS,

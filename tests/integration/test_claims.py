@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from readonly_engine.broker.claiming import ClaimStore
-from readonly_engine.broker.claims import ActionKind, ClaimKey
-from readonly_engine.broker.fleet import PoolMembership
+from readonly_engine.broker.pool.claim_store import ClaimStore
+from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
+from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import hosts_in
 from readonly_engine.metadata.zookeeper import EARLIER_POLL_S, ZooKeeperStore
-from readonly_engine.relay.errors import OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerUnavailableError
 
 from tests.support.waiting import until
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from readonly_engine.broker.consumer import CLAIM_RELEASE_TIMEOUT_S
+from readonly_engine.broker.session.consumer import CLAIM_RELEASE_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe, MessageIdData
 
 from devstack.pool import BrokerProcess

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from readonly_engine.relay.owner_lease import OWNER_LEASE_S
+from readonly_engine.owner.lease import OWNER_LEASE_S
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from tests.integration.fleet import Feed

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from readonly_engine.broker.fleet import PoolMembership
+from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.metadata.errors import NotAdmittedError
 from readonly_engine.metadata.url import hosts_in
 from readonly_engine.metadata.zookeeper import ZooKeeperStore

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.claims import NO_EPOCH, ActionKind
-from readonly_engine.broker.pause import Pause
+from readonly_engine.broker.pool.claims import NO_EPOCH, ActionKind
+from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.metadata.zookeeper_connection import SESSION_TIMEOUT_S
 
 from tests.model import claim_calls, serving
@@ -38,7 +38,7 @@ from tests.model.state import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from readonly_engine.broker.claims import ClaimAction, Claims
+    from readonly_engine.broker.pool.claims import ClaimAction, Claims
 
     from tests.model.state import World
 

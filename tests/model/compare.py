@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.broker.owner_cursor import CursorSync, OwnerCursorRanges
-from readonly_engine.relay.consumer import OwnerCursorState
+from readonly_engine.broker.subscription.cursor_sync import CursorSync, OwnerCursorRanges
+from readonly_engine.owner.consumer import OwnerCursorState
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 from tests.model.serving import NOW, bits, load, mark_delete_of, position, ranges_of

@@ -30,7 +30,7 @@ from tests.model.state import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from readonly_engine.relay.owner_lease import OwnerLease
+    from readonly_engine.owner.lease import OwnerLease
 
 CLIENT: Final = 0
 """The one client of each broker."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.relay.owner_lease import OWNER_LEASE_S, OwnerLease
+from readonly_engine.owner.lease import OWNER_LEASE_S, OwnerLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.pause import Pause
+from readonly_engine.broker.subscription.pause import Pause
 
 from tests.model import compare, mutants, serving
 from tests.model.broker import BROKERS, call_serving, consumers_at, leave, name, shown

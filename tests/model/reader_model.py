@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from readonly_engine.relay.resume import set_resume_position
+from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from tests.model import compare, serving

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.broker.cursor import CursorReplica
-from readonly_engine.broker.dispatch.receiver import ConsumerState
+from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-from readonly_engine.relay.ack_batch import AckGroupingTracker
-from readonly_engine.relay.recent_acks import WINDOW_S, RecentAcks
+from readonly_engine.owner.ack_grouping import AckGroupingTracker
+from readonly_engine.owner.recent_acks import WINDOW_S, RecentAcks
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
@@ -24,7 +24,7 @@ from readonly_engine.wire.message_pb2 import MessageMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from readonly_engine.broker.dispatch.receiver import Dispatcher
+    from readonly_engine.broker.dispatch.consumer_state import Dispatcher
 
 LEDGER: Final = 1
 LATER_LEDGER: Final = 2

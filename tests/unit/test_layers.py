@@ -18,27 +18,29 @@ WIRE = ENGINE / "wire"
 
 BELOW = {
     "wire": set(),
-    "config": {"metadata", "tls"},
+    "net": {"background"},
+    "config": {"metadata", "net"},
     "metadata": {"wire", "background", "clock"},
-    "bookkeeper": {"metadata", "wire", "tls", "background", "waiting"},
+    "bookkeeper": {"metadata", "wire", "net", "background", "waiting"},
     "tiered": {"config", "wire", "waiting"},
     "topic": {"config", "tiered", "bookkeeper", "metadata", "wire", "background", "waiting"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "collector"},
-    "relay": {"topic", "metadata", "wire", "tls", "clock", "waiting"},
+    "owner": {"topic", "metadata", "wire", "net", "clock", "waiting"},
     "broker": {
-        "relay",
+        "owner",
         "topic",
         "tiered",
         "bookkeeper",
         "metadata",
         "wire",
+        "config",
+        "net",
+        "lease_guard",
         "background",
         "clock",
-        "config",
-        "tls",
         "waiting",
     },
-    "http": {"broker", "relay", "topic", "bookkeeper", "metadata", "wire"},
+    "http": {"broker", "owner", "topic", "bookkeeper", "metadata", "wire"},
     "workers": {"http", "config", "background"},
 }
 """Arrows point down only. http/ asks the broker; nothing asks http/ but serve.py."""
@@ -115,12 +117,12 @@ def test_codecs_touch_nothing_but_bytes(path):
     "path",
     [
         "bookkeeper/session.py",
-        "relay/session.py",
-        "relay/renewal.py",
-        "relay/identity.py",
-        "relay/owner_lease.py",
-        "broker/handshake.py",
-        "broker/claims.py",
+        "owner/session.py",
+        "owner/auth_refresh.py",
+        "owner/identity.py",
+        "owner/lease.py",
+        "broker/session/handshake.py",
+        "broker/pool/claims.py",
         "metadata/lease.py",
     ],
 )
@@ -147,6 +149,105 @@ def test_the_modules_of_the_options_have_no_import_circle():
     }
     assert sum(map(len, graph.values())) > len(graph)
     list(graphlib.TopologicalSorter(graph).static_order())
+
+
+BROKER = ENGINE / "broker"
+
+BROKERS_ROOMS = {
+    "dispatch": {"config", "topic", "wire"},
+    "pool": {"config", "owner", "metadata", "wire", "clock", "lease_guard"},
+    "fanout": {"dispatch", "topic", "net", "lease_guard"},
+    "subscription": {
+        "fanout",
+        "dispatch",
+        "owner",
+        "topic",
+        "tiered",
+        "bookkeeper",
+        "metadata",
+        "config",
+        "wire",
+        "background",
+        "clock",
+        "lease_guard",
+    },
+    "passthrough": {"subscription", "dispatch", "owner", "topic", "metadata", "wire", "background", "waiting"},
+    "session": {
+        "passthrough",
+        "subscription",
+        "fanout",
+        "pool",
+        "dispatch",
+        "owner",
+        "topic",
+        "metadata",
+        "config",
+        "net",
+        "wire",
+        "clock",
+    },
+    "server": {
+        "session",
+        "passthrough",
+        "subscription",
+        "fanout",
+        "pool",
+        "dispatch",
+        "owner",
+        "topic",
+        "metadata",
+        "config",
+        "net",
+        "wire",
+        "lease_guard",
+    },
+}
+"""The rooms of broker/, lowest first, and the rooms and parts of the engine that each may import."""
+
+UPWARDS = {
+    ("fanout/membership", "session.consumer"),
+    ("passthrough/policy", "session.consumer"),
+    ("session/admission", "server.broker"),
+    ("session/connection", "server.broker"),
+    ("session/lookup", "server.broker"),
+    ("subscription/owner_leases", "session.consumer"),
+    ("subscription/subscription", "session.consumer"),
+    ("subscription/topics", "passthrough.policy"),
+    ("subscription/topics", "session.consumer"),
+}
+"""Imports that still point up: for type checking only, but for `passthrough.policy`. None may be added."""
+
+
+def test_every_module_of_the_broker_has_a_room():
+    assert {path.name for path in BROKER.iterdir() if (path / "__init__.py").exists()} == set(BROKERS_ROOMS)
+    assert [path.name for path in BROKER.glob("*.py")] == ["__init__.py"]
+
+
+@pytest.mark.parametrize("room", BROKERS_ROOMS)
+def test_a_room_of_the_broker_imports_lower_rooms_only(room):
+    allowed = BROKERS_ROOMS[room] | {room, "native"}
+    found = set()
+    for path in sources(BROKER / room):
+        for name in imports_of(path):
+            if not name.startswith("readonly_engine.") or name in {
+                "readonly_engine.broker",
+                "readonly_engine.__version__",
+            }:
+                continue
+            inside = name.removeprefix("readonly_engine.").removeprefix("broker.")
+            module = f"{room}/{path.stem}"
+            up = {(module, above) for _, above in UPWARDS if f"{inside}.".startswith(f"{above}.")} & UPWARDS
+            found |= up
+            assert up or inside.partition(".")[0] in allowed, f"{module}.py imports {name}"
+    assert found == {arrow for arrow in UPWARDS if arrow[0].startswith(f"{room}/")}, "an arrow is gone: remove it here"
+
+
+def test_the_rooms_of_the_broker_have_an_order():
+    """graphlib raises CycleError where they have none."""
+    order = list(BROKERS_ROOMS)
+    rooms = {room: allowed & set(order) for room, allowed in BROKERS_ROOMS.items()}
+    assert len(list(graphlib.TopologicalSorter(rooms).static_order())) == len(order)
+    assert all(order.index(lower) < order.index(room) for room, allowed in rooms.items() for lower in allowed)
 
 
 def test_the_operator_knows_the_engines_configuration_and_nothing_else_of_it():
@@ -255,7 +356,7 @@ def test_what_the_packages_of_the_data_source_share_imports_none_of_them(module)
 def test_the_data_source_uses_the_storage_floor_and_nothing_above_it():
     files = sources(SPARK)
     assert files
-    allowed = {"topic", "tiered", "bookkeeper", "metadata", "config", "wire", "tls", "native", "__version__"}
+    allowed = {"topic", "tiered", "bookkeeper", "metadata", "config", "wire", "net", "native", "__version__"}
     for path in files:
         for name in imports_of(path):
             first, _, rest = name.partition(".")

@@ -20,7 +20,7 @@ from readonly_engine.wire.framing import STORED_FRAME_BYTES
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from readonly_engine.tls import ClientTls
+    from readonly_engine.net.tls import ClientTls
     from readonly_engine.wire.framing import StoredFrameLimit
 
 log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""What clients talk to: connections, lookup, subscriptions, dispatchers, cursors, and the fleet of which this broker is one."""
+"""The broker that clients talk to; each package in it is one room, and imports lower rooms only (`tests/unit/test_layers.py`)."""

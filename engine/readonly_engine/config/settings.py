@@ -31,7 +31,7 @@ from readonly_engine.config.option import Kind, option
 from readonly_engine.config.tiered import TIERED_STORAGE, TieredConfig
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.url import hosts_in
-from readonly_engine.tls import TlsFiles
+from readonly_engine.net.tls import TlsFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

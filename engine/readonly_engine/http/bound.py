@@ -13,8 +13,8 @@ from readonly_engine.metadata.errors import MetadataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from readonly_engine.broker.bindings import Binding, Bindings
-    from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.pool.bindings import Binding, Bindings
+    from readonly_engine.broker.server.broker import Broker
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
 

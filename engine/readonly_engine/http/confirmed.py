@@ -14,7 +14,7 @@ from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
     from readonly_engine.bookkeeper.pool import BookiePool
-    from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.server.broker import Broker
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
 

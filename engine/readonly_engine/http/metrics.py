@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from readonly_engine.broker.reasons import Reason
+from readonly_engine.broker.passthrough.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prometheus_client.metrics_core import Metric
 
-    from readonly_engine.broker.broker import Broker
-    from readonly_engine.broker.counters import Counters
+    from readonly_engine.broker.dispatch.counters import Counters
+    from readonly_engine.broker.server.broker import Broker
     from readonly_engine.topic.cache import EntryCache
 
 _LABELS = ["topic", "subscription"]

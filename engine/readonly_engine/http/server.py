@@ -18,7 +18,7 @@ from readonly_engine.metadata.topic_name import decode_name
 
 if TYPE_CHECKING:
     from readonly_engine.bookkeeper.pool import BookiePool
-    from readonly_engine.broker.broker import Broker
+    from readonly_engine.broker.server.broker import Broker
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.store import MetadataStore
     from readonly_engine.topic.cache import EntryCache

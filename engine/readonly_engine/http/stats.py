@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from readonly_engine.broker.rates import Rates
+from readonly_engine.broker.session.rates import Rates
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from readonly_engine.broker.broker import Broker
-    from readonly_engine.broker.consumer import Consumer
-    from readonly_engine.broker.topics import ServedTopic
+    from readonly_engine.broker.server.broker import Broker
+    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.subscription.topics import ServedTopic
     from readonly_engine.metadata.topic_name import TopicName
 
 _SUMS = ("msgRateOut", "msgThroughputOut", "msgOutCounter", "bytesOutCounter")

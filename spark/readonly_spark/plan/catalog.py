@@ -17,8 +17,8 @@ from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
+from readonly_engine.net.tls import ClientTls
 from readonly_engine.tiered.storage import TieredStorage
-from readonly_engine.tls import ClientTls
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog

@@ -36,7 +36,7 @@ from readonly_spark.read.rate_limit import RateLimiter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from readonly_engine.tls import ClientTls
+    from readonly_engine.net.tls import ClientTls
     from readonly_engine.wire.digest import Digest
     from readonly_engine.wire.entry import Entry
     from readonly_engine.wire.ledgers import LedgerMetadata

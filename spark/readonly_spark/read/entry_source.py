@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.bookkeeper.errors import BookKeeperError, ReadFailedError
 from readonly_engine.config.tiered import BOOKKEEPER_FIRST
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.net.tls import ClientTls
 from readonly_engine.tiered.errors import TieredStorageError
 from readonly_engine.tiered.storage import TieredStorage
-from readonly_engine.tls import ClientTls
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.managed_ledger_pb2 import OffloadContext
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from readonly_engine.broker.drain import DISCONNECT_GRACE_S
+from readonly_engine.broker.server.drain import DISCONNECT_GRACE_S
 
 from tests.e2e.traffic import History, moves
 

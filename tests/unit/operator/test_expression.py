@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from readonly_engine.broker import bindings
+from readonly_engine.broker.pool import bindings
 from readonly_operator.api import binding as api_binding
 from readonly_operator.api.binding import Binding
 from readonly_operator.bindings import overlap

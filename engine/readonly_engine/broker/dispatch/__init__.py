@@ -1,1 +1,1 @@
-"""Who gets which entry: one pure dispatcher for each subscription type. What they need of the world comes in as arguments."""
+"""Dispatchers and cursors: pure state machines, one dispatcher for each subscription type."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.keys import ConsistentHashSelector, HashRangeSelector
+from readonly_engine.broker.dispatch.consumer_state import READ_ENTRIES, total_permits
+from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector, HashRangeSelector
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, MultipleDispatcher, UnackedLimits
-from readonly_engine.broker.dispatch.receiver import READ_ENTRIES, total_permits
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from readonly_engine.broker.cursor import CursorReplica
-    from readonly_engine.broker.dispatch.keys import KeySelector
-    from readonly_engine.broker.dispatch.receiver import ConsumerState, Delivery
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Delivery
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.broker.dispatch.key_selectors import KeySelector
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
-from readonly_engine.broker.dispatch.receiver import ConsumerState
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.wire.commands import NO_EPOCH
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.cursor import CursorReplica
-    from readonly_engine.broker.dispatch.receiver import Dispatcher
+    from readonly_engine.broker.dispatch.consumer_state import Dispatcher
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
 
 MULTIPLE = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})

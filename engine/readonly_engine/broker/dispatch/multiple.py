@@ -6,15 +6,15 @@ import sys
 from bisect import insort_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from readonly_engine.broker.dispatch.consumer_state import Delivery
 from readonly_engine.broker.dispatch.delayed import DelayedDeliveryTracker
-from readonly_engine.broker.dispatch.receiver import Delivery
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from readonly_engine.broker.cursor import CursorReplica
-    from readonly_engine.broker.dispatch.receiver import ConsumerState, EntryRun
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState, EntryRun
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
 

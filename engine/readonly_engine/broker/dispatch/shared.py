@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.dispatch.consumer_state import EntryRun, total_permits
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, MultipleDispatcher, UnackedLimits
-from readonly_engine.broker.dispatch.receiver import EntryRun, total_permits
-from readonly_engine.broker.dispatch.replay import RedeliveryQueue
+from readonly_engine.broker.dispatch.redelivery_queue import RedeliveryQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from readonly_engine.broker.cursor import CursorReplica
-    from readonly_engine.broker.dispatch.receiver import ConsumerState, Delivery
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Delivery
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.keys import HashRangeSelector
-from readonly_engine.broker.dispatch.receiver import Delivery
+from readonly_engine.broker.dispatch.consumer_state import Delivery
+from readonly_engine.broker.dispatch.key_selectors import HashRangeSelector
 from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from readonly_engine.broker.cursor import CursorReplica
-    from readonly_engine.broker.dispatch.receiver import ConsumerState
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position

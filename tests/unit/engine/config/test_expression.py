@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from readonly_engine.broker.bindings import load_bindings
+from readonly_engine.broker.pool.bindings import load_bindings
 from readonly_engine.config.expression import MAX_LENGTH, MAX_PROGRAM_SIZE, Expression, ExpressionError
 from readonly_engine.metadata.topic_name import parse_topic_name
 

@@ -11,7 +11,7 @@ from readonly_engine.config.option import ConfigError, keys_of
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.config.settings import EngineConfig, Unbound
 from readonly_engine.config.tiered import TieredConfig
-from readonly_engine.tls import TlsFiles
+from readonly_engine.net.tls import TlsFiles
 
 KEYS = keys_of(EngineConfig)
 REQUIRED = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from readonly_engine.broker.bindings import Binding, from_patterns
+from readonly_engine.broker.pool.bindings import Binding, from_patterns
 from readonly_engine.http.bound import Lag, Matched, match, namespaces_of, worst
 from readonly_engine.metadata.topic_name import parse_topic_name
 

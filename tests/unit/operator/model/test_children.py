@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from readonly_engine.broker.drain import DRAIN_TIMEOUT_S
+from readonly_engine.broker.server.drain import DRAIN_TIMEOUT_S
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig

@@ -1,0 +1,96 @@
+"""What an ack of a client changes here: the copy of the cursor, and what its consumers have pending (Consumer.messageAcked)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from readonly_engine.broker.dispatch.make import MULTIPLE
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.bit_set import bits_of
+from readonly_engine.wire.pulsar_pb2 import CommandAck
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Dispatcher
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+
+class AckEffect(NamedTuple):
+    """What came of an ack.
+
+    Attributes:
+        unblocked: whether something can be delivered now that could not before.
+        completed: batches of which this ack, with earlier ones, has acked the last message.
+    """
+
+    unblocked: bool
+    completed: list[Position]
+
+
+def without_unknown_entries(ack: CommandAck, cursor: CursorReplica) -> CommandAck:
+    """Return a client's ack without the entries that do not count (CursorReplica.accepts_ack)."""
+    cumulative = ack.ack_type == CommandAck.Cumulative
+    accepted = CommandAck()
+    accepted.CopyFrom(ack)
+    del accepted.message_id[:]
+    accepted.message_id.extend(
+        message_id
+        for message_id in ack.message_id
+        if cursor.accepts_ack(Position(message_id.ledger_id, message_id.entry_id), cumulative=cumulative)
+    )
+    return accepted
+
+
+def apply_ack(
+    ack: CommandAck,
+    kind: CommandSubscribe.SubType,
+    cursor: CursorReplica,
+    dispatcher: Dispatcher,
+    by: ConsumerState | None,
+    *,
+    batch_acks: bool,
+    from_client: bool = True,
+) -> AckEffect:
+    """Take over an ack without a transaction.
+
+    Args:
+        ack: the ack.
+        kind: the subscription's type; cumulative acks mean nothing where consumers share the work.
+        cursor: the copy of the cursor.
+        dispatcher: who has what pending.
+        by: the consumer that acks, where it is known.
+        batch_acks: whether the owner counts acks of single messages of a batch. Where it does not, the entry stays unacked until
+            it is acked whole; clients wait for that.
+        from_client: whether the owner has still to check it; else it comes from the owner's log, which may be ahead of the chain.
+    """
+    unblocked = False
+    completed: list[Position] = []
+    cumulative = ack.ack_type == CommandAck.Cumulative
+    if cumulative and kind in MULTIPLE:
+        return AckEffect(unblocked, completed)
+    for message_id in ack.message_id:
+        position = Position(message_id.ledger_id, message_id.entry_id)
+        if from_client and not cursor.accepts_ack(position, cumulative=cumulative):
+            continue
+        if not message_id.ack_set:
+            if cumulative:
+                cursor.ack_cumulative(position)
+            else:
+                cursor.ack(position)
+                unblocked |= dispatcher.acked(position, by)
+            continue
+        if not batch_acks:
+            if cumulative:
+                cursor.ack_cumulative(Position(position.ledger_id, position.entry_id - 1))
+            continue
+        unacked = bits_of(message_id.ack_set)
+        if cumulative:
+            cursor.ack_cumulative_partially(position, unacked)
+        elif not cursor.is_acked(position):
+            left = cursor.ack_partially(position, unacked)
+            if left:
+                unblocked |= dispatcher.acked_partially(position, left.bit_count(), by)
+            else:
+                unblocked |= dispatcher.acked(position, by)
+                completed.append(position)
+    return AckEffect(unblocked, completed)

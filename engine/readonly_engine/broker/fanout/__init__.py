@@ -1,0 +1,1 @@
+"""One tail batch for many consumers: groups that get the same bytes."""

@@ -1,0 +1,1 @@
+"""Subscriptions that the owner must serve."""

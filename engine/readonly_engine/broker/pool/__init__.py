@@ -1,0 +1,1 @@
+"""The pool: members, bindings, claims and redirects."""

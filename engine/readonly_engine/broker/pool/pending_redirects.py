@@ -1,0 +1,61 @@
+"""Consumers that are on their way here from another broker of the pool: for a moment neither has them at the owner. Pure.
+
+An owner refuses an UNSUBSCRIBE while there are other consumers. Here it waits for those that are on their way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.pool.claims import ClaimKey
+
+MAX_REDIRECT_DELAY_S = 5.0
+"""A broker sends a client on as soon as it has brought its consumer here: one that leaves later was closed."""
+
+ARRIVAL_TIMEOUT_S = 5.0
+"""A client comes at once, or not at all."""
+
+
+class PendingRedirects:
+    """Knows who is expected. Times are in seconds of any clock."""
+
+    def __init__(self) -> None:
+        self._expected: dict[ClaimKey, deque[float]] = {}
+        self._ends: deque[tuple[float, ClaimKey]] = deque()  # when each is expected no more; some have come meanwhile
+
+    def expect(self, key: ClaimKey, relayed_at: float, now: float) -> None:
+        """A consumer that another broker had brought has left.
+
+        Args:
+            key: its subscription.
+            relayed_at: when it had come.
+            now: the time.
+        """
+        while self._ends and self._ends[0][0] <= now:
+            self._expire(self._ends.popleft()[1], now)
+        if now - relayed_at <= MAX_REDIRECT_DELAY_S:
+            self._expected.setdefault(key, deque()).append(now + ARRIVAL_TIMEOUT_S)
+            self._ends.append((now + ARRIVAL_TIMEOUT_S, key))
+
+    def arrived(self, key: ClaimKey) -> None:
+        """A consumer has come by itself."""
+        waits = self._expected.get(key)
+        if waits is not None:
+            waits.popleft()
+            if not waits:
+                del self._expected[key]
+
+    def expected(self, key: ClaimKey, now: float) -> bool:
+        """Whether a consumer of the subscription is on its way."""
+        waits = self._expected.get(key)
+        return waits is not None and waits[-1] > now
+
+    def _expire(self, key: ClaimKey, now: float) -> None:
+        """Expect nobody any more whose time is over."""
+        waits = self._expected.get(key)
+        while waits and waits[0] <= now:
+            waits.popleft()
+        if waits is not None and not waits:
+            del self._expected[key]

@@ -1,0 +1,62 @@
+"""Moving consumers to the broker that serves them: which may be moved, and how they are told. The choice is pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.pool.client_versions import supports_assigned_broker
+from readonly_engine.wire.commands import encode_command
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandCloseProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+MIN_REDIRECT_INTERVAL_S = 60.0
+"""A client that comes back sooner than this cannot reach where it was sent: then it is relayed, so that it does not go round."""
+
+MAX_REMEMBERED = 100_000
+
+
+class RedirectHistory:
+    """Remembers who was moved."""
+
+    def __init__(self) -> None:
+        self.redirected = 0
+        self._last: OrderedDict[Hashable, float] = OrderedDict()
+
+    def allow(self, client_version: str, client_key: Hashable, now: float) -> bool:
+        """Whether to move a consumer; counted as moved if so.
+
+        Args:
+            client_version: what the client says that it is.
+            client_key: what is the same when it comes again.
+            now: the time.
+        """
+        if not supports_assigned_broker(client_version):
+            return False
+        last = self._last.get(client_key)
+        if last is not None and now - last < MIN_REDIRECT_INTERVAL_S:
+            return False
+        self._last[client_key] = now
+        self._last.move_to_end(client_key)
+        if len(self._last) > MAX_REMEMBERED:
+            self._last.popitem(last=False)
+        self.redirected += 1
+        return True
+
+
+def close_producer(producer_id: int) -> bytes:
+    """The frame that closes a producer from this side: its client looks the topic up again."""
+    close = CommandCloseProducer(producer_id=producer_id, request_id=-1)
+    return encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close))
+
+
+def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
+    """The frame that closes a consumer from this side; with a URL, the client goes there without another lookup (PIP-307)."""
+    close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
+    if url:
+        close.assigned_broker_service_url = url
+    if url_tls:
+        close.assigned_broker_service_url_tls = url_tls
+    return encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close))

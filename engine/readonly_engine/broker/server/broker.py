@@ -1,0 +1,290 @@
+"""A broker of a pool: what its connections share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from readonly_engine.broker.pool.bindings import Bindings, BindingsError, load_bindings
+from readonly_engine.broker.pool.claims import ActionKind
+from readonly_engine.broker.pool.member_selector import MemberSelector
+from readonly_engine.broker.pool.pending_redirects import PendingRedirects
+from readonly_engine.broker.pool.redirects import RedirectHistory
+from readonly_engine.broker.server.drain import drain
+from readonly_engine.broker.server.rebalance import Rebalancer
+from readonly_engine.broker.session.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
+from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.broker.session.exclusives import ExclusiveConsumers
+from readonly_engine.broker.session.request_quota import RequestQuota
+from readonly_engine.broker.subscription.owner_leases import OwnerLeases
+from readonly_engine.broker.subscription.pause import Pause
+from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.config.settings import Unbound
+from readonly_engine.lease_guard import LeaseGuard
+from readonly_engine.net import descriptors
+from readonly_engine.net.half_open import MAX_HALF_OPEN, HalfOpenConnections
+from readonly_engine.net.keep_alive import KeepAlive
+from readonly_engine.net.tls_listener import TlsListener
+from readonly_engine.net.write_coalescer import WriteCoalescer
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from readonly_engine.broker.pool.claim_store import ClaimStore
+    from readonly_engine.broker.pool.claims import ClaimAction
+    from readonly_engine.broker.pool.membership import Member, PoolMembership
+    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.session.limits import Limits
+    from readonly_engine.broker.subscription.topics import TopicRegistry
+    from readonly_engine.net.tls import Reloaded
+    from readonly_engine.owner.directory import OwnerDirectory
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BINDINGS_POLL_S = 1.0
+"""A bindings file that is a mounted ConfigMap changes by a swap of links: looking is simpler than watching."""
+
+
+class Broker:
+    """Serves clients.
+
+    Args:
+        owners: connections to the writable cluster.
+        topics: the topics served here.
+        pool: the pool that this broker is a member of.
+        claim_store: which subscriptions this broker may serve.
+        limits: how many connections and consumers are taken.
+        patterns: what the command line and the configuration bind.
+        bindings_file: what the operator binds, read again when it changes.
+        unbound: what becomes of clients of topics that are not bound.
+        guard: has leases checked before anything is delivered.
+    """
+
+    def __init__(
+        self,
+        owners: OwnerDirectory,
+        topics: TopicRegistry,
+        pool: PoolMembership,
+        claim_store: ClaimStore,
+        limits: Limits,
+        patterns: Bindings,
+        bindings_file: Path | None,
+        unbound: Unbound = Unbound.REDIRECT,
+        guard: LeaseGuard | None = None,
+    ) -> None:
+        self.unbound = unbound
+        self.owners = owners
+        self.topics = topics
+        self.pool = pool
+        self.claim_store = claim_store
+        self.limits = limits
+        self.owner_leases = OwnerLeases(guard or LeaseGuard())
+        self.redirects = RedirectHistory()
+        self.pending_redirects = PendingRedirects()
+        self.requests = RequestQuota(MAX_BROKER_REQUESTS, MAX_BROKER_REQUEST_BYTES)
+        self.slow_clients = 0
+        self.subscribing = 0
+        self.draining = False
+        self._member_selector = MemberSelector(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
+        self._rebalancer = Rebalancer(self)
+        self.bindings = patterns
+        self.bindings_error: str | None = None
+        self.connections: set[ClientConnection] = set()
+        self.keep_alive = KeepAlive()
+        self.exclusives = ExclusiveConsumers()
+        self.half_open: HalfOpenConnections[ClientConnection] = HalfOpenConnections(
+            min(MAX_HALF_OPEN, descriptors.max_descriptors() // 2)
+        )
+        self.write_coalescer = WriteCoalescer()
+        self._patterns = patterns
+        self._bindings_file = bindings_file
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._tls_listeners: list[TlsListener] = []
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Join the pool and listen.
+
+        Raises:
+            OSError: the address cannot be listened on.
+            MetadataUnavailableError: the pool cannot be joined.
+        """
+        self._load_bindings()
+        await self.listen(DEFAULT, host, port)
+        self.keep_alive.start()
+        self.claim_store.start(self._claim_changed)
+        await self.pool.join()
+        self._rebalancer.start()
+        if self._bindings_file is not None:
+            self._watcher = self.spawn(self._watch_bindings())
+
+    async def listen(self, listener: str, host: str, port: int, *, shared: bool = False) -> None:
+        """Listen for clients of a named listener, too.
+
+        Args:
+            listener: its name.
+            host: of this machine.
+            port: the port.
+            shared: whether other processes listen there too, and each gets some of the connections.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: ClientConnection(self, listener), host, port, reuse_port=shared or None
+        )
+        self._servers.append(server)
+
+    async def listen_tls(
+        self, listener: str, context: Reloaded[ssl.SSLContext], host: str, port: int, *, shared: bool = False
+    ) -> None:
+        """Listen for clients of a listener with TLS, too.
+
+        Args:
+            listener: its name.
+            context: what clients are shown.
+            host: of this machine.
+            port: the port.
+            shared: whether other processes listen there too, and each gets some of the connections.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        tls_listener = TlsListener(lambda: ClientConnection(self, listener), context)
+        await tls_listener.start(host, port, shared=shared)
+        self._tls_listeners.append(tls_listener)
+
+    @property
+    def listening(self) -> bool:
+        """Whether clients can connect."""
+        servers = bool(self._servers) and all(server.is_serving() for server in self._servers)
+        return servers and all(listener.listening for listener in self._tls_listeners)
+
+    async def drain(self) -> None:
+        """Leave the pool, let what was delivered be acked, send every client elsewhere; then close."""
+        self.draining = True
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self._rebalancer.stop()
+        await drain(self)
+        for server in self._servers:
+            server.close()
+        for tls_listener in self._tls_listeners:
+            tls_listener.close()
+        for connection in list(self.connections):
+            connection.close()
+        self.keep_alive.stop()
+        self.claim_store.close()
+        self.pool.close()
+        self.topics.close()
+        self.owners.close()
+
+    async def wait_for_tasks(self, seconds: float) -> None:
+        """Wait for what runs beside."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)
+
+    @property
+    def under_memory_pressure(self) -> bool:
+        """Whether what waits for slow clients comes near to what may wait in all."""
+        return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
+
+    def choose_broker(self, *, tls: bool, listener: str) -> Member | None:
+        """The broker of the pool for the next consumer; None where there is none.
+
+        Args:
+            tls: whether the client needs one that is reached with TLS.
+            listener: the client's.
+        """
+        return self._member_selector.choose(self.pool.members.values(), tls=tls, listener=listener)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run something beside; an error that nobody expected is logged."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task failed", exc_info=task.exception())
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The consumers of all connections."""
+        return [consumer for connection in self.connections for consumer in connection.consumers]
+
+    def _evict(self, before: Bindings) -> None:
+        """Send away the consumers that belong elsewhere by the bindings in force now, unless those before let them stay."""
+        for consumer in self.consumers:
+            topic, name = consumer.topic, consumer.subscribe_command.subscription
+            bound = self.bindings.serves(topic, name)
+            if bound == consumer.bound:
+                continue
+            if bound and (consumer.peer or not consumer.pass_through):
+                consumer.bound = True  # it was let stay, and has been served all the time
+            elif bound:
+                consumer.close_for_resubscribe("the pool serves the subscription now")
+            elif before.detaches(topic, name):
+                log.info(
+                    "%s, %s: consumer %d stays, though nothing binds it any more", topic, name, consumer.consumer_id
+                )
+                consumer.bound = False
+            else:
+                consumer.close_for_resubscribe("the subscription is not bound to the pool any more")
+
+    def _claim_changed(self, action: ClaimAction) -> None:
+        """Another broker may have a subscription, or has it, or may have had it."""
+        kind, key = action.kind, action.key
+        if kind == ActionKind.REVOKE:
+            for consumer in self.consumers:
+                if consumer.claim is not None and consumer.claim.key == key and not consumer.peer:
+                    consumer.close_for_resubscribe("another broker has claimed the subscription")
+            return
+        subscription = self.topics.subscription(key.topic, key.subscription)
+        if subscription is None:
+            return  # those who are on their way find out what became of their claim
+        if kind == ActionKind.SUSPEND:
+            log.warning("%s, %s is suspended: ZooKeeper does not answer, so it may be served elsewhere", *key)
+            subscription.pause(Pause.LEASE)
+        else:
+            if kind == ActionKind.REFRESH:
+                subscription.refresh()
+            subscription.resume(Pause.LEASE)
+
+    # Bindings
+
+    def _load_bindings(self) -> None:
+        """Take up the bindings file; one that cannot be used leaves the last good one in force."""
+        if self._bindings_file is None:
+            return
+        try:
+            loaded = load_bindings(self._bindings_file)
+        except BindingsError as error:
+            if str(error) != self.bindings_error:
+                log.warning("%s; the last good bindings stay in force", error)
+            self.bindings_error = str(error)
+            return
+        self.bindings_error = None
+        bindings = Bindings(self._patterns.bindings + loaded.bindings, loaded.revision)
+        if bindings != self.bindings:
+            names = ", ".join(binding.name for binding in bindings.bindings) or "none"
+            log.info("bindings of revision %s are in force: %s", bindings.revision, names)
+            self.bindings = bindings
+
+    async def _watch_bindings(self) -> None:
+        while True:
+            await asyncio.sleep(BINDINGS_POLL_S)
+            before = self.bindings
+            self._load_bindings()
+            if self.bindings is not before:
+                self._evict(before)

@@ -1,0 +1,97 @@
+"""Keeps the load of a pool even: tells the others how many consumers are here, and sends some on where there are far too many."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.pool.member_selector import excess
+from readonly_engine.broker.server.drain import await_acks
+from readonly_engine.broker.subscription.pause import Pause
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.server.broker import Broker
+    from readonly_engine.broker.session.consumer import Consumer
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL_S = 5.0
+"""How often a broker compares itself with the others."""
+
+MIN_UNEVEN_POLLS = 3
+"""So many looks in a row must find too many consumers here: what comes and goes evens out by itself, and moving disturbs."""
+
+MAX_MOVED_FRACTION = 0.1
+"""The part of its consumers that a broker sends on at one look: a new broker is filled in a minute, not in a storm."""
+
+
+class Rebalancer:
+    """Looks at the load of this broker now and then.
+
+    Args:
+        broker: the broker.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._task: asyncio.Task[None] | None = None
+        self._published = False
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._task = self._broker.spawn(self._run())
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        uneven = 0
+        while True:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            own = self._broker.limits.consumers
+            known = self._broker.pool.members.get(self._broker.pool.url)
+            # The others must hear of it first: else what is sent on comes back.
+            published = known is not None and abs(known.consumers - own) <= max(1, own // 10)
+            await self._broker.pool.publish(own)
+            surplus = excess(own, self._broker.pool.members.values())
+            uneven = uneven + 1 if surplus else 0
+            if uneven >= MIN_UNEVEN_POLLS and published:
+                self._move_some(min(surplus, max(1, int(own * MAX_MOVED_FRACTION))))
+
+    def _move_some(self, count: int) -> None:
+        chosen: list[Consumer] = []
+        for unit in _units(self._broker.consumers):
+            if len(chosen) + len(unit) <= count:
+                chosen += unit
+        if not chosen:
+            return
+        log.info("%d consumers are sent on: other brokers of the pool have fewer", len(chosen))
+        self._broker.spawn(self._move(chosen))
+
+    async def _move(self, consumers: list[Consumer]) -> None:
+        """Let them ack what they have first, so that little is delivered twice."""
+        subscriptions = {consumer.subscription for consumer in consumers}
+        await await_acks(consumers)
+        for consumer in consumers:
+            if not consumer.unregistered:
+                consumer.close_for_resubscribe("other brokers have fewer consumers")
+        for subscription in subscriptions:
+            if subscription is not None and subscription.consumers and not self._broker.draining:
+                subscription.resume(Pause.LEAVING)
+
+
+def _units(consumers: list[Consumer]) -> list[list[Consumer]]:
+    """The consumers by what must move together: a claimed subscription as a whole, smallest first; others one by one."""
+    claimed: dict[object, list[Consumer]] = {}
+    single = []
+    for consumer in consumers:
+        if consumer.peer:
+            continue  # another broker's in all but the connection
+        if consumer.claim is None:
+            single.append([consumer])
+        else:
+            claimed.setdefault(consumer.claim.key, []).append(consumer)
+    return single + sorted(claimed.values(), key=len)

@@ -1,0 +1,1 @@
+"""One client's connection, and all that it opens."""

@@ -1,0 +1,141 @@
+"""The producers of one client, by its ids of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.session.bounds import CLOSED_PRODUCER_TTL_S, MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES
+from readonly_engine.broker.session.producer import ProxiedProducer
+from readonly_engine.broker.session.producer_connections import ProducerConnections
+from readonly_engine.broker.session.request_quota import RequestQuota
+from readonly_engine.wire.pulsar_pb2 import ServerError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand
+
+log = logging.getLogger(__name__)
+
+
+def close_unready(client: ClientConnection, producer_id: int) -> None:
+    """End the connection of a client that publishes without a producer that is ready.
+
+    As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
+    """
+    log.warning("producer %d of client %s is not ready to publish; closing the connection", producer_id, client.peer)
+    client.close()
+
+
+class ClientProducers:
+    """Creates, finds and closes the producers of one client; made for its first one.
+
+    Args:
+        client: the client's connection.
+
+    Attributes:
+        connections: the client's connections to owners.
+    """
+
+    __slots__ = ("_client", "_closed_at", "_creating", "_producers", "_sizes", "_starting", "connections")
+
+    def __init__(self, client: ClientConnection) -> None:
+        self.connections = ProducerConnections(client)
+        self._client = client
+        self._producers: dict[int, ProxiedProducer] = {}
+        self._creating = RequestQuota(MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES)
+        self._sizes: dict[ProxiedProducer, int] = {}  # of the PRODUCERs that _creating counts
+        self._starting: set[ProxiedProducer] = set()  # their owners are being looked up
+        self._closed_at: dict[int, float] = {}  # when this side closed them, the longest ago first
+
+    @property
+    def all(self) -> list[ProxiedProducer]:
+        """All of them."""
+        return list(self._producers.values())
+
+    def create(self, command: BaseCommand, size: int) -> None:
+        """Answer PRODUCER.
+
+        Args:
+            command: the command.
+            size: of its frame, in bytes.
+        """
+        producer_id, request_id = command.producer.producer_id, command.producer.request_id
+        present = self._producers.get(producer_id)
+        if present is not None:
+            present.respond_duplicate(request_id)
+            return
+        if not self._creating.acquire(size):
+            there = self._creating
+            why = (
+                f"{there.count} producers of this connection ({there.bytes} bytes) are being created already; try again"
+            )
+            self._client.refuse(request_id, ServerError.ServiceNotReady, why)
+            return
+        producer = self._producers[producer_id] = ProxiedProducer(self._client, self, command)
+        self._sizes[producer] = size
+        self._starting.add(producer)
+        starting = self._client.spawn(producer.start())
+        starting.add_done_callback(partial(self._started, producer))
+
+    def publish(self, producer_id: int, frame: bytes) -> None:
+        """Relay a SEND; a client that may not publish yet loses its connection."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.ready:
+            producer.publish(frame)
+        elif time.monotonic() - self._closed_at.get(producer_id, -CLOSED_PRODUCER_TTL_S) >= CLOSED_PRODUCER_TTL_S:
+            close_unready(self._client, producer_id)
+
+    async def close(self, command: BaseCommand) -> None:
+        """Answer CLOSE_PRODUCER."""
+        request_id = command.close_producer.request_id
+        producer = self._producers.get(command.close_producer.producer_id)
+        if producer is not None:
+            self.drop(producer)
+        answer = None if producer is None else await producer.close(command)
+        if answer is None:
+            self._client.succeed(request_id)
+        else:
+            self._client.respond(answer, request_id)
+
+    def drop(self, producer: ProxiedProducer, *, closed_by_broker: bool = False) -> None:
+        """Forget a producer.
+
+        Args:
+            producer: the producer.
+            closed_by_broker: whether the client is only being told that it is closed: messages of it may be on their way.
+        """
+        self.on_created(producer)
+        if self._producers.get(producer.producer_id) is producer:
+            del self._producers[producer.producer_id]
+        if closed_by_broker:
+            closed, now = self._closed_at, time.monotonic()
+            while closed and now - next(iter(closed.values())) >= CLOSED_PRODUCER_TTL_S:
+                del closed[next(iter(closed))]
+            closed.pop(producer.producer_id, None)
+            closed[producer.producer_id] = now
+
+    def on_created(self, producer: ProxiedProducer) -> None:
+        """The owner has answered for a producer, or nobody waits for its answer any more."""
+        if producer in self._starting:
+            return  # one that was closed meanwhile counts until its owner is found
+        size = self._sizes.pop(producer, None)
+        if size is not None:
+            self._creating.release(size)
+
+    def _started(self, producer: ProxiedProducer, _task: asyncio.Task[None]) -> None:
+        self._starting.discard(producer)
+        if producer.ended:
+            self.on_created(producer)
+
+    def on_client_lost(self) -> None:
+        """The client's connection is closed: its producers end with it."""
+        for producer in self.all:
+            producer.on_client_lost()
+        self._producers.clear()
+        self._sizes.clear()
+        self.connections.close()

@@ -1,0 +1,97 @@
+"""Unanswered requests of one client."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from readonly_engine.broker.session.bounds import MAX_CONCURRENT_CLOSES, MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES
+from readonly_engine.broker.session.lookup import answer_lookup
+from readonly_engine.broker.session.request_quota import RequestQuota
+from readonly_engine.broker.session.requests import (
+    ANY_BROKER_REQUESTS,
+    CONSUMER_REQUESTS,
+    refuse_lookup,
+    relay_for_consumer,
+    relay_to_any_broker,
+    relay_to_schema_owner,
+)
+from readonly_engine.owner.errors import OwnerRefusedError
+from readonly_engine.wire.commands import body_of
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, ServerError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from readonly_engine.broker.session.connection import ClientConnection
+
+_HANDLERS: Final[dict[int, Callable[[ClientConnection, BaseCommand], Coroutine[object, object, None]]]] = {
+    BaseCommand.LOOKUP: answer_lookup,
+    BaseCommand.GET_OR_CREATE_SCHEMA: relay_to_schema_owner,
+    **dict.fromkeys(ANY_BROKER_REQUESTS, relay_to_any_broker),
+    **dict.fromkeys(CONSUMER_REQUESTS, relay_for_consumer),
+}
+
+SERVED_REQUESTS: Final = frozenset(_HANDLERS)
+"""The requests that `serve` has answered."""
+
+
+class ClientRequests:
+    """Answers the requests of one client, and bounds the unanswered ones, as maxConcurrentLookupRequest does at a stock broker.
+
+    Args:
+        client: the client's connection.
+    """
+
+    __slots__ = ("_client", "_closings", "_quota")
+
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
+        self._quota = RequestQuota(MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES)
+        self._closings = 0
+
+    def serve(self, command: BaseCommand, size: int) -> None:
+        """Answer a request in a task; refuse it if too many are unanswered.
+
+        Args:
+            command: one of SERVED.
+            size: of its frame, in bytes.
+        """
+        if self.acquire(command, size):
+            task = self._client.spawn(_HANDLERS[command.type](self._client, command))
+            task.add_done_callback(partial(self._answered, size))
+
+    def acquire(self, command: BaseCommand, size: int) -> bool:
+        """Count a request and return True; `release` must follow. If it exceeds a limit, refuse it and return False."""
+        if not self._quota.acquire(size):
+            whose = "this connection"
+        elif not self._client.broker.requests.acquire(size):
+            self._quota.release(size)
+            whose = "all clients of this broker"
+        else:
+            return True
+        why = f"too many requests of {whose} are not answered yet; try again"
+        refusal = OwnerRefusedError(ServerError.TooManyRequests, why)
+        refuse_lookup(self._client, command, body_of(command).request_id, refusal)
+        return False
+
+    def release(self, size: int) -> None:
+        """Stop counting a request: it was answered."""
+        self._quota.release(size)
+        self._client.broker.requests.release(size)
+
+    def _answered(self, size: int, _task: asyncio.Task[None]) -> None:
+        self.release(size)
+
+    def close(self, closing: Coroutine[object, object, None]) -> None:
+        """Close a consumer or producer at its owner. None is refused: at the limit the broker stops reading from the client."""
+        self._closings += 1
+        self._client.spawn(closing).add_done_callback(self._closed)
+        if self._closings >= MAX_CONCURRENT_CLOSES:
+            self._client.pause_reading_for(self, paused=True)
+
+    def _closed(self, _task: asyncio.Task[None]) -> None:
+        self._closings -= 1
+        if self._closings < MAX_CONCURRENT_CLOSES:
+            self._client.pause_reading_for(self, paused=False)

@@ -1,0 +1,474 @@
+"""One consumer of a client: between its connection, its subscription here and its mute twin at the owner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.dispatch.make import MULTIPLE, make_consumer_state
+from readonly_engine.broker.passthrough.flow_window import FlowWindow
+from readonly_engine.broker.pool.redirects import close_consumer
+from readonly_engine.broker.session.consumer_stats import DispatchStats, complete_stats
+from readonly_engine.broker.session.rates import Rates
+from readonly_engine.broker.subscription.pause import Pause
+from readonly_engine.clock import lease_time
+from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.owner.consumer import OwnerConsumer
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.lease import OwnerLease
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.commands import body_of, command_name, encode_command
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.message import decode_stored
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandAck,
+    CommandFlow,
+    CommandReachedEndOfTopic,
+    CommandSubscribe,
+    MessageIdData,
+)
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.pool.claim_store import ClaimHandle
+    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.subscription.subscription import Subscription
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.owner.consumer import OwnerCursorState
+    from readonly_engine.wire.acks import PlainAck
+    from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
+
+log = logging.getLogger(__name__)
+
+FLOW_WINDOW_BYTES = 1 << 20
+"""What passes through to one consumer at once."""
+
+CLAIM_RELEASE_TIMEOUT_S = 5.0
+"""Seconds that the owner may take to process the last acks of a consumer and to close it; then the claim is released anyway."""
+
+CUMULATIVE_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Failover})
+
+
+class Consumer:
+    """A consumer that a client has on its connection.
+
+    Args:
+        connection: the client's connection.
+        topic: the topic.
+        subscribe_command: the client's SUBSCRIBE.
+        pass_through: whether another serves it: FLOW is relayed, and so are the messages.
+        peer: the broker of the pool that serves it; empty for this one or the owner.
+        peer_url: where that one is spoken to.
+        claim: this broker's claim of the subscription, or its knowledge of whose it is.
+        bound: whether a binding names the subscription.
+
+    Attributes:
+        relayed_at: when another broker of the pool has brought it here; None where its client came by itself.
+        exclusive: whether it keeps others from its subscription.
+        in_sync: whether it has been at the owner ever since the copy of the cursor was last compared with the owner's.
+        lease: how long it may be served without a word of the owner.
+        lease_valid: whether it may be served now.
+    """
+
+    __slots__ = (
+        "_active",
+        "_closing",
+        "_end_of_topic_sent",
+        "_leaving",
+        "_newest_ledger",
+        "_rates",
+        "_saving_batches",
+        "bound",
+        "bytes",
+        "claim",
+        "connection",
+        "consumer_id",
+        "dispatch_state",
+        "exclusive",
+        "flow_window",
+        "in_sync",
+        "lease",
+        "lease_valid",
+        "messages",
+        "owner_consumer",
+        "pass_through",
+        "peer",
+        "relayed_at",
+        "subscription",
+        "topic",
+        "unregistered",
+    )
+
+    def __init__(
+        self,
+        connection: ClientConnection,
+        topic: TopicName,
+        subscribe: CommandSubscribe,
+        *,
+        pass_through: bool,
+        peer: str = "",
+        peer_url: str = "",
+        claim: ClaimHandle | None = None,
+        bound: bool = True,
+    ) -> None:
+        self.connection = connection
+        self.bound = bound
+        self.topic = topic
+        self.consumer_id = subscribe.consumer_id
+        self.exclusive = subscribe.sub_type == CommandSubscribe.Exclusive
+        self.pass_through = pass_through
+        self.peer = peer
+        self.claim = claim
+        self.unregistered = False
+        self.flow_window: FlowWindow | None = None
+        if pass_through:
+            self.flow_window = FlowWindow(FLOW_WINDOW_BYTES, track_pending=subscribe.sub_type not in CUMULATIVE_TYPES)
+        self.dispatch_state = make_consumer_state(subscribe, writable=connection.writable)
+        self.subscription: Subscription | None = None
+        self.messages = 0
+        self.bytes = 0
+        self._active: bool | None = None
+        self._rates: Rates[str] | None = None  # of few consumers: most clients never ask
+        self._end_of_topic_sent = False
+        self._newest_ledger = -1
+        self.in_sync = True
+        self.lease = OwnerLease()
+        self.lease_valid = True
+        self.relayed_at: float | None = None
+        self._saving_batches: asyncio.Task[None] | None = None
+        self._leaving: Subscription | None = None
+        self._closing: asyncio.Task[BaseCommand | None] | None = None
+        self.owner_consumer = OwnerConsumer(
+            connection.broker.owners,
+            connection.identity,
+            subscribe,
+            self,
+            zero_permit=not pass_through,
+            peer_url=peer_url,
+        )
+
+    @property
+    def subscribe_command(self) -> CommandSubscribe:
+        """The client's SUBSCRIBE, a new object each time: very many consumers do not keep one each."""
+        return self.owner_consumer.subscribe_command
+
+    # What the client does
+
+    def on_joined(self, subscription: Subscription, sent: float) -> None:
+        """The consumer is in its subscription; what the owner said of it before counts now.
+
+        Args:
+            subscription: the subscription.
+            sent: when its SUBSCRIBE was sent, or earlier (lease_time).
+
+        Raises:
+            OwnerUnavailableError: meanwhile it was sent away, or closed by the owner, who may have another cursor now.
+        """
+        if self.unregistered or not self.in_sync:
+            self._leave_subscription(subscription)
+            self._release_if_closed()
+            raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
+        self.subscription = subscription
+        if subscription.durable:
+            self.connection.broker.owner_leases.subscribed(self, sent)
+        if self._active is not None:
+            subscription.active_changed(self, active=self._active)
+
+    def flow(self, command: BaseCommand) -> None:
+        """The client asks for messages."""
+        if self.flow_window is not None:
+            self.flow_window.add_permits(command.flow.message_permits)
+            self._grant_permits()
+            return
+        permits = command.flow.message_permits
+        self.dispatch_state.permits += permits
+        if self.subscription is not None:
+            self.subscription.add_permits(self, permits)
+
+    def ack(self, command: BaseCommand) -> None:
+        """The client acks: at the owner, and in the copy here."""
+        self.owner_consumer.ack(command.ack)
+        if self.flow_window is not None:
+            cumulative = command.ack.ack_type == CommandAck.Cumulative
+            self.flow_window.on_ack(
+                [_position(m) for m in command.ack.message_id if not m.ack_set], cumulative=cumulative
+            )
+        if self.subscription is not None:
+            self.subscription.acknowledge(self, command.ack)
+
+    def ack_entries(self, ack: PlainAck) -> bool:
+        """The client acks entries, and wants no receipt. Returns whether that was all; else `ack` must follow."""
+        return self.subscription is not None and self.subscription.ack_entries(self, ack)
+
+    def redeliver(self, command: BaseCommand) -> None:
+        """The client asks for messages again; a new epoch marks those that are sent from now on."""
+        request = command.redeliver_unacknowledged_messages
+        if self.flow_window is not None:
+            self.flow_window.on_redeliver([_position(m) for m in request.message_id] or list(self.flow_window.pending))
+            self.owner_consumer.send(command)
+            return
+        if request.HasField("consumer_epoch") and self.subscribe_command.sub_type not in MULTIPLE:
+            self.dispatch_state.epoch = max(self.dispatch_state.epoch, request.consumer_epoch)
+        if self.subscription is not None:
+            self.subscription.redeliver(self, request.message_id)
+
+    def on_writable_changed(self, *, writable: bool) -> None:
+        """The client's connection takes more, or for now no more."""
+        self.leave_fanout()
+        self.dispatch_state.writable = writable
+        if writable and self.flow_window is not None:
+            self._grant_permits()
+        if writable and self.subscription is not None:
+            self.subscription.read_more()
+
+    def leave_fanout(self) -> None:
+        """Get nothing together with others; for now."""
+        if self.subscription is not None:
+            self.subscription.leave_fanout()
+
+    def deliver(self, frame: bytes, messages: int) -> None:
+        """Send a message to the client."""
+        self.messages += messages
+        self.bytes += len(frame)
+        self.connection.send(frame)
+
+    def complete_stats(self, answer: CommandConsumerStatsResponse) -> None:
+        """Put what is counted here into the owner's answer to CONSUMER_STATS."""
+        window, state = self.flow_window, self.dispatch_state
+        if self.subscription is not None:
+            self.subscription.flush_accounting()
+        if window is not None:
+            complete_stats(answer, self.connection.peer, window.permits, None)
+            return
+        if self._rates is None:
+            self._rates = Rates()
+        now = time.monotonic()
+        rate = self._rates.of("delivered", self.messages, self.bytes, now)
+        ack_rate = self._rates.of("acked", state.acked, 0, now).messages
+        multiple = self.subscribe_command.sub_type in MULTIPLE
+        stats = DispatchStats(rate, state.unacked, state.blocked, ack_rate if multiple else None)
+        complete_stats(answer, self.connection.peer, state.permits, stats)
+
+    def unregister(self) -> None:
+        """Be counted nowhere any more, and get nothing; the twin at the owner is closed by the caller, who calls `close`."""
+        if self.unregistered:
+            return
+        self.unregistered = True
+        broker = self.connection.broker
+        broker.limits.leave(self.topic, self.subscribe_command.subscription)
+        broker.topics.passthrough.remove(self)
+        if self.exclusive:
+            broker.exclusives.remove(self)
+        if self.subscription is not None:
+            broker.owner_leases.remove(self)
+            self._leave_subscription(self.subscription)
+            self.subscription = None
+        if self.claim is not None and self.relayed_at is not None:
+            broker.pending_redirects.expect(self.claim.key, self.relayed_at, time.monotonic())
+        self._release_if_closed()
+
+    def _leave_subscription(self, subscription: Subscription) -> None:
+        """Leave the subscription; others wait until the owner has taken what was acked here."""
+        self._leaving = subscription
+        ours = partial(self._exclusively_served, subscription, self.claim)
+        self._saving_batches = self.connection.broker.topics.leave(subscription, self, ours)
+
+    def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:
+        """Whether no other broker can have served the subscription since the copy of its cursor was made, or read anew."""
+        if claim is None:
+            return True
+        return self.connection.broker.claim_store.serves(claim.key) and not subscription.paused & Pause.STALE
+
+    async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
+        """Close the twin at the owner, once the next consumer of the subscription can find what this one leaves.
+
+        It goes on where nobody waits for it any longer.
+
+        Args:
+            command: the client's CLOSE_CONSUMER, if it closes it.
+
+        Returns:
+            The owner's answer; None where the consumer was not there.
+        """
+        if self._closing is None:
+            self._closing = self.connection.broker.spawn(self._close(command))
+        return await asyncio.shield(self._closing)
+
+    async def _close(self, command: BaseCommand | None) -> BaseCommand | None:
+        if self._saving_batches is not None:
+            await asyncio.wait([self._saving_batches])
+        late = asyncio.get_running_loop().call_later(CLAIM_RELEASE_TIMEOUT_S, self._release_claim)
+        try:
+            # The owner takes acks before it answers a CLOSE_CONSUMER that was sent after them.
+            return await self.owner_consumer.close(command)
+        finally:
+            late.cancel()
+            self._release_claim()
+
+    def _release_if_closed(self) -> None:
+        if self._closing is not None and self._closing.done():
+            self._release_claim()
+
+    def _release_claim(self) -> None:
+        """Release the claim: the owner has processed the acks, or the wait timed out."""
+        if not self.unregistered:
+            return
+        broker = self.connection.broker
+        subscription, self._leaving = self._leaving, None
+        if subscription is not None:
+            broker.topics.leaving.remove((subscription.topic, subscription.name), self)
+        claim, self.claim = self.claim, None
+        if claim is not None:
+            broker.claim_store.release(claim)
+
+    async def detach(self) -> None:
+        """Leave, here and at the owner; the client does not know yet."""
+        self.unregister()
+        await self.close()
+
+    async def redirect(self, url: str, url_tls: str) -> None:
+        """Send the client on to another broker of the pool, which has its subscription."""
+        if self.flow_window is not None:
+            self.flow_window.close()
+        await self.close()
+        self.connection.drop_consumer(self)
+        self.connection.send(close_consumer(self.consumer_id, url, url_tls))
+
+    def close_for_resubscribe(self, reason: str) -> None:
+        """Have the client subscribe again: it looks the topic up and goes where it is served now."""
+        log.info(
+            "%s, %s: consumer %d is closed: %s",
+            self.topic,
+            self.subscribe_command.subscription,
+            self.consumer_id,
+            reason,
+        )
+        self.connection.drop_consumer(self)
+        self.connection.send(close_consumer(self.consumer_id))
+
+    def send_end_of_topic(self) -> None:
+        """Tell the client, once, that it has acked all of a terminated topic."""
+        if not self._end_of_topic_sent:
+            self._end_of_topic_sent = True
+            reached = CommandReachedEndOfTopic(consumer_id=self.consumer_id)
+            command = BaseCommand(type=BaseCommand.REACHED_END_OF_TOPIC, reached_end_of_topic=reached)
+            self.connection.send(encode_command(command))
+
+    def _grant_permits(self) -> None:
+        """Pass on permits of the client, as long as it reads what comes."""
+        assert self.flow_window is not None
+        permits = self.flow_window.grant() if self.dispatch_state.writable else 0
+        if permits:
+            flow = CommandFlow(message_permits=permits)
+            self.owner_consumer.send(BaseCommand(type=BaseCommand.FLOW, flow=flow))
+
+    # ConsumerEvents: what the owner does
+
+    def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
+        """The owner sent something for this consumer."""
+        if command.type == BaseCommand.MESSAGE:
+            if self.flow_window is None:
+                log.error("%s: the owner sent a message to a mute consumer; it is not passed on", self.topic)
+                return
+            messages = _messages(payload)
+            accepted = self.flow_window.on_entry(_position(command.message.message_id), messages, len(payload))
+            self._grant_permits()
+            if not accepted:
+                return
+            self.messages += messages
+            self.bytes += len(payload)
+        if command.type == BaseCommand.REACHED_END_OF_TOPIC and self.flow_window is None:
+            self.send_end_of_topic()
+            return
+        if command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE:
+            self._active = command.active_consumer_change.is_active
+            if self.subscription is not None:
+                self.subscription.active_changed(self, active=self._active)
+        if command.type == BaseCommand.TOPIC_MIGRATED:
+            command.topic_migrated.resource_id = self.consumer_id
+        elif hasattr(body_of(command), "consumer_id"):
+            body_of(command).consumer_id = self.consumer_id
+        elif (
+            command.type != BaseCommand.ERROR
+        ):  # which answers an ack that the owner refuses, under the client's request id
+            log.debug("%s: the owner sent %s", self.topic, command_name(command))
+            return
+        self.connection.send(encode_command(command, payload))
+
+    def on_detached(self) -> None:
+        """The owner moved; reads go on meanwhile."""
+        self.in_sync = False
+        if self.subscription is not None:
+            self._newest_ledger = self.subscription.newest_ledger
+            self.connection.broker.owner_leases.detached(self)
+
+    @property
+    def owner_connection(self) -> OwnerConnection | None:
+        """The connection over which the owner has it."""
+        return self.owner_consumer.connection
+
+    def on_lease_changed(self) -> None:
+        """The owner may have given the subscription to others, or certainly has not."""
+        if self.subscription is not None:
+            self.subscription.on_lease_changed()
+
+    def on_owner_dead(self, checked_at: float) -> None:
+        """Nobody listens where the owner was."""
+        if self.subscription is not None and self.lease_valid:
+            self.connection.broker.spawn(self._check_other_owner(self.subscription, checked_at))
+
+    async def _check_other_owner(self, subscription: Subscription, checked_at: float) -> None:
+        """Go on for as long as no other broker has loaded the topic: its list of ledgers would have one more."""
+        try:
+            newest = await subscription.reload()
+        except MetadataError as error:
+            log.info("%s: whether it has another owner is not known: %s", self.topic, error)
+            return
+        if newest == self._newest_ledger:
+            self.connection.broker.owner_leases.extend_unowned(self, checked_at)
+
+    def mark_delete_position(self) -> Position | None:
+        """Up to where the subscription has acked everything."""
+        return None if self.subscription is None else self.subscription.mark_delete
+
+    def on_resubscribed(self, state: OwnerCursorState) -> None:
+        """The consumer is at the owner again."""
+        self.connection.broker.spawn(self._compare_cursor(state, time.monotonic()))
+
+    async def _compare_cursor(self, state: OwnerCursorState, observed_at: float) -> None:
+        sent, attachments = lease_time(), self.owner_consumer.subscribe_count
+        subscription = self.subscription
+        if subscription is None:
+            return
+        await self.connection.broker.topics.owner_moved(self.topic)
+        if not await subscription.resume_after_move(self, state, self._newest_ledger, observed_at):
+            for consumer in subscription.consumers:
+                consumer.close_for_resubscribe("the owner's cursor was moved")
+        elif self.owner_consumer.subscribed and self.owner_consumer.subscribe_count == attachments:
+            self.in_sync = True
+            self.owner_consumer.resume_acks()
+            if subscription.durable and self.subscription is subscription:
+                replaceable = subscription.kind in CUMULATIVE_TYPES and not subscription.is_at_end(state)
+                if self.lease.lapsed or replaceable:
+                    subscription.refresh()  # another may have had its place, and have acked behind the mark-delete position
+                self.connection.broker.owner_leases.subscribed(self, sent)
+
+    def on_not_kept(self, reason: str) -> None:
+        """The owner does not keep the consumer."""
+        self.close_for_resubscribe(reason)
+
+
+def _messages(payload: bytes) -> int:
+    """How many permits an entry uses."""
+    try:
+        return decode_stored(payload).messages
+    except WireError:
+        return 1
+
+
+def _position(message_id: MessageIdData) -> Position:
+    return Position(message_id.ledger_id, message_id.entry_id)

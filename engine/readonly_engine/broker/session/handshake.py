@@ -1,0 +1,128 @@
+"""How a client says who it is: the server's side of CONNECT, AUTH_CHALLENGE and AUTH_RESPONSE as a pure state machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from readonly_engine import __version__
+from readonly_engine.owner.identity import Identity
+from readonly_engine.wire.commands import NEWEST_PROTOCOL_VERSION, command_name, encode_command
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.pulsar_pb2 import (
+    AuthData,
+    BaseCommand,
+    CommandAuthChallenge,
+    CommandConnected,
+    CommandError,
+)
+
+if TYPE_CHECKING:
+    from readonly_engine.wire.pulsar_pb2 import ServerError
+
+SERVER_VERSION = f"pulsar-readonly-{__version__}"
+
+NO_REQUEST_ID = -1
+
+
+class ConnectRequest(NamedTuple):
+    """A client wants to come in.
+
+    Attributes:
+        identity: who it says that it is.
+    """
+
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class AuthAnswer:
+    """A client answered the oldest challenge that was open.
+
+    Attributes:
+        credentials: what it said; never printed.
+    """
+
+    credentials: bytes = field(repr=False)
+
+
+class _State(Enum):
+    START = auto()
+    AUTHENTICATING = auto()
+    CONNECTED = auto()
+    REFUSED = auto()
+
+
+class Handshake:
+    """One client: says what it sent, and makes what it is sent."""
+
+    __slots__ = ("_challenges", "_method", "_state", "_supports_refresh", "_version")
+
+    def __init__(self) -> None:
+        self._state = _State.START
+        self._version = 0
+        self._method = ""
+        self._supports_refresh = False
+        self._challenges = 0
+
+    @property
+    def connected(self) -> bool:
+        """Whether the client has been let in."""
+        return self._state is _State.CONNECTED
+
+    def receive(self, command: BaseCommand) -> ConnectRequest | AuthAnswer | None:
+        """Take a command that came before the client was let in, or an AUTH_RESPONSE.
+
+        Returns:
+            What it means; None for an answer that nobody asked for.
+
+        Raises:
+            MalformedFrameError: the client does not keep to the protocol; the connection cannot go on.
+        """
+        if command.type == BaseCommand.CONNECT and self._state is _State.START:
+            connect = command.connect
+            self._state = _State.AUTHENTICATING
+            self._version = min(connect.protocol_version, NEWEST_PROTOCOL_VERSION)
+            self._method = connect.auth_method_name
+            self._supports_refresh = connect.feature_flags.supports_auth_refresh
+            return ConnectRequest(Identity.of(connect))
+        if command.type == BaseCommand.AUTH_RESPONSE and self._state in {_State.AUTHENTICATING, _State.CONNECTED}:
+            if not self._challenges:
+                return None
+            self._challenges -= 1
+            return AuthAnswer(command.auth_response.response.auth_data)
+        when = "again" if command.type == BaseCommand.CONNECT else "before it was connected"
+        raise MalformedFrameError(f"{command_name(command)} {when}")
+
+    def challenge(self, challenge: AuthData) -> bytes | None:
+        """The frame that passes an owner's question on; None where this client cannot be asked.
+
+        While a client comes in, methods of several rounds ask; later only those are asked that said that they can renew their
+        credentials (ServerCnx closes the others' connections).
+        """
+        if self._state is not _State.AUTHENTICATING and not (
+            self._state is _State.CONNECTED and self._supports_refresh
+        ):
+            return None
+        self._challenges += 1
+        relayed = CommandAuthChallenge(
+            server_version=SERVER_VERSION, protocol_version=self._version, challenge=AuthData()
+        )
+        relayed.challenge.CopyFrom(challenge)
+        return encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=relayed))
+
+    def accept(self, owner: CommandConnected) -> bytes:
+        """The frame that lets the client in, as the owner let its credentials in."""
+        self._state = _State.CONNECTED
+        connected = CommandConnected(
+            server_version=SERVER_VERSION, protocol_version=self._version, max_message_size=owner.max_message_size
+        )
+        connected.feature_flags.CopyFrom(owner.feature_flags)
+        return encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected))
+
+    def refuse(self, code: ServerError, message: str) -> bytes:
+        """The frame that says why the client is not let in, or not kept; its connection is closed then."""
+        self._state = _State.REFUSED
+        error = CommandError(request_id=NO_REQUEST_ID, error=code, message=message)
+        return encode_command(BaseCommand(type=BaseCommand.ERROR, error=error))

@@ -1,0 +1,157 @@
+"""Where a client goes for a topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.session.requests import refuse_lookup, relay_to_any_broker
+from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.config.settings import Unbound
+from readonly_engine.metadata.errors import TopicNameError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
+from readonly_engine.wire.commands import encode_command
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopicResponse, ServerError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.server.broker import Broker
+    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.metadata.topic_name import TopicName
+
+_SYSTEM_NAMESPACE = ("pulsar", "system")
+"""Tenant and namespace of the transaction coordinators, which clients always reach themselves."""
+
+
+def _unbound_error(broker: Broker, topic: TopicName) -> str:
+    """Why a topic is refused where the pool serves bound topics only; empty where it is not."""
+    if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _is_coordinator_topic(topic):
+        return ""
+    return (
+        f"{topic} is not bound to pool {broker.pool.name}, which serves bound topics only: "
+        "bind it there, or connect to the writable cluster"
+    )
+
+
+def reject_unbound(broker: Broker, topic: TopicName) -> None:
+    """Let a consumer or producer of a topic that is not bound look it up again, where the pool serves bound topics only.
+
+    The lookup is what refuses it for good: until all brokers know of changed bindings, another one may have sent it here.
+
+    Raises:
+        OwnerUnavailableError: it does, and nothing binds the topic here.
+    """
+    why = _unbound_error(broker, topic)
+    if why:
+        raise OwnerUnavailableError(why)
+
+
+def _is_coordinator_topic(topic: TopicName) -> bool:
+    return (topic.tenant, topic.namespace) == _SYSTEM_NAMESPACE
+
+
+async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
+    """Send the client to a broker of the pool; for a topic that is not bound, do what the pool's `unbound` says."""
+    lookup = command.lookup_topic
+    broker = client.broker
+    try:
+        topic = parse_topic_name(lookup.topic)
+    except TopicNameError:
+        await relay_to_any_broker(client, command)  # the owner says what is wrong with it
+        return
+    if not broker.bindings.covers(topic):
+        await _answer_unbound(client, command, topic)
+        return
+    if not client.identity.anonymous and not await _lookup_permitted(client, command):
+        return
+    if _redirect_to_pool(client, command):
+        return
+    if broker.bindings.falls_back(topic):
+        await relay_to_any_broker(client, command)
+        return
+    # Not the owner, unless the binding says so: a client stays where it is sent, and the owner would have the pool's load.
+    refuse_lookup(
+        client, command, lookup.request_id, OwnerUnavailableError(_no_broker_error(client, _listener(client, command)))
+    )
+
+
+def _listener(client: ClientConnection, command: BaseCommand) -> str:
+    """The listener that a client has named, or else came in by."""
+    return command.lookup_topic.advertised_listener_name or client.listener
+
+
+def _no_broker_error(client: ClientConnection, listener: str) -> str:
+    members = client.broker.pool.members.values()
+    names = sorted({name for member in members for name in member.listeners})
+    if members and listener != DEFAULT and listener not in names:
+        there = f"it has {', '.join(names)}" if names else "it has none"
+        return f"no broker of the pool has a listener {listener}: {there}"
+    return "no broker of the pool is up" + (" with a TLS address" if client.tls else "") + "; try again"
+
+
+def _redirect_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
+    """Answer with a broker of the pool; False where there is none."""
+    listener = _listener(client, command)
+    member = client.broker.choose_broker(tls=client.tls, listener=listener)
+    if member is None:
+        return False
+    urls = member.urls_for(listener)
+    response = CommandLookupTopicResponse(
+        broker_service_url=urls.url or None,
+        broker_service_url_tls=urls.tls_url or None,
+        response=CommandLookupTopicResponse.Connect,
+        request_id=command.lookup_topic.request_id,
+        authoritative=True,
+    )
+    client.send(encode_command(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookup_topic_response=response)))
+    return True
+
+
+async def _answer_unbound(client: ClientConnection, command: BaseCommand, topic: TopicName) -> None:
+    broker, request_id = client.broker, command.lookup_topic.request_id
+    why = _unbound_error(broker, topic)
+    if why:
+        refuse_lookup(client, command, request_id, OwnerRefusedError(ServerError.NotAllowedError, why))
+        return
+    if broker.unbound is not Unbound.PROXY or _is_coordinator_topic(topic):
+        await relay_to_any_broker(client, command)
+        return
+    asked = _without_listener(command)
+    try:
+        owner = await broker.owners.any_broker(client.identity)
+        answer = await owner.request(asked)
+    except RelayError as error:
+        refuse_lookup(client, command, request_id, error)
+        return
+    if answer.lookup_topic_response.response == CommandLookupTopicResponse.Failed or not _redirect_to_pool(
+        client, command
+    ):
+        client.respond(answer, request_id)
+
+
+def _without_listener(command: BaseCommand) -> BaseCommand:
+    """The lookup for a writable broker that is asked only what it thinks of it: it need not have the pool's listeners."""
+    asked = BaseCommand()
+    asked.CopyFrom(command)
+    asked.lookup_topic.ClearField("advertised_listener_name")
+    return asked
+
+
+async def _lookup_permitted(client: ClientConnection, command: BaseCommand) -> bool:
+    """Whether the client may look the topic up at all, as the owner sees it; it is told where it may not.
+
+    A client that shows no credentials is not asked about: where it may nothing, it hears of it when it subscribes. The owner's
+    other troubles are no reason to refuse: reads go on without it.
+    """
+    asked = _without_listener(command)
+    try:
+        owner = await client.broker.owners.any_broker(client.identity)
+        answer = await owner.request(asked)
+    except OwnerRefusedError as error:
+        refuse_lookup(client, command, command.lookup_topic.request_id, error)
+        return False
+    except RelayError:
+        return True
+    if answer.lookup_topic_response.error != ServerError.AuthorizationError:
+        return True
+    client.respond(answer, command.lookup_topic.request_id)
+    return False

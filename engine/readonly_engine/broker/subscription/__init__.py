@@ -1,0 +1,1 @@
+"""Subscriptions and their topics: cursors, acks, transactions, delivery."""

@@ -1,0 +1,71 @@
+"""Looks now and then where the owner's cursors stand: expiry (TTL) and backlog quotas move them past what nobody has acked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from readonly_engine.background import run_forever
+from readonly_engine.owner.errors import RelayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from readonly_engine.broker.subscription.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL_S = 30.0
+"""As an owner that expires messages every five minutes (messageExpiryCheckIntervalInMinutes) is followed soon enough."""
+
+MAX_POLLS_PER_S = 20.0
+
+REQUEST_TIMEOUT_S = 5.0
+"""An owner that has not answered by then must not keep the watch from the other subscriptions."""
+
+
+class CursorPoller:
+    """Asks the owner for the cursor of each durable subscription that has something unacked.
+
+    Args:
+        subscriptions: the subscriptions served here now.
+    """
+
+    def __init__(self, subscriptions: Callable[[], Iterable[Subscription]]) -> None:
+        self._subscriptions = subscriptions
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless it runs already."""
+        if self._task is None:
+            self._task = run_forever(self._run, "the watch of the owner's cursors")
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            for subscription in self._subscriptions():
+                if subscription.durable and subscription.has_backlog:
+                    await self._poll(subscription)
+                    await asyncio.sleep(1 / MAX_POLLS_PER_S)
+
+    async def _poll(self, subscription: Subscription) -> None:
+        subscribed = (
+            consumer.owner_consumer for consumer in subscription.consumers if consumer.owner_consumer.subscribed
+        )
+        owner_consumer = next(subscribed, None)
+        if owner_consumer is None:
+            return
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                state = await owner_consumer.state()
+        except (RelayError, TimeoutError) as error:
+            why = error or "no answer in time"
+            log.info("%s, %s: the owner does not say where it stands: %s", subscription.topic, subscription.name, why)
+            return
+        subscription.follow_owner(state)

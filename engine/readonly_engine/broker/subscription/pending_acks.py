@@ -1,0 +1,204 @@
+"""Acks in transactions (PIP-31): what they ack is withheld until the transaction ends, and delivered again after an abort.
+
+The client's ack is relayed, and the owner logs it in a managed ledger beside the topic's (MLPendingAckStore). That log also says
+how the transaction ends, which a broker hears from nobody else: clients end transactions at their coordinator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from readonly_engine.background import run_forever
+from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.metadata.topic_name import TopicName
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.reading import TopicReader
+from readonly_engine.wire.bit_set import bits_of, words_of
+from readonly_engine.wire.errors import WireError
+from readonly_engine.wire.pending_ack import TxnAckRecord, decode_txn_acks
+from readonly_engine.wire.pulsar_pb2 import CommandAck, MessageIdData
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.topic.log import TopicLog
+
+log = logging.getLogger(__name__)
+
+REPLAY_TIMEOUT_S = 20.0
+
+RETRY_S = 5.0
+
+
+def pending_ack_log_name(topic: TopicName, subscription: str) -> TopicName:
+    """The managed ledger with the acks in transactions of a subscription, named as if it were a topic."""
+    name = f"{topic.local_name}-{subscription}__transaction_pending_ack"
+    return TopicName(topic.domain, topic.tenant, topic.namespace, name)
+
+
+class EndedTransaction(NamedTuple):
+    """What follows from the end of a transaction.
+
+    Attributes:
+        acks: what it acked; none after an abort.
+        released: what is to be delivered again.
+    """
+
+    acks: list[CommandAck]
+    released: list[Position]
+
+
+@dataclass(slots=True)
+class _OpenTransaction:
+    """A transaction: the entries that it acks as a whole, those in part, and up to where it acks all."""
+
+    entries: set[Position] = field(default_factory=set)
+    parts: dict[Position, int] = field(default_factory=dict)  # with the bits of what stays unacked
+    up_to: MessageIdData | None = None
+
+
+class PendingAcks:
+    """The acks of transactions that have not ended. Pure.
+
+    Args:
+        cursor: the copy of the cursor; what is acked as a whole is withheld there.
+    """
+
+    __slots__ = ("_cursor", "_open")
+
+    def __init__(self, cursor: CursorReplica) -> None:
+        self._cursor = cursor
+        self._open: dict[tuple[int, int], _OpenTransaction] = {}
+
+    def add(self, txn: tuple[int, int], ack: CommandAck) -> list[Position]:
+        """Entries were acked in a transaction. Returns those that are withheld only now.
+
+        The owner refuses to ack what is acked already, or by another transaction; here that changes nothing.
+        """
+        one = self._open.setdefault(txn, _OpenTransaction())
+        if ack.ack_type == CommandAck.Cumulative:
+            # The owner goes on delivering what is acked so (PendingAckHandleImpl), and takes such acks of one transaction only.
+            if ack.message_id and all(other is one or other.up_to is None for other in self._open.values()):
+                one.up_to = ack.message_id[0]
+            return []
+        found = []
+        for message_id in ack.message_id:
+            position = Position(message_id.ledger_id, message_id.entry_id)
+            if message_id.ack_set:
+                unacked = bits_of(message_id.ack_set)
+                one.parts[position] = unacked & one.parts.get(position, unacked)
+                if one.parts[position]:
+                    continue
+                del one.parts[position]
+            if not self._cursor.is_acked(position):
+                one.entries.add(position)
+                self._cursor.withhold(position)
+                found.append(position)
+        return found
+
+    def end(self, txn: tuple[int, int], *, committed: bool) -> EndedTransaction:
+        """A transaction has ended."""
+        one = self._open.pop(txn, None)
+        if one is None:
+            return EndedTransaction([], [])
+        for position in one.entries:
+            self._cursor.release(position)
+        if not committed:
+            return EndedTransaction([], sorted(one.entries))
+        acks = []
+        if one.entries or one.parts:
+            ack = CommandAck(ack_type=CommandAck.Individual)
+            for position in sorted(one.entries):
+                ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id)
+            for position, unacked in sorted(one.parts.items()):
+                ack.message_id.add(ledger_id=position.ledger_id, entry_id=position.entry_id, ack_set=words_of(unacked))
+            acks.append(ack)
+        if one.up_to is not None:
+            acks.append(CommandAck(ack_type=CommandAck.Cumulative, message_id=[one.up_to]))
+        return EndedTransaction(acks, [])
+
+
+def ack_of_record(record: TxnAckRecord) -> CommandAck:
+    """What the owner has noted, as the client has sent it."""
+    ack = CommandAck(ack_type=CommandAck.Cumulative if record.cumulative else CommandAck.Individual)
+    for (ledger_id, entry_id), unacked in record.acked:
+        ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id, ack_set=words_of(unacked))
+    return ack
+
+
+class PendingAckSource(NamedTuple):
+    """Where the owner's log of one subscription is found.
+
+    Attributes:
+        open_log: opens it.
+        last: asks the owner for its last entry; None where it does not say.
+    """
+
+    open_log: Callable[[], TopicLog]
+    last: Callable[[], Awaitable[Position | None]]
+
+
+class PendingAckLog:
+    """Follows the owner's log of one subscription.
+
+    Args:
+        source: opens the log, and asks the owner for its last entry.
+        on_record: called with every record, in order.
+    """
+
+    def __init__(self, source: PendingAckSource, on_record: Callable[[TxnAckRecord], None]) -> None:
+        self._log = source.open_log()
+        self._last = source.last
+        self._reader = TopicReader(self._log, EARLIEST)
+        self._on_record = on_record
+        self._following: asyncio.Task[None] | None = None
+
+    async def replay(self) -> None:
+        """Take what is there now, then go on.
+
+        Raises:
+            MetadataError: the log's ledgers are not known.
+            BookKeeperError: it cannot be read.
+            TimeoutError: not in time.
+        """
+        async with asyncio.timeout(REPLAY_TIMEOUT_S):
+            await self._log.opened()
+            last = await self._last()  # the bookies may not know yet that it is confirmed
+            if last is not None:
+                self._log.confirm(last)
+            async for entry in self._reader.entries():
+                self._decode(entry.stored)
+        self.follow()
+
+    def follow(self) -> None:
+        """Take what comes."""
+        if self._following is None:
+            self._following = run_forever(self._follow, f"following {self._log.topic}")
+
+    def close(self) -> None:
+        """Follow no more."""
+        if self._following is not None:
+            self._following.cancel()
+        self._log.close()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async for entry in self._reader.entries(follow=True):
+                    self._decode(entry.stored)
+            except BookKeeperError as error:
+                log.warning("%s: %s; trying again in %g s", self._log.topic, error, RETRY_S)
+            await asyncio.sleep(RETRY_S)
+
+    def _decode(self, payload: bytes) -> None:
+        try:
+            records = decode_txn_acks(payload)
+        except WireError as error:
+            log.warning("%s: %s", self._log.topic, error)
+            return
+        for record in records:
+            self._on_record(record)

@@ -1,0 +1,1 @@
+"""Sockets of clients: listeners, TLS, direct and coalesced writes, keep-alive."""

@@ -1,0 +1,332 @@
+"""Finding the owner of a topic, and the shared connections to owners."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from readonly_engine.owner.connection import OwnerConnection
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.identity_session import ConnectionTarget, IdentitySession
+from readonly_engine.owner.single_flight import SingleFlight
+from readonly_engine.waiting import await_shared
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from readonly_engine.net.tls import ClientTls
+    from readonly_engine.owner.connection import ConnectionEvents
+    from readonly_engine.owner.identity import Identity
+    from readonly_engine.owner.identity_session import IdentityClient
+    from readonly_engine.wire.framing import StoredFrameLimit
+    from readonly_engine.wire.pulsar_pb2 import AuthData, CommandConnected
+
+log = logging.getLogger(__name__)
+
+MAX_REDIRECTS = 20
+"""As Pulsar's Java client (maxLookupRedirects): more is a loop."""
+
+AUTH_CACHE_TTL_S = 1.0
+"""So long the owner's yes to a client's credentials holds for others that come with the same: a crowd costs it one connection."""
+
+LOOKUP_CACHE_TTL_S = 0.1
+"""So long an answer to a lookup holds for others that ask. Where the topic has moved meanwhile, the first is refused."""
+
+PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
+
+
+class _AuthAttempt:
+    """A client's credentials on their way to being accepted: ConnectionEvents of the connection that asks."""
+
+    def __init__(self, identity: Identity, client: IdentityClient) -> None:
+        self.rounds = 0
+        self._identity = identity
+        self._client = client
+
+    def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
+        self.rounds += 1
+
+        def answered(credentials: bytes) -> None:
+            connection.send_credentials(self._identity.auth_method, credentials)
+
+        if not self._client.challenge(challenge, answered):
+            connection.refuse("the client is gone")
+
+    def on_connection_lost(self, connection: OwnerConnection) -> None:
+        pass
+
+    def on_probe(self) -> None:
+        pass
+
+
+class OwnerDirectory:
+    """Connections to the brokers of the writable cluster, one for each broker and identity.
+
+    Args:
+        writer_urls: where the writable cluster is found, `pulsar://HOST[:PORT]` or all `pulsar+ssl://HOST[:PORT]`; the first
+            that answers is used until it does not.
+        tls: what is trusted, needed for `pulsar+ssl`.
+        peer_tls: what is trusted of other brokers of the pool, which are then spoken to with TLS only; None for never.
+        stored_limit: learns the brokers' maxMessageSize.
+    """
+
+    def __init__(
+        self,
+        *writer_urls: str,
+        tls: ClientTls | None = None,
+        peer_tls: ClientTls | None = None,
+        stored_limit: StoredFrameLimit | None = None,
+    ) -> None:
+        self._writer_urls = writer_urls
+        self._preferred = 0
+        self._tls = tls
+        self._peer_tls = peer_tls
+        self._stored_limit = stored_limit
+        self._encrypted = writer_urls[0].startswith("pulsar+ssl:")
+        self._sessions: dict[Identity, IdentitySession] = {}
+        self._auth_attempts: dict[Identity, asyncio.Task[tuple[Identity, CommandConnected]]] = {}
+        self._lookups: SingleFlight[OwnerConnection] = SingleFlight()
+        self._lookup_cache: dict[tuple[str, Identity], OwnerConnection] = {}
+        self._connection_numbers = itertools.count(1)
+
+    # Clients
+
+    async def authenticate(self, identity: Identity, client: IdentityClient) -> tuple[Identity, CommandConnected]:
+        """Ask the writable cluster whether a client may come in with these credentials.
+
+        It is asked for every client, since credentials expire; all that the client does afterwards goes over shared connections.
+
+        Returns:
+            As whom the client speaks from now on, and what the broker said to it.
+
+        Raises:
+            OwnerUnavailableError: no broker answers.
+            OwnerRefusedError: the credentials were refused.
+        """
+        if identity.anonymous:
+            connection = await self.any_broker(identity)
+            session = self.session(identity)
+            session.add_client(client)
+            return session.identity, connection.handshake
+        attempt = self._auth_attempts.get(identity)
+        mine = attempt is None
+        if attempt is None:
+            attempt = self._auth_attempts[identity] = asyncio.create_task(self._authenticate(identity, client))
+            attempt.add_done_callback(lambda done: self._auth_attempt_done(identity, done))
+        admitted, handshake = await await_shared(attempt)
+        if admitted.connection_number and not mine:
+            admitted, handshake = await self._authenticate(identity, client)
+        session = self.session(admitted)
+        session.add_client(client)
+        return session.identity, handshake
+
+    def release(self, identity: Identity, client: IdentityClient) -> None:
+        """A client that was admitted is gone."""
+        session = self._sessions.get(identity)
+        if session is not None:
+            session.remove_client(client)
+
+    def session(self, identity: Identity) -> IdentitySession:
+        """The connections of an identity."""
+        session = self._sessions.get(identity)
+        if session is None:
+            session = self._sessions[identity] = IdentitySession(identity, self._dial, self._forget)
+        return session
+
+    def _forget(self, session: IdentitySession) -> None:
+        if self._sessions.get(session.identity) is session:
+            del self._sessions[session.identity]
+            self._auth_attempts.pop(session.identity, None)
+
+    async def _authenticate(self, identity: Identity, client: IdentityClient) -> tuple[Identity, CommandConnected]:
+        """Open a connection with the client's credentials; returns whose it is, and the broker's CONNECTED."""
+        if identity.bound_to_certificate and self._tls is not None and self._tls.certificate is not None:
+            # The owner would take our certificate for the client's.
+            raise _certificate_error()
+        attempt = _AuthAttempt(identity, client)
+        try:
+            target, connection = await self._connect_any(lambda target: self._dial(target, identity, attempt))
+        except OwnerRefusedError as error:
+            if identity.bound_to_certificate and error.code == ServerError.AuthenticationError:
+                raise _certificate_error() from error
+            raise
+        if attempt.rounds:
+            # Only the client can prove such credentials again: what it opens is its alone.
+            identity = replace(identity, connection_number=next(self._connection_numbers))
+        self.session(identity).adopt(target, connection)
+        return identity, connection.handshake
+
+    def _auth_attempt_done(self, identity: Identity, attempt: asyncio.Task[tuple[Identity, CommandConnected]]) -> None:
+        def forget() -> None:
+            if self._auth_attempts.get(identity) is attempt:
+                del self._auth_attempts[identity]
+
+        if attempt.cancelled() or attempt.exception() is not None or attempt.result()[0].connection_number:
+            forget()
+        else:
+            asyncio.get_running_loop().call_later(AUTH_CACHE_TTL_S, forget)
+
+    # Connections
+
+    async def any_broker(self, identity: Identity) -> OwnerConnection:
+        """The connection to the writer URL, for lookups and all that any broker can answer.
+
+        Raises:
+            RelayError: it cannot be reached, or refuses the credentials.
+        """
+        _, connection = await self._connect_any(self.session(identity).connection)
+        return connection
+
+    async def owner_of(self, topic: str, identity: Identity) -> OwnerConnection:
+        """The connection to the broker that owns a topic. A crowd of one identity at one topic shares lookups.
+
+        Raises:
+            OwnerUnavailableError: no broker answers, or the lookup went round in circles.
+            OwnerRefusedError: the lookup was refused.
+        """
+        key = (topic, identity)
+        found = self._lookup_cache.get(key)
+        if found is None or found.closed:
+            found = await self._lookups.run(key, lambda: self._look_up(topic, identity))
+            if key not in self._lookup_cache:
+                asyncio.get_running_loop().call_later(LOOKUP_CACHE_TTL_S, self._lookup_cache.pop, key, None)
+            self._lookup_cache[key] = found
+        return found
+
+    async def producer_connection(self, topic: str, identity: Identity, publisher: int) -> OwnerConnection:
+        """A client's own connection to the broker that owns a topic, for its producers (IdentitySession.producer_connection).
+
+        Args:
+            topic: the topic.
+            identity: the client's credentials.
+            publisher: the client's number.
+
+        Raises:
+            RelayError: as `owner_of`, or the broker does not let the connection in.
+        """
+        owner = await self.owner_of(topic, identity)
+        return await self.session(identity).producer_connection(owner, publisher)
+
+    def close_producer_connections(self, identity: Identity, publisher: int) -> None:
+        """A client is gone: close its own connections."""
+        session = self._sessions.get(identity)
+        if session is not None:
+            session.close_producer_connections(publisher)
+
+    def invalidate(self, topic: str, identity: Identity) -> None:
+        """The topic may have another owner than a moment ago."""
+        self._lookup_cache.pop((topic, identity), None)
+
+    async def _look_up(self, topic: str, identity: Identity) -> OwnerConnection:
+        connection = await self.any_broker(identity)
+        authoritative = False
+        for _ in range(MAX_REDIRECTS):
+            lookup = CommandLookupTopic(topic=topic, authoritative=authoritative)
+            answer = await connection.request(BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=lookup))
+            if answer.type == BaseCommand.ERROR:
+                raise OwnerRefusedError(answer.error.error, answer.error.message)
+            response = answer.lookup_topic_response
+            if response.response == CommandLookupTopicResponse.Failed:
+                raise OwnerRefusedError(response.error, response.message)
+            authoritative = response.authoritative
+            connection = await self.session(identity).connection(self._target(topic, response, connection.url))
+            if response.response == CommandLookupTopicResponse.Connect:
+                return connection
+        raise OwnerUnavailableError(f"the lookup of {topic} was redirected {MAX_REDIRECTS} times")
+
+    def peer_url(self, url: str, tls_url: str) -> str:
+        """Where another broker of the pool is spoken to, of the two places that it names; the second may be empty.
+
+        Raises:
+            OwnerUnavailableError: it does not name the one that is needed.
+        """
+        if self._peer_tls is None:
+            return url
+        if not tls_url:
+            raise OwnerUnavailableError(
+                f"no pulsar+ssl URL is known of the broker {url} of the pool, which is spoken to with TLS only: "
+                "it has gone, or has no tls-listen"
+            )
+        return tls_url
+
+    async def peer_connection(self, url: str, identity: Identity) -> OwnerConnection:
+        """The connection to another broker of the pool, which takes the owner's place.
+
+        Args:
+            url: as `peer_url` chose it.
+            identity: the client's credentials.
+
+        Raises:
+            RelayError: it cannot be reached, or refuses the credentials.
+        """
+        return await self.session(identity).connection(ConnectionTarget(url, peer=True))
+
+    def close(self) -> None:
+        """Close every connection."""
+        for attempt in self._auth_attempts.values():
+            attempt.cancel()
+        for session in list(self._sessions.values()):
+            session.close()
+
+    def _target(self, topic: str, response: CommandLookupTopicResponse, asked: str) -> ConnectionTarget:
+        url = response.broker_service_url_tls if self._encrypted else response.broker_service_url
+        if not url:
+            raise OwnerUnavailableError(
+                f"the broker that has {topic} names no {'pulsar+ssl' if self._encrypted else 'pulsar'} URL, as writer-url has"
+            )
+        return ConnectionTarget(url, asked if response.proxy_through_service_url else "")
+
+    async def _connect_any(
+        self, connect: Callable[[ConnectionTarget], Awaitable[OwnerConnection]]
+    ) -> tuple[ConnectionTarget, OwnerConnection]:
+        """Connect to the first broker of the writer URL that answers, beginning with the one that did so last."""
+        failure: OwnerUnavailableError | None = None
+        for _ in self._writer_urls:
+            number = self._preferred
+            target = ConnectionTarget(self._writer_urls[number])
+            try:
+                return target, await connect(target)
+            except OwnerUnavailableError as error:
+                failure = error
+                if self._preferred == number:
+                    self._preferred = (number + 1) % len(self._writer_urls)
+        assert failure is not None
+        raise failure
+
+    async def _dial(self, target: ConnectionTarget, identity: Identity, events: ConnectionEvents) -> OwnerConnection:
+        host, port, encrypted = _address(target.proxy_url or target.url)
+        behind = ""
+        if target.proxy_url:
+            broker, broker_port, _ = _address(target.url)
+            behind = f"{broker}:{broker_port}"
+        trusted = self._peer_tls if target.peer else self._tls
+        if encrypted and trusted is None:
+            raise OwnerUnavailableError(f"{target.url} asks for TLS, which writer-url does not")
+        tls = trusted.context() if encrypted and trusted is not None else None
+        connection = await OwnerConnection.open(target.url, host, port, identity, events, tls=tls, behind_proxy=behind)
+        if self._stored_limit is not None and not target.peer:
+            self._stored_limit.learn(connection.handshake.max_message_size)
+        return connection
+
+
+def _address(url: str) -> tuple[str, int, bool]:
+    parts = urlsplit(url)
+    try:
+        port = parts.port or PORTS[parts.scheme]
+    except (KeyError, ValueError):
+        port = 0
+    if not port or not parts.hostname:
+        raise OwnerUnavailableError(f"a broker is said to be at {url!r}; it would be pulsar://HOST:PORT")
+    return parts.hostname, port, parts.scheme == "pulsar+ssl"
+
+
+def _certificate_error() -> OwnerRefusedError:
+    return OwnerRefusedError(
+        ServerError.AuthenticationError,
+        "Failed to authenticate: a read-only broker cannot pass a client's TLS certificate on to the owner; use another method",
+    )

@@ -1,0 +1,155 @@
+"""Sends the acks of all consumers of one subscription to its owner together: the asyncio shell around AckGroupingTracker."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from readonly_engine.owner.ack_grouping import AckGroupingTracker
+from readonly_engine.owner.recent_acks import RecentAcks
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+    from readonly_engine.owner.ack_grouping import OutgoingAck
+
+
+SLACK_S: Final = 0.001
+"""Timers go off so much early, as event loops round; what is due so soon goes along."""
+
+
+class AckChannel(Protocol):
+    """A consumer at the owner."""
+
+    def send_acks(self, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
+        """Send fields `message_id` as one ack; `answered` is called later with its answer, with None when none will come."""
+
+
+class GroupedAckSender:
+    """The way to the owner that a subscription's consumers share for acks of whole entries.
+
+    Acks that want a receipt, have a transaction or are of single messages of a batch go the consumer's own way
+    (OwnerConsumer.ack), behind those that it has given here.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tracker: AckGroupingTracker[AckChannel] = AckGroupingTracker()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._recent = RecentAcks()
+
+    def channel_opened(self, channel: AckChannel, connection: Hashable) -> None:
+        """A consumer has come to the owner; what waited for one goes at once."""
+        self._tracker.channel_opened(channel, connection, self._loop.time())
+        self._send_due()
+
+    def channel_closing(self, channel: AckChannel, connection: Hashable) -> None:
+        """A consumer is about to be closed at the owner."""
+        self.flush(connection)
+        self._tracker.channel_closing(channel, self._loop.time())
+        self._schedule()
+
+    def channel_closed(self, channel: AckChannel) -> None:
+        """A consumer is not at the owner any more."""
+        self._tracker.channel_closed(channel, self._loop.time())
+        self._schedule()
+
+    def add(self, channel: AckChannel, ids: bytes, entries: int) -> None:
+        """A consumer acks.
+
+        Args:
+            channel: the consumer.
+            ids: fields `message_id` of a CommandAck, encoded.
+            entries: how many.
+        """
+        self._tracker.add(channel, ids, entries, self._loop.time())
+        if self._timer is None:
+            self._schedule()
+
+    def flush(self, connection: Hashable) -> None:
+        """Send now what came from the consumers of one connection to the owner."""
+        self._send(self._tracker.flush(connection))
+
+    def flush_all(self) -> None:
+        """Send now what came from any of them."""
+        self._send(self._tracker.flush_all())
+
+    async def wait_for_acks(self) -> None:
+        """Wait until the owner has answered what was acked before."""
+        self.flush_all()
+        first = self._tracker.first_unanswered
+        if first is None:
+            return
+        answered = self._loop.create_future()
+        self._waiting.append((self._tracker.added, answered))
+        await answered
+
+    def forget(self) -> None:
+        """The owner's cursor was moved: earlier acks mean nothing any more."""
+        self._tracker.forget()
+        self._recent.forget()
+        self._notify_waiting()
+
+    @property
+    def unanswered(self) -> CommandAck:
+        """What the owner has not answered, as one ack."""
+        return ack_of_entries(self._tracker.unanswered)
+
+    def possibly_lost(self, lost_at: float) -> Iterator[CommandAck]:
+        """What the owner had answered shortly before the connection to it broke."""
+        return (
+            ack_of_entries(answered.ack) for answered in self._recent.before(lost_at) if isinstance(answered.ack, bytes)
+        )
+
+    def _send(self, outgoing: Iterable[OutgoingAck[AckChannel]]) -> None:
+        for number, channel, ids in outgoing:
+            channel.send_acks(ids, partial(self._on_response, number))
+
+    def _on_response(self, number: int, response: BaseCommand | None) -> None:
+        if response is None:
+            self._tracker.lost(number, self._loop.time())
+            self._schedule()
+        else:
+            ids = self._tracker.answered(number)
+            if ids and response.type != BaseCommand.ERROR:
+                self._recent.add(ids, self._loop.time())
+            if self._waiting:
+                self._notify_waiting()
+
+    def _notify_waiting(self) -> None:
+        first = self._tracker.first_unanswered
+        waiting = []
+        for last, answered in self._waiting:
+            if first is not None and first <= last:
+                waiting.append((last, answered))
+            elif not answered.done():
+                answered.set_result(None)
+        self._waiting = waiting
+
+    def _schedule(self) -> None:
+        due = self._tracker.due
+        if due is not None and (self._timer is None or self._timer.when() > due):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(due, self._send_due)
+
+    def _send_due(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._send(self._tracker.take_due(self._loop.time() + SLACK_S))
+        self._schedule()
+
+
+def ack_of_entries(ids: bytes) -> CommandAck:
+    """An ack of whole entries.
+
+    Args:
+        ids: fields `message_id` of a CommandAck, encoded; other fields may follow.
+    """
+    ack = CommandAck(ack_type=CommandAck.Individual)
+    ack.MergeFromString(ids)
+    return ack

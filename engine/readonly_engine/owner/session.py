@@ -1,0 +1,207 @@
+"""One connection to a broker of the writable cluster as a pure state machine: the client's side of Pulsar's protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from readonly_engine.wire.acks import encode_ack
+from readonly_engine.wire.commands import (
+    NEWEST_PROTOCOL_VERSION,
+    body_of,
+    decode_command,
+    encode_command,
+    has_request_id,
+    request_id_in_head,
+)
+from readonly_engine.wire.errors import FrameTooLargeError
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, FrameSplitter, frame_limit
+from readonly_engine.wire.pulsar_pb2 import (
+    AuthData,
+    BaseCommand,
+    CommandAuthResponse,
+    CommandConnect,
+    CommandError,
+    CommandPing,
+    CommandPong,
+    FeatureFlags,
+    ServerError,
+)
+
+if TYPE_CHECKING:
+    from readonly_engine.owner.identity import Identity
+
+CLIENT_VERSION = "pulsar-readonly"
+
+_CONSUMER_REQUESTS = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS, BaseCommand.ACK})
+"""Requests of a consumer that an owner may forget when it closes the consumer: what answers them reads the topic, which is closed
+(ServerCnx.getLargestBatchIndexWhenPossible), or finds no consumer (ServerCnx.handleAck)."""
+
+
+class ReceivedCommand(NamedTuple):
+    """A command of the owner.
+
+    Attributes:
+        command: the command.
+        payload: what follows it in a MESSAGE.
+        request_id: which of our requests it answers; None for what the owner says by itself.
+    """
+
+    command: BaseCommand
+    payload: bytes
+    request_id: int | None
+
+
+class OwnerSession:
+    """Numbers requests and recognises their answers.
+
+    Answers PING by itself: an owner takes a connection for dead that does not (5 s, connectionLivenessCheckTimeoutMillis).
+
+    An answer that is longer than the owner's own limit is skipped, and its request fails: the connection is not its alone.
+    """
+
+    def __init__(self) -> None:
+        self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
+        self._last_request = 0
+        self._waiting: dict[int, int | None] = {}  # each with the consumer that it ends with
+        self._of_consumer: dict[int, set[int]] = {}
+        self._cancelled: list[int] = []
+        self._out: list[bytes] = []
+        self.pings = 0
+        self.pongs = 0
+        self.answers_pings = True
+
+    def connect(self, identity: Identity, behind_proxy: str = "") -> bytes:
+        """The first frame of the connection.
+
+        Args:
+            identity: whose credentials are shown. They can be renewed: an owner would close the connection otherwise.
+            behind_proxy: HOST:PORT of the broker that a proxy should connect to, where there is one between.
+        """
+        connect = CommandConnect(
+            client_version=CLIENT_VERSION,
+            protocol_version=NEWEST_PROTOCOL_VERSION,
+            feature_flags=FeatureFlags(supports_auth_refresh=True),
+        )
+        identity.apply_to(connect)
+        if behind_proxy:
+            connect.proxy_to_broker_url = behind_proxy
+        return encode_command(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
+
+    def auth_response(self, method: str, credentials: bytes) -> bytes:
+        """The answer to a challenge of the owner, or newer credentials that it did not ask for yet."""
+        response = CommandAuthResponse(
+            client_version=CLIENT_VERSION,
+            protocol_version=NEWEST_PROTOCOL_VERSION,
+            response=AuthData(auth_method_name=method, auth_data=credentials),
+        )
+        return encode_command(BaseCommand(type=BaseCommand.AUTH_RESPONSE, auth_response=response))
+
+    def ping(self) -> bytes:
+        """Ask for a PONG; they are counted in `pongs`."""
+        return encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
+
+    def pong(self) -> bytes:
+        """Answer a PING; needed only where `answers_pings` is off."""
+        return encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
+
+    def request(self, command: BaseCommand) -> tuple[int, bytes]:
+        """Send a command that is answered. Its request id is replaced by one of this connection.
+
+        Returns:
+            The id under which the answer comes, and the frame to send.
+        """
+        self._last_request += 1
+        body_of(command).request_id = self._last_request
+        self._expect(body_of(command).consumer_id if command.type in _CONSUMER_REQUESTS else None)
+        return self._last_request, encode_command(command)
+
+    def ack(self, consumer_id: int, ids: bytes) -> tuple[int, bytes]:
+        """Ack entries: as `request`, of fields `message_id` that are encoded already."""
+        self._last_request += 1
+        self._expect(consumer_id)
+        return self._last_request, encode_ack(consumer_id, ids, self._last_request)
+
+    def forget(self, request_id: int) -> None:
+        """Expect no answer any more; one that comes all the same is dropped."""
+        consumer_id = self._waiting.pop(request_id, None)
+        if consumer_id is not None:
+            requests = self._of_consumer[consumer_id]
+            requests.discard(request_id)
+            if not requests:
+                del self._of_consumer[consumer_id]
+
+    def cancel_consumer_requests(self, consumer_id: int) -> list[int]:
+        """Expect no answer any more to what ends with a consumer, which is closed. Returns these requests, in order."""
+        requests = sorted(self._of_consumer.pop(consumer_id, ()))
+        for request_id in requests:
+            del self._waiting[request_id]
+        return requests
+
+    def take_cancelled(self) -> list[int]:
+        """The requests, since this was last asked, that get no answer any more because the owner has closed their consumer."""
+        cancelled, self._cancelled = self._cancelled, []
+        return cancelled
+
+    def receive_data(self, data: bytes) -> list[ReceivedCommand]:
+        """Take what arrived; `data_to_send` may have something afterwards.
+
+        Raises:
+            WireError: not Pulsar's protocol; the connection cannot go on.
+        """
+        received = []
+        splitter = self._splitter
+        for frame in splitter.receive_data(data):
+            command, end = decode_command(frame)
+            if command.type == BaseCommand.CONNECTED:
+                splitter.max_frame_bytes = frame_limit(command.connected.max_message_size)
+                splitter.skip = True
+            if command.type == BaseCommand.PING and self.answers_pings:
+                self.pings += 1
+                self._out.append(self.pong())
+                continue
+            if command.type == BaseCommand.PONG:
+                self.pongs += 1
+                continue
+            received.append(ReceivedCommand(command, frame[end:], self._answered(command)))
+            if command.type == BaseCommand.CLOSE_CONSUMER and self._of_consumer:
+                self._cancelled += self.cancel_consumer_requests(command.close_consumer.consumer_id)
+        while splitter.skipped:
+            received.append(self._refuse_skipped(splitter.skipped.pop()))
+        return received
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """The longest frame that the owner takes, and that is taken of it."""
+        return self._splitter.max_frame_bytes
+
+    def data_to_send(self) -> bytes:
+        """What must be sent because of what arrived."""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def _answered(self, command: BaseCommand) -> int | None:
+        if not has_request_id(command):
+            return None
+        request_id = int(body_of(command).request_id)
+        if request_id not in self._waiting:
+            return None
+        # A producer that must wait for its turn is told so, and answered again when it is ready.
+        if command.type != BaseCommand.PRODUCER_SUCCESS or command.producer_success.producer_ready:
+            self.forget(request_id)
+        return request_id
+
+    def _refuse_skipped(self, head: bytes) -> ReceivedCommand:
+        request_id = request_id_in_head(head)
+        if request_id is None or request_id not in self._waiting:
+            raise FrameTooLargeError(f"a frame of more than {self.max_frame_bytes} bytes that answers no request")
+        self.forget(request_id)
+        message = f"the answer is longer than {self.max_frame_bytes} bytes, the limit of the owner's own connections"
+        error = CommandError(request_id=request_id, error=ServerError.UnknownError, message=message)
+        return ReceivedCommand(BaseCommand(type=BaseCommand.ERROR, error=error), b"", request_id)
+
+    def _expect(self, consumer_id: int | None) -> None:
+        """Expect an answer to the last request, as long as its consumer is there."""
+        self._waiting[self._last_request] = consumer_id
+        if consumer_id is not None:
+            self._of_consumer.setdefault(consumer_id, set()).add(self._last_request)

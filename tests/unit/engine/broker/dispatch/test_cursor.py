@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.topic.position import EARLIEST, Position
+
+
+def test_acks_out_of_order_move_the_mark_delete_position_when_the_gap_closes(topic):
+    first, second, third = topic.write(), topic.write(), topic.write()
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack(third)
+    cursor.ack(second)
+    assert cursor.mark_delete == EARLIEST
+    assert cursor.first_unacked() == first
+    cursor.ack(first)
+    assert cursor.mark_delete == third
+    assert cursor.first_unacked() == (1, 3)
+
+
+def test_the_mark_delete_position_moves_over_the_end_of_ledgers_also_empty_ones(topic):
+    last = topic.write()
+    topic.roll()
+    topic.roll(3)
+    first = topic.write()
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack(first)
+    cursor.ack(last)
+    assert cursor.mark_delete == first
+
+
+def test_what_the_owner_has_acked_since_it_said_where_the_cursor_stands_is_taken(topic):
+    for _ in range(6):
+        topic.write()
+    cursor = CursorReplica(topic.chain, Position(1, 1))
+    cursor.load_acked_ranges([(EARLIEST, Position(1, 3)), (Position(1, 4), Position(1, 5))])
+    assert cursor.mark_delete == (1, 3)
+    assert cursor.first_unacked() == (1, 4)
+    assert cursor.has_acked_ranges
+    cursor.load_acked_ranges([(EARLIEST, Position(1, 2))])
+    assert cursor.mark_delete == (1, 3), "an older answer"
+
+
+def test_batches_that_the_owner_has_as_acked_are_acked_in_part_no_more(topic):
+    for _ in range(6):
+        topic.write(4)
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.load_batches([(Position(1, entry), 0b0011) for entry in (1, 3, 5)])
+    cursor.load_acked_ranges([(EARLIEST, Position(1, 1)), (Position(1, 2), Position(1, 3))])
+    assert cursor.batches == [(Position(1, 5), 0b0011)]
+
+
+def test_the_owners_holes_are_taken_and_those_it_has_passed_are_not(topic):
+    for _ in range(6):
+        topic.write()
+    cursor = CursorReplica(topic.chain, Position(1, 1))
+    cursor.load_acked_ranges([(Position(1, -1), Position(1, 0)), (Position(1, 3), Position(1, 4))])
+    assert [p.entry_id for p in topic.positions if cursor.is_acked(p)] == [0, 1, 4]
+    assert cursor.next_unacked(Position(1, 4)) == (1, 5)
+    cursor = CursorReplica(topic.chain, Position(1, 1))
+    cursor.load_acked_ranges([(Position(1, 0), Position(1, 3))])
+    assert cursor.mark_delete == (1, 3)
+
+
+def test_a_hole_over_two_ledgers(topic):
+    for _ in range(3):
+        topic.write()
+    topic.roll()
+    for _ in range(3):
+        topic.write()
+    cursor = CursorReplica(topic.chain, Position(1, 0))
+    cursor.load_acked_ranges([(Position(1, 1), Position(2, 1))])
+    assert cursor.first_unacked() == (1, 1)
+    assert cursor.next_unacked(Position(1, 2)) == (2, 2)
+
+
+def test_an_ack_that_comes_again_or_late_changes_nothing(topic):
+    positions = [topic.write() for _ in range(3)]
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack_cumulative(positions[1])
+    cursor.ack(positions[0])
+    cursor.ack_cumulative(positions[0])
+    assert cursor.mark_delete == positions[1]
+
+
+def test_a_position_that_was_trimmed_is_followed_by_what_is_left(topic):
+    topic.write()
+    topic.roll()
+    left = topic.write()
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    topic.trim()
+    assert cursor.first_unacked() == left
+    assert cursor.next_unacked(Position(1, 0)) == left
+
+
+def test_what_is_below_the_mark_delete_position_is_not_kept(topic):
+    """A subscription that runs for years must not grow."""
+    positions = [topic.write() for _ in range(5)]
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    for position in reversed(positions):
+        cursor.ack(position)
+    assert len(cursor._acked) == 0
+    topic.roll()
+    later = [topic.write() for _ in range(5)]
+    for position in later[1::2]:
+        cursor.ack(position)
+    cursor.ack_cumulative(later[3])
+    cursor.load_acked_ranges([(positions[0], later[1])])
+    assert len(cursor._acked) == 0
+
+
+def test_an_ack_up_to_a_gap_takes_what_was_acked_behind_it(topic):
+    positions = [topic.write() for _ in range(4)]
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack(positions[2])
+    cursor.ack_cumulative(positions[1])
+    assert cursor.mark_delete == positions[2]
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["ack", "ack", "ack up to", "write", "write", "roll", "trim", "holes"]),
+        st.integers(0, 30),
+        st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@given(OPERATIONS)
+def test_the_cursor_is_the_set_of_what_was_acked(make_topic, operations):
+    topic, acked = make_topic(), set()
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    for operation, number, size in operations:
+        positions = topic.positions
+        if operation == "write":
+            topic.write()
+        elif operation == "roll":
+            topic.roll(1 + size % 2)
+        elif operation == "trim":
+            topic.trim()
+        elif positions:
+            chosen = positions[number % len(positions)]
+            if operation == "ack":
+                cursor.ack(chosen)
+                acked.add(chosen)
+            elif operation == "ack up to":
+                cursor.ack_cumulative(chosen)
+                acked |= {position for position in positions if position <= chosen}
+            else:
+                upper = positions[min(number % len(positions) + size, len(positions) - 1)]
+                cursor.load_acked_ranges([(chosen, upper)])
+                acked |= {position for position in positions if chosen < position <= upper}
+        positions = topic.positions
+        assert [p for p in positions if cursor.is_acked(p)] == [p for p in positions if p in acked]
+        left = [p for p in positions if p not in acked]
+        tail = topic.chain.after(positions[-1]) if positions else topic.chain.at_or_after(EARLIEST)
+        if not left:
+            assert cursor.first_unacked() >= tail
+            assert not topic.chain.readable(cursor.first_unacked())
+        else:
+            assert cursor.first_unacked() == left[0]
+        if min(topic.ledgers) == 1:  # once something was trimmed, it moves on with the next ack only
+            assert not cursor.is_acked(topic.chain.after(cursor.mark_delete))
+        for position in positions:
+            following = [p for p in left if p >= position]
+            found = cursor.next_unacked(position)
+            assert found == following[0] if following else found >= tail
+
+
+@pytest.mark.parametrize("start", [Position(1, -1), EARLIEST, Position(0, 7)])
+def test_a_cursor_before_the_first_entry_starts_there(topic, start):
+    first = topic.write()
+    assert CursorReplica(topic.chain, start).first_unacked() == first
+
+
+def test_entries_that_are_acked_together_have_no_parts_left_and_may_be_acked_already(topic):
+    positions = [topic.write(messages=4) for _ in range(6)]
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    cursor.ack_partially(positions[1], 0b1)
+    cursor.ack_cumulative(positions[0])
+    cursor.ack_entries([tuple(position) for position in (*positions[:3], positions[2], positions[4])])
+    assert cursor.mark_delete == positions[2]
+    assert isinstance(cursor.mark_delete, Position)
+    assert cursor.batches == []
+    assert [cursor.is_acked(position) for position in positions] == [True, True, True, False, True, False]

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.passthrough import policy as pass_through
+from readonly_engine.broker.passthrough.policy import (
+    MAX_METADATA_BYTES,
+    POOL_KEY,
+    PassThroughPolicy,
+    add_pool_metadata,
+    direct_consumers,
+)
+from readonly_engine.broker.passthrough.reasons import Reason
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+from tests.support.waiting import until
+
+TOPIC = parse_topic_name("orders")
+SHARED = CommandSubscribe.Shared
+
+
+def stats(*pools):
+    """Statistics of a topic with one subscription; for each of its consumers the pool that it is of, None for none."""
+    consumers = [
+        {"address": f"/10.0.0.{n}:1", "metadata": {} if pool is None else {POOL_KEY: pool}}
+        for n, pool in enumerate(pools)
+    ]
+    return {"subscriptions": {"s": {"consumers": consumers}}}
+
+
+@pytest.mark.parametrize(
+    ("pools", "direct"),
+    [((), []), (("ours",), []), (("ours", None), ["/10.0.0.1:1"]), (("another", "ours"), ["/10.0.0.0:1"])],
+)
+def test_consumers_that_are_not_of_the_pool_are_connected_directly(pools, direct):
+    assert direct_consumers(stats(*pools), "s", "ours") == direct
+    assert direct_consumers(stats(*pools), "other", "ours") == []
+
+
+def test_statistics_without_consumers_or_metadata_are_understood():
+    assert direct_consumers({}, "s", "ours") == []
+    assert direct_consumers({"subscriptions": {"s": {"consumers": [{"metadata": None}]}}}, "s", "ours") == ["?"]
+
+
+def test_the_mark_is_put_beside_the_clients_own_metadata_unless_the_owner_would_refuse_so_much():
+    subscribe = CommandSubscribe()
+    subscribe.metadata.add(key="k", value="v")
+    add_pool_metadata(subscribe, "ours")
+    assert {pair.key: pair.value for pair in subscribe.metadata} == {"k": "v", POOL_KEY: "ours"}
+    room = MAX_METADATA_BYTES - len(POOL_KEY) - len("ours")
+    for size, marked in ((room, True), (room + 1, False)):
+        subscribe = CommandSubscribe()
+        subscribe.metadata.add(key="k", value="v" * (size - 1))
+        add_pool_metadata(subscribe, "ours")
+        assert (len(subscribe.metadata) == 2) == marked
+
+
+class Admin:
+    """An owner whose state a test sets."""
+
+    def __init__(self):
+        self.consumers = stats()
+        self.filters = ""
+        self.clusters = ["here"]
+        self.asked = self.filter_asked = 0
+
+    async def stats(self, _topic):
+        self.asked += 1
+        await asyncio.sleep(0)
+        if isinstance(self.consumers, Exception):
+            raise self.consumers
+        return self.consumers
+
+    async def policy(self, _topic, name):
+        if name == "replication":
+            return self.clusters
+        assert name == "entryFilters"
+        self.filter_asked += 1
+        return {"entryFilterNames": self.filters}
+
+
+class Dismissed:
+    """A consumer that keeps why it was sent away."""
+
+    def __init__(self, kind=SHARED, name="s"):
+        self.topic = TOPIC
+        self.subscribe_command = CommandSubscribe(sub_type=kind, subscription=name)
+        self.told = []
+        self.close_for_resubscribe = self.told.append
+
+
+class Served:
+    """Subscriptions that are served, with one consumer each."""
+
+    def __init__(self):
+        self.subscriptions = []
+
+    def add(self, kind=SHARED, name="s"):
+        consumer = Dismissed(kind, name)
+        subscription = SimpleNamespace(topic=TOPIC, name=name, kind=kind, consumers=[consumer], pause=lambda _: None)
+        self.subscriptions.append(subscription)
+        return consumer
+
+
+def with_pass_through(test):
+    """Run a test with a PassThroughPolicy that looks often and changes its mind soon."""
+
+    async def run(monkeypatch):
+        monkeypatch.setattr(pass_through, "POLL_INTERVAL_S", 0.01)
+        monkeypatch.setattr(pass_through, "MAX_CHECKS_PER_S", 1000.0)
+        monkeypatch.setattr(pass_through, "FILTERS_TTL_S", 0.01)
+        monkeypatch.setattr(pass_through, "CACHE_TTL_S", 0.0)
+        monkeypatch.setattr("readonly_engine.broker.passthrough.reasons.ABSENT_S", (0.05, 0.1))
+        admin, served, storage = Admin(), Served(), SimpleNamespace(readable=False, tried=0)
+
+        async def readable(_topic, _position):
+            storage.tried += 1
+            return storage.readable
+
+        passing = PassThroughPolicy(admin, "ours", lambda: served.subscriptions, readable)
+        try:
+            await asyncio.wait_for(test(passing, admin, served, storage), 20)
+        finally:
+            passing.close()
+
+    return run
+
+
+def subscribe(kind=SHARED, **options):
+    return CommandSubscribe(sub_type=kind, subscription="s", **options)
+
+
+def enter(passing):
+    """A consumer that passes through."""
+    consumer = Dismissed()
+    passing.add(consumer)
+    return consumer
+
+
+def test_a_shared_subscription_with_a_direct_consumer_passes_until_that_is_gone(monkeypatch):
+    async def test(passing, admin, _served, _storage):
+        admin.consumers = stats(None)
+        assert await passing.admit(TOPIC, subscribe())
+        consumer = enter(passing)
+        (found,) = passing.passed_through
+        assert (found.reason, found.consumers) == (Reason.DIRECT_CONSUMERS, 1)
+        assert "10.0.0.0" in found.text
+        admin.consumers = stats("ours")
+        await until(lambda: consumer.told)
+        passing.remove(consumer)
+        assert passing.passed_through == []
+        assert not await passing.admit(TOPIC, subscribe())
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_a_direct_consumer_that_comes_later_is_found(monkeypatch):
+    async def test(passing, admin, served, _storage):
+        assert not await passing.admit(TOPIC, subscribe())
+        consumer = served.add()
+        await until(lambda: admin.asked > 3)
+        assert not consumer.told
+        admin.consumers = stats("ours", None)
+        await until(lambda: consumer.told)
+        assert await passing.admit(TOPIC, subscribe())
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_nobody_asks_for_the_consumers_of_subscriptions_whose_active_consumer_the_owner_elects(monkeypatch):
+    async def test(passing, admin, served, _storage):
+        admin.consumers = stats(None)
+        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Failover))
+        consumer = served.add(CommandSubscribe.Failover)
+        await until(lambda: admin.filter_asked > 3)
+        assert (admin.asked, consumer.told) == (0, [])
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_a_topic_with_an_entry_filter_passes_whole_as_long_as_it_has_one(monkeypatch):
+    async def test(passing, admin, served, _storage):
+        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+        consumer = served.add(CommandSubscribe.Exclusive)
+        admin.filters = "only-even"
+        await until(lambda: consumer.told)
+        served.subscriptions.clear()
+        passed = enter(passing)
+        assert passing.passed_through[0].reason == Reason.ENTRY_FILTER
+        admin.filters = ""
+        await until(lambda: passed.told)
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_what_cannot_be_read_passes_until_it_can(monkeypatch):
+    async def test(passing, _admin, served, storage):
+        consumer = served.add()
+        assert not await passing.admit(TOPIC, subscribe())
+        passing.on_unreadable(served.subscriptions[0], Position(3, 4), "no bookie")
+        assert consumer.told == ["no bookie"]
+        served.subscriptions.clear()
+        assert await passing.admit(TOPIC, subscribe())
+        passed = enter(passing)
+        tried = storage.tried
+        await until(lambda: storage.tried > tried + 10)
+        assert not passed.told
+        storage.readable = True
+        await until(lambda: passed.told)
+        assert not await passing.admit(TOPIC, subscribe())
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_an_owner_that_does_not_say_who_is_there_refuses_a_new_consumer_and_leaves_the_others(monkeypatch):
+    async def test(passing, admin, served, _storage):
+        consumer = served.add()
+        assert not await passing.admit(TOPIC, subscribe())
+        admin.consumers = OwnerUnavailableError("no answer")
+        with pytest.raises(OwnerUnavailableError):
+            await passing.admit(TOPIC, subscribe())
+        asked = admin.asked
+        await until(lambda: admin.asked > asked + 2)
+        assert not consumer.told
+
+    asyncio.run(with_pass_through(test)(monkeypatch))
+
+
+def test_consumers_that_come_together_share_one_question():
+    async def run():
+        admin = Admin()
+        passing = PassThroughPolicy(admin, "ours", list, None)
+        await asyncio.gather(*(passing.admit(TOPIC, subscribe()) for _ in range(20)))
+        assert admin.asked == 1
+        passing.close()
+
+    asyncio.run(run())
+
+
+def test_a_replicated_subscription_passes_as_long_as_its_topic_is_replicated(monkeypatch):
+    async def test(passing, admin, _served, _storage):
+        replicated = subscribe(CommandSubscribe.Exclusive, replicate_subscription_state=True)
+        assert not await passing.admit(TOPIC, replicated)
+        admin.clusters = ["here", "there"]
+        assert not await passing.admit(TOPIC, subscribe(CommandSubscribe.Exclusive))
+        assert await passing.admit(TOPIC, replicated)
+        consumer = enter(passing)
+        assert passing.passed_through[0].reason == Reason.REPLICATED
+        admin.clusters = ["here"]
+        await until(lambda: consumer.told)
+
+    asyncio.run(with_pass_through(test)(monkeypatch))

@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns, load_bindings, parse_pattern
+from readonly_engine.broker.server.broker import Broker
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+P = "persistent://public/default/"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        (
+            P + "orders",
+            ["orders", P + "orders-partition-3"],
+            [P + "orders2", P + "my-orders", "persistent://a/b/orders"],
+        ),
+        ("orders", [P + "orders", P + "orders-partition-0"], [P + "orders-partition-01", "persistent://t/n/orders"]),
+        ("t/n/orders", ["persistent://t/n/orders"], [P + "orders"]),
+        (P + "orders-partition-1", [P + "orders-partition-1"], [P + "orders-partition-2", P + "orders"]),
+        (P + "a.b", [P + "a.b"], [P + "axb"]),
+        (P + "orders-.*", [P + "orders-eu", P + "orders-eu-partition-1"], [P + "orders", P + "x-orders-eu"]),
+        (P + ".+", [P + "orders"], ["persistent://t/n/orders"]),
+        (P + "a+b", [P + "a+b"], [P + "aab"]),
+        (P + "(a|b)", [P + "a", P + "b-partition-7"], [P + "ab", P + "c"]),
+        (
+            P + "a|.*b",
+            [P + "a", P + "xb"],
+            ["persistent://t/n/b", P + "c"],
+        ),  # the namespace is no part of the expression
+        ("persistent://a.b/c/x.*", ["persistent://a.b/c/xy"], ["persistent://axb/c/xy"]),
+        ("persistent://public/[^/]+/x", [P + "x", "persistent://public/other/x"], ["persistent://a/default/x"]),
+    ],
+)
+def test_what_a_pattern_means(pattern, matching, others):
+    parsed = parse_pattern(pattern)
+    assert parsed.text == pattern
+    for name in matching:
+        assert parsed.matches(parse_topic_name(name)), name
+    for name in others:
+        assert not parsed.matches(parse_topic_name(name)), name
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a/b", "'a/b' is not a topic name; write persistent://TENANT/NAMESPACE/TOPIC, or a regular expression"),
+        ("kafka://a/b/c", "starts with kafka://"),
+        ("orders-.*", "'orders-.*' is not a topic pattern: it names no namespace; write a topic"),
+        ("", "'' is not a topic pattern"),
+        (P + "orders-(", "'persistent://public/default/orders-(' is not a topic pattern: missing ): "),
+        (P + "*", None),
+        ("persistent://[", "missing ]: ["),
+        (
+            P + "(?!orders).*",
+            "invalid perl operator: (?!; it must be in RE2 syntax, which has no lookaround and no backref",
+        ),
+    ],
+)
+def test_what_is_no_pattern_is_named_and_what_would_be_one(text, says):
+    if says is None:
+        assert parse_pattern(text).matches(parse_topic_name("persistent://public/default//")), (
+            "a valid if odd expression"
+        )
+        return
+    with pytest.raises(BindingsError) as error:
+        parse_pattern(text)
+    assert says in str(error.value)
+    assert "persistent://" in str(error.value)
+
+
+def test_bindings_cover_what_one_of_them_means_and_only_persistent_topics():
+    bindings = Bindings(
+        (from_patterns("a", [P + "orders"]), from_patterns("b", [P + "x-.*", "non-persistent://p/d/.*"]))
+    )
+    for name, covered in [("orders", True), ("x-1", True), ("payments", False), ("orders-partition-4", True)]:
+        for _ in range(2):  # the second answer is remembered
+            assert bindings.covers(parse_topic_name(P + name)) == covered
+    assert not bindings.covers(parse_topic_name("non-persistent://p/d/x"))
+    assert not Bindings().covers(parse_topic_name(P + "orders"))
+
+
+GOOD = """
+revision: "7"
+bindings:
+  - name: team/orders
+    topics: ["persistent://public/default/orders", "persistent://public/default/x-.*"]
+  - name: team/none
+    topics: []
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "bindings.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_a_file_of_bindings(file):
+    bindings = load_bindings(file)
+    assert bindings.revision == "7"
+    assert [(b.name, [t.text for t in b.topics]) for b in bindings.bindings] == [
+        ("team/orders", [P + "orders", P + "x-.*"]),
+        ("team/none", []),
+    ]
+    assert bindings.covers(parse_topic_name(P + "x-9"))
+
+
+FULL = """
+revision: "7"
+bindings:
+  - name: team/one
+    topics: [persistent://public/default/orders]
+    namespaces: [shop/eu.west]
+    subscriptions: [audit, "ml-.*"]
+    fallback: Writer
+    lifecyclePolicy: Detach
+"""
+
+
+@pytest.fixture
+def full(file):
+    file.write_text(FULL)
+    return load_bindings(file)
+
+
+def serves(bindings, topic, subscription):
+    return bindings.serves(parse_topic_name(topic), subscription)
+
+
+def test_a_binding_with_everything_is_told_as_it_was_written(full):
+    assert full.bindings[0].document() == yaml.safe_load(FULL)["bindings"][0]
+    assert from_patterns("a", ["orders"]).document() == {"name": "a", "topics": ["orders"]}
+
+
+def test_only_subscriptions_that_are_named_are_served(full):
+    for name, served in [("audit", True), ("ml-7", True), ("auditor", False), ("x-ml-7", False), ("", False)]:
+        assert serves(full, P + "orders", name) == served, name
+    assert full.covers(parse_topic_name(P + "orders")), "a lookup does not say which subscription it is for"
+    assert not serves(full, P + "payments", "audit")
+
+
+def test_a_namespace_means_all_its_topics_but_pulsars_own(full):
+    for name, served in [
+        ("shop/eu.west/a", True),
+        ("shop/eu.west/a-partition-3", True),
+        ("shop/euxwest/a", False),
+        ("shop/eu.west/__change_events", False),
+        ("shop/eu.west/__transaction_buffer_snapshot-partition-0", False),
+        ("shop/eu.west/a-audit__transaction_pending_ack", False),
+    ]:
+        assert serves(full, f"persistent://{name}", "audit") == served, name
+    assert not serves(full, "non-persistent://shop/eu.west/a", "audit")
+
+
+def test_what_a_subscription_is_bound_by_says_what_happens_to_it(full):
+    topic = parse_topic_name(P + "orders")
+    assert full.falls_back(topic)
+    assert full.detaches(topic, "audit")
+    assert not full.detaches(topic, "other")
+    other = Bindings((from_patterns("a", [P + "orders"]),))
+    assert not other.falls_back(topic)
+    assert not other.detaches(topic, "audit")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "namespace"),
+    [
+        ("orders", "public/default"),
+        (P + "orders", "public/default"),
+        ("persistent://a.b/c/x-.*", "a.b/c"),
+        ("persistent://public/[^/]+/x", None),
+        ("persistent://(a|b)/c/x", None),
+    ],
+)
+def test_where_the_topics_of_a_pattern_are(pattern, namespace):
+    assert parse_pattern(pattern).namespace == namespace
+
+
+class Sitting:
+    """A consumer, as far as a change of bindings concerns it."""
+
+    def __init__(self, topic, subscription, *, bound, via=""):
+        self.topic, self.bound, self.consumer_id = parse_topic_name(topic), bound, 1
+        self.peer, self.pass_through = via, bool(via) or not bound
+        self.subscribe_command = CommandSubscribe(subscription=subscription)
+        self.dismissed = ""
+
+    def close_for_resubscribe(self, reason):
+        self.dismissed = reason
+
+
+@pytest.mark.parametrize(
+    ("policy", "after", "reason"),
+    [
+        ("Drain", "[]", "the subscription is not bound to the pool any more"),
+        ("Detach", "[]", ""),
+        ("Drain", "[{name: b, topics: [orders]}]", ""),
+        ("Drain", "[{name: b, topics: [orders], subscriptions: [x]}]", "the subscription is not bound"),
+    ],
+)
+def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, policy, after, reason):
+    file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
+    broker = Broker(None, None, None, None, None, Bindings(), file)
+    broker._load_bindings()
+    consumer = Sitting(P + "orders", "s", bound=True)
+    broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
+    for _ in range(2):  # a later change does not send it away either
+        before = broker.bindings
+        file.write_text(f"revision: '2'\nbindings: {after}")
+        broker._load_bindings()
+        broker._evict(before)
+    assert consumer.dismissed.startswith(reason)
+    assert bool(consumer.dismissed) == bool(reason)
+
+
+def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
+    unnamed = Sitting(P + "orders", "s", bound=False)
+    named = Sitting(P + "orders", "s", bound=True)
+    broker.connections = {type("Connection", (), {"consumers": [unnamed, named]})()}
+    broker._evict(broker.bindings)
+    assert unnamed.dismissed == "the pool serves the subscription now"
+    assert not named.dismissed
+
+
+@pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
+def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
+    broker = Broker(None, None, None, None, None, Bindings(), file)
+    consumer = Sitting(P + "orders", "s", bound=True, via=via)
+    broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
+    bound = []
+    for revision, policy in enumerate(["Detach", None, None, "Drain", None]):
+        binding = policy and f"{{name: a, topics: [orders], lifecyclePolicy: {policy}}}"
+        file.write_text(f"revision: '{revision}'\nbindings: [{binding or ''}]")
+        assert not consumer.dismissed
+        before = broker.bindings
+        broker._load_bindings()
+        broker._evict(before)
+        bound.append(consumer.bound)
+    assert bound[:4] == [True, False, False, True]
+    assert consumer.dismissed == "the subscription is not bound to the pool any more"
+
+
+def test_a_file_without_bindings_binds_nothing(file):
+    file.write_text('revision: "8"')
+    assert load_bindings(file) == Bindings((), "8")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "must be a mapping with the keys bindings, revision"),
+        ("- a", "must be a mapping with the keys bindings, revision"),
+        ("revision: [", "is not YAML"),
+        ("revision: 0000-00-00", "is not YAML"),
+        ("[" * 1100, "is not YAML"),
+        ("\udcff", "is not YAML"),
+        ("bindings: []", "revision must be a text"),
+        ("revision: 7\nbindings: []", "revision must be a text"),
+        ("revision: '7'\nbindings: {}", "bindings must be a list"),
+        ("revision: '7'\nbinding: []", "unknown key 'binding'; known are bindings, revision"),
+        ("revision: '7'\nbindings: [x]", "bindings[0] must be a mapping with the keys fallback, lifecyclePolicy, name"),
+        ("revision: '7'\nbindings: [{name: a}]", "bindings[0] must have a name and a list of topics"),
+        ("revision: '7'\nbindings: [{name: a, topics: x}]", "bindings[0] must have a name and a list of topics"),
+        ("revision: '7'\nbindings: [{name: a, topics: [1]}]", "bindings[0] must have a name and a list of topics"),
+        ("revision: '7'\nbindings: [{topics: []}]", "bindings[0] must have a name and a list of topics"),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: []}, {name: b, topics: [], cursors: Local}]",
+            "bindings[1]: unknown key 'cursors'; known are fallback, lifecyclePolicy, name, namespaces, subscriptions, topics",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], namespaces: [public]}]",
+            "bindings[0]: namespaces must be a list of TENANT/NAMESPACE",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], subscriptions: s}]",
+            "bindings[0]: subscriptions must be a list of names or regular expressions",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], subscriptions: ['s(']}]",
+            "bindings[0]: subscriptions: 's(' is no regular expression: missing )",
+        ),
+        (
+            r"{revision: '7', bindings: [{name: a, topics: [], subscriptions: ['(a|b)-\1']}]}",
+            "bindings[0]: subscriptions: '(a|b)-\\\\1' is no regular expression: invalid escape sequence: \\1; it must be in RE2",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], fallback: writer}]",
+            "bindings[0]: fallback must be Reject or Writer, not 'writer'",
+        ),
+        (
+            "revision: '7'\nbindings: [{name: a, topics: [], lifecyclePolicy: [Keep]}]",
+            "bindings[0]: lifecyclePolicy must be Drain or Detach, not ['Keep']",
+        ),
+        ("revision: '7'\nbindings: [{name: a, topics: ['x*']}]", "bindings[0]: 'x*' is not a topic pattern"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_which_part_and_what_would_be_right(file, text, says):
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(BindingsError) as error:
+        load_bindings(file)
+    assert str(error.value).startswith(f"bindings file {file}")
+    assert says in str(error.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(BindingsError, match=r"bindings file .*/gone.yaml: No such file or directory"):
+        load_bindings(tmp_path / "gone.yaml")
+
+
+# The broker takes the file up again and again; the rest of a broker is not needed for that.
+
+
+@pytest.fixture
+def broker(file):
+    patterns = Bindings((from_patterns("topics", [P + "always"]),))
+    made = Broker(None, None, None, None, None, patterns, file)
+    made._load_bindings()
+    return made
+
+
+def covers(broker, *names):
+    return [broker.bindings.covers(parse_topic_name(P + name)) for name in names]
+
+
+def test_the_file_comes_on_top_of_the_command_line(broker):
+    assert broker.bindings.revision == "7"
+    assert covers(broker, "always", "orders", "payments") == [True, True, False]
+
+
+def test_a_file_that_changes_is_taken_up(broker, file):
+    file.write_text(f'revision: "8"\nbindings: [{{name: a, topics: ["{P}payments"]}}]')
+    broker._load_bindings()
+    assert broker.bindings.revision == "8"
+    assert covers(broker, "always", "orders", "payments") == [True, False, True]
+
+
+@pytest.mark.parametrize("damage", ["revision: [", "revision: '8'\nbindings: [{name: a, topics: ['x*']}]", None])
+def test_the_last_good_bindings_stay_until_the_file_is_good_again(broker, file, caplog, damage):
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_text(damage)
+    for _ in range(3):
+        broker._load_bindings()
+    assert broker.bindings.revision == "7"
+    assert covers(broker, "orders") == [True]
+    assert str(file) in broker.bindings_error
+    assert caplog.text.count("the last good bindings stay in force") == 1, "said once, not every second"
+    file.write_text('revision: "9"')
+    broker._load_bindings()
+    assert (broker.bindings_error, broker.bindings.revision) == (None, "9")
+
+
+def test_bindings_that_did_not_change_are_not_replaced(broker):
+    before = broker.bindings
+    broker._load_bindings()
+    assert broker.bindings is before
+
+
+def test_a_config_map_that_is_swapped_by_links_is_taken_up(tmp_path):
+    """As the kubelet does it: ..data is a link to a folder of the day, and is replaced by a rename."""
+    for day, revision in [("monday", "1"), ("tuesday", "2")]:
+        (tmp_path / day).mkdir()
+        (tmp_path / day / "bindings.yaml").write_text(f'revision: "{revision}"')
+    (tmp_path / "..data").symlink_to("monday")
+    (tmp_path / "bindings.yaml").symlink_to("..data/bindings.yaml")
+    broker = Broker(None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
+    broker._load_bindings()
+    assert broker.bindings.revision == "1"
+    (tmp_path / "..new").symlink_to("tuesday")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    broker._load_bindings()
+    assert broker.bindings.revision == "2"

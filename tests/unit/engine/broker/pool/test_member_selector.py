@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from readonly_engine.broker.pool.member_selector import MemberSelector, excess, max_consumers
+from readonly_engine.broker.pool.membership import Member
+from readonly_engine.config.listeners import Urls
+
+MEMBERS = [Member(f"pulsar://pool-{number}.pool-headless.team.svc:6650") for number in range(5)]
+
+
+def assign(rotation, members, count):
+    """Hand out consumers, each known to all at once; returns the members with their new loads."""
+    found = {member.url: member for member in members}
+    for _ in range(count):
+        chosen = rotation.choose(found.values())
+        found[chosen.url] = replace(found[chosen.url], consumers=found[chosen.url].consumers + 1)
+    return list(found.values())
+
+
+def test_an_empty_pool_has_nobody():
+    assert MemberSelector(0).choose([]) is None
+
+
+@given(st.integers(0, 1 << 16), st.integers(1, 5), st.integers(0, 200))
+def test_one_broker_that_answers_spreads_evenly(start, members, consumers):
+    rotation = MemberSelector(start)
+    counts = Counter(rotation.choose(MEMBERS[:members]).url for _ in range(consumers))
+    each = [counts[member.url] for member in MEMBERS[:members]]
+    assert max(each) - min(each) <= 1
+
+
+@given(st.lists(st.integers(0, 1 << 16), min_size=5, max_size=5), st.integers(1, 40))
+def test_many_that_answer_spread_evenly_together(starts, lookups):
+    rotations = [MemberSelector(start) for start in starts]
+    counts = Counter(rotation.choose(MEMBERS).url for rotation in rotations for _ in range(lookups))
+    assert max(counts.values()) - min(counts[member.url] for member in MEMBERS) <= len(rotations)
+
+
+@given(st.permutations(MEMBERS))
+def test_the_order_in_which_members_are_known_does_not_matter(order):
+    assert MemberSelector(3).choose(order) == MemberSelector(3).choose(MEMBERS)
+
+
+def test_clients_with_tls_are_sent_only_where_it_is_spoken():
+    secure = replace(MEMBERS[3], tls_url="pulsar+ssl://pool-3.pool-headless.team.svc:6651")
+    members = [*MEMBERS[:3], secure]
+    rotation = MemberSelector(0)
+    assert {rotation.choose(members, tls=True) for _ in range(8)} == {secure}
+    assert rotation.choose(MEMBERS, tls=True) is None
+
+
+def test_clients_of_a_listener_are_sent_to_members_that_have_it():
+    outside = replace(MEMBERS[3], listeners={"external": Urls("pulsar://pool-3.example.com:6650")})
+    members = [*MEMBERS[:3], outside]
+    rotation = MemberSelector(1)
+    assert {rotation.choose(members, listener="external") for _ in range(8)} == {outside}
+    assert rotation.choose(members, tls=True, listener="external") is None
+    assert rotation.choose(MEMBERS, listener="external") is None
+
+
+def test_a_new_broker_is_filled_first():
+    loaded = [replace(member, consumers=1000) for member in MEMBERS[:2]]
+    members = assign(MemberSelector(0), [*loaded, MEMBERS[2]], 400)
+    assert [member.consumers for member in members] == [1000, 1000, 400]
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=5))
+def test_there_is_always_somebody(loads):
+    members = [replace(member, consumers=load) for member, load in zip(MEMBERS, loads, strict=False)]
+    chosen = MemberSelector(0).choose(members)
+    assert chosen.consumers <= max_consumers(members)
+
+
+def test_excess_is_what_brings_a_broker_to_the_mean():
+    members = [replace(MEMBERS[0], consumers=100), MEMBERS[1]]
+    assert excess(100, members) == 50
+    assert excess(6, [replace(MEMBERS[0], consumers=6), MEMBERS[1]]) == 3
+
+
+def test_small_differences_are_left_alone():
+    assert excess(110, [replace(MEMBERS[0], consumers=110), replace(MEMBERS[1], consumers=90)]) == 0
+    assert excess(2, [replace(MEMBERS[0], consumers=2), MEMBERS[1]]) == 0
+    assert excess(1000, [replace(MEMBERS[0], consumers=1000)]) == 0, "who is alone keeps all"
+
+
+@given(st.lists(st.integers(0, 1000), min_size=2, max_size=5))
+@example([0, 0, 0, 0, 7])
+def test_moving_the_excess_settles(loads):
+    """What one sends on, the others get; after a few rounds nobody has any excess."""
+    loads = list(loads)
+    rotations = [MemberSelector(index) for index in range(len(loads))]
+    for _ in range(60):
+        members = [replace(member, consumers=load) for member, load in zip(MEMBERS, loads, strict=False)]
+        surplus = [excess(load, members) for load in loads]
+        if not any(surplus):
+            return
+        giver = surplus.index(max(surplus))
+        for _ in range(max(1, loads[giver] // 10)):
+            loads[giver] -= 1
+            loads[MEMBERS.index(replace(rotations[giver].choose(members), consumers=0))] += 1
+    raise AssertionError(loads)

@@ -1,0 +1,188 @@
+"""How a consumer is created, with everything around it played."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.pool.bindings import Bindings, from_patterns
+from readonly_engine.broker.pool.claim_store import ClaimHandle
+from readonly_engine.broker.pool.claims import ClaimKey
+from readonly_engine.broker.pool.pending_redirects import PendingRedirects
+from readonly_engine.broker.session import admission
+from readonly_engine.broker.session.admission import RELAYED_BY, admit
+from readonly_engine.broker.subscription.pause import Pause
+from readonly_engine.config.settings import Unbound
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+
+TOPIC = parse_topic_name("orders")
+BOUND, UNBOUND = Bindings((from_patterns("b", ["orders"]),)), Bindings()
+
+
+class Broker:
+    """A broker whose other parts agree to everything."""
+
+    def __init__(self, bindings):
+        self.unbound = Unbound.REDIRECT
+        self.bindings = bindings
+        self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
+        passthrough = SimpleNamespace(admit=self.later, add=lambda _: None)
+        self.topics = SimpleNamespace(passthrough=passthrough, state=self.later, join=self.later)
+        self.spawned = []
+
+    async def later(self, *_):
+        return None
+
+    def spawn(self, coroutine):
+        self.spawned.append(asyncio.create_task(coroutine))
+
+
+class Consumer:
+    """One that attaches as the test lets it."""
+
+    def __init__(self, client, *_, bound, **__):
+        self.client, self.bound = client, bound
+        self.owner_consumer = self
+        self.unregistered = self.exclusive = False
+
+    async def subscribe(self):
+        self.client.attached(self)
+        return "the owner's answer"
+
+    def on_joined(self, *_):
+        pass
+
+    def unregister(self):
+        self.unregistered = True
+
+    async def close(self):
+        self.client.closed = True
+
+
+@pytest.mark.parametrize("after", [BOUND, UNBOUND])
+@pytest.mark.parametrize("before", [BOUND, UNBOUND])
+def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(monkeypatch, before, after):
+    monkeypatch.setattr(admission, "Consumer", Consumer)
+    broker = Broker(before)
+    client = SimpleNamespace(broker=broker, closed=False, attached=lambda _: setattr(broker, "bindings", after))
+
+    async def run():
+        coming = admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Exclusive))
+        if before is after:
+            consumer, _ = await coming
+            assert consumer.bound == (after is BOUND)
+            assert not consumer.unregistered
+        else:
+            with pytest.raises(OwnerUnavailableError, match="look it up again"):
+                await coming
+            await asyncio.gather(*broker.spawned)
+        assert client.closed == (before is not after)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("valid", "suspended"), [(True, False), (True, True), (False, False)])
+def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, suspended):
+    """Between the claim and the first message the owner is asked, and may take its time."""
+    paused = []
+    broker = SimpleNamespace(claim_store=SimpleNamespace(is_valid=lambda _: valid, suspended=suspended))
+    subscription = SimpleNamespace(pause=paused.append)
+    claim = ClaimHandle(ClaimKey(TOPIC, "s"), 1, "", 7)
+    if valid:
+        admission._check_claim(broker, claim, subscription)
+    else:
+        with pytest.raises(OwnerUnavailableError, match="served by another broker; try again"):
+            admission._check_claim(broker, claim, subscription)
+    assert paused == ([Pause.LEASE] if suspended else [])
+
+
+class MarkedScene:
+    """A Shared subscription that this broker has claimed, and clients that say who brought them."""
+
+    def __init__(self, refusal):
+        self.broker = Broker(BOUND)
+        self.broker.pending_redirects = PendingRedirects()
+        self.broker.pool = SimpleNamespace(url="pulsar://here:6650")
+        self.key = ClaimKey(TOPIC, "s")
+        self.held_by = ""
+        self.broker.claim_store = SimpleNamespace(acquire=self.acquire, release=lambda _: None)
+        self.refusal = refusal
+        self.arrived = []
+
+    async def acquire(self, key):
+        return ClaimHandle(key, 1, self.held_by)
+
+    def attached(self, consumer):
+        if self.refusal is not None:
+            raise self.refusal
+
+    def make(self, client, topic, subscribe, **options):
+        scene = self
+
+        class Marked(Consumer):
+            relayed_at = None
+            claim = options["claim"]
+
+            def unregister(self):
+                super().unregister()
+                if self.relayed_at is not None:
+                    scene.broker.pending_redirects.expect(self.claim.key, self.relayed_at, time.monotonic())
+
+        self.arrived.append(subscribe)
+        return Marked(client, bound=True)
+
+    async def come(self, *marks):
+        client = SimpleNamespace(broker=self.broker, closed=False, attached=self.attached)
+        subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
+        for mark in marks:
+            subscribe.metadata.add(key=RELAYED_BY, value=mark)
+        return (await admit(client, TOPIC, subscribe))[0]
+
+    @property
+    def expected(self):
+        return self.broker.pending_redirects.expected(self.key, time.monotonic())
+
+
+def test_a_marked_consumer_is_waited_for_after_the_owner_has_admitted_it(monkeypatch):
+    async def run():
+        scene = MarkedScene(None)
+        monkeypatch.setattr(admission, "Consumer", scene.make)
+        consumer = await scene.come("pulsar://there:6650")
+        assert not scene.expected
+        consumer.unregister()
+        assert scene.expected
+
+    asyncio.run(run())
+
+
+def test_a_liar_that_the_owner_refuses_makes_nobody_wait(monkeypatch):
+    """Anyone can send the mark: before the owner has answered, the client may have no right to the topic."""
+
+    async def run():
+        scene = MarkedScene(OwnerRefusedError(ServerError.AuthorizationError, "no"))
+        monkeypatch.setattr(admission, "Consumer", scene.make)
+        with pytest.raises(OwnerRefusedError):
+            await scene.come("pulsar://there:6650")
+        assert not scene.expected
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("marks", [[""], ["", ""], ["", "pulsar://there:6650", ""]])
+def test_a_liar_cannot_hide_that_a_broker_brought_it(monkeypatch, marks):
+    """All marks are taken off, and none of them makes a broker relay to the next."""
+
+    async def run():
+        scene = MarkedScene(None)
+        monkeypatch.setattr(admission, "Consumer", scene.make)
+        await scene.come(*marks)
+        assert not scene.arrived[0].metadata
+        scene.held_by = "pulsar://elsewhere:6650"
+        with pytest.raises(OwnerUnavailableError, match="takes this broker for the one"):
+            await scene.come(*marks)
+
+    asyncio.run(run())

@@ -1,0 +1,170 @@
+"""A client that creates very many consumers at once: some are on their way in, the others wait."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.session import connection as connection_module
+from readonly_engine.broker.session.bounds import MAX_CONCURRENT_SUBSCRIBES
+from readonly_engine.broker.session.connection import ClientConnection
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.wire.commands import body_of, decode_command, encode_command
+from readonly_engine.wire.framing import FrameSplitter
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandSubscribe, CommandSuccess
+
+
+class Crowd:
+    """A client's connection whose consumers come in when the test lets them, or are refused."""
+
+    def __init__(self, monkeypatch):
+        self.coming, self.answers, self.splitter = {}, [], FrameSplitter()
+        self.tasks = []
+        monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", 0)
+        self.broker = SimpleNamespace(draining=False, spawn=self.spawn, subscribing=0)
+        self.connection = ClientConnection(self.broker)
+        self.connection.connected = True
+        monkeypatch.setattr(self.connection, "send", self.sent)
+        monkeypatch.setattr(connection_module, "admit", self.admit)
+        monkeypatch.setattr(connection_module, "redirect_if_supported", lambda _: None)
+
+    def spawn(self, coroutine):
+        task = asyncio.ensure_future(coroutine)
+        self.tasks.append(task)
+        return task
+
+    async def admit(self, _connection, _topic, subscribe):
+        allowed = self.coming[subscribe.consumer_id] = asyncio.get_running_loop().create_future()
+        await allowed
+        consumer = SimpleNamespace(consumer_id=subscribe.consumer_id, close=self.closed, unregister=lambda: None)
+        return consumer, BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess())
+
+    async def closed(self, _command):
+        return None
+
+    def sent(self, frame):
+        for one in self.splitter.receive_data(frame):
+            command, _ = decode_command(one)
+            self.answers.append((BaseCommand.Type.Name(command.type), body_of(command).request_id))
+
+    def subscribes(self, ids):
+        for number in ids:
+            subscribe = CommandSubscribe(
+                topic="orders", subscription=f"s{number}", sub_type=0, consumer_id=number, request_id=number
+            )
+            self.connection.data_received(encode_command(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe)))
+
+    def closes(self, number, request_id):
+        close = CommandCloseConsumer(consumer_id=number, request_id=request_id)
+        command = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close)
+        self.connection.data_received(encode_command(command))
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def play(monkeypatch):
+    """Runs a scene with a client's connection."""
+
+    def run(scene):
+        async def main():
+            crowd = Crowd(monkeypatch)
+            try:
+                await scene(crowd)
+            finally:
+                for task in crowd.tasks:
+                    task.cancel()
+                await settle()
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_all_come_in_and_only_some_at_once(play):
+    count = 3 * MAX_CONCURRENT_SUBSCRIBES + 7
+
+    async def scene(crowd):
+        crowd.subscribes(range(count))
+        await settle()
+        assert list(crowd.coming) == list(range(MAX_CONCURRENT_SUBSCRIBES))
+        for number in range(count):
+            crowd.coming[number].set_result(None)
+            await settle()
+            assert len(crowd.coming) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
+        assert crowd.answers == [("SUCCESS", number) for number in range(count)]
+
+    play(scene)
+
+
+def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
+    most = MAX_CONCURRENT_SUBSCRIBES + 50
+
+    async def scene(crowd):
+        monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", most)
+        crowd.broker.subscribing = 20  # of other clients
+        crowd.subscribes(range(most))
+        await settle()
+        assert len(crowd.coming) == most - 20
+        for number in range(2):
+            crowd.coming[number].set_result(None)
+        await settle()
+        assert (len(crowd.coming), crowd.broker.subscribing) == (most - 18, most)
+        crowd.broker.subscribing += 200
+        for number in range(2, 40):
+            crowd.coming[number].set_result(None)
+        await settle()
+        assert len(crowd.coming) == MAX_CONCURRENT_SUBSCRIBES + 40  # its own in any case, and no more
+        for number in range(40, most - 18):
+            crowd.coming[number].set_result(None)
+        await settle()
+        assert len(crowd.coming) == most
+        assert crowd.broker.subscribing == 220 + 18
+
+    play(scene)
+
+
+def test_one_that_is_refused_makes_room(play):
+    async def scene(crowd):
+        crowd.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
+        await settle()
+        crowd.coming[5].set_exception(OwnerUnavailableError("no"))
+        await settle()
+        assert crowd.answers == [("ERROR", 5)]
+        assert MAX_CONCURRENT_SUBSCRIBES in crowd.coming
+
+    play(scene)
+
+
+def test_one_that_waits_can_be_closed_and_is_not_created_twice(play):
+    waiting = MAX_CONCURRENT_SUBSCRIBES
+
+    async def scene(crowd):
+        crowd.subscribes(range(waiting + 2))
+        crowd.subscribes([waiting])
+        assert crowd.answers == [("ERROR", waiting)]
+        crowd.closes(waiting, 1000)
+        await settle()
+        assert crowd.answers[1:] == [("SUCCESS", 1000)]
+        crowd.coming[0].set_result(None)
+        await settle()
+        assert waiting not in crowd.coming
+        assert waiting + 1 in crowd.coming
+
+    play(scene)
+
+
+def test_nobody_comes_in_when_the_client_has_gone(play):
+    async def scene(crowd):
+        crowd.subscribes(range(MAX_CONCURRENT_SUBSCRIBES + 1))
+        await settle()
+        crowd.connection._closed = True
+        crowd.coming[0].set_exception(OwnerUnavailableError("no"))
+        await settle()
+        assert MAX_CONCURRENT_SUBSCRIBES not in crowd.coming
+
+    play(scene)

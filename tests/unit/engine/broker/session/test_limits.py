@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from readonly_engine.broker.session.limits import Limits
+from readonly_engine.config.limits import LimitSettings
+from readonly_engine.metadata.topic_name import parse_topic_name
+
+A, B = parse_topic_name("a"), parse_topic_name("b")
+
+
+def test_without_limits_all_are_taken():
+    limits = Limits(LimitSettings())
+    assert not any(limits.connect("10.0.0.1") or limits.subscribe(A, "s") for _ in range(1000))
+    assert (limits.consumers, limits.refused) == (1000, 0)
+
+
+def test_connections_are_refused_in_all_and_from_one_address():
+    limits = Limits(LimitSettings(connections=3, connections_per_ip=2))
+    assert [limits.connect("10.0.0.1") for _ in range(3)] == [
+        "",
+        "",
+        "Reached the maximum number of connections on address 10.0.0.1",
+    ]
+    limits.disconnect("10.0.0.1")  # the one that was refused
+    assert limits.connect("10.0.0.2") == ""
+    assert limits.connect("10.0.0.3") == "Reached the maximum number of connections"
+    limits.disconnect("10.0.0.3")
+    limits.disconnect("10.0.0.1")
+    assert limits.connect("10.0.0.3") == ""
+    assert limits.refused == 2
+
+
+def test_consumers_are_refused_for_a_topic_and_for_a_subscription():
+    limits = Limits(LimitSettings(consumers_per_topic=3, consumers_per_subscription=2))
+    assert [limits.subscribe(A, "s") for _ in range(3)] == ["", "", "Subscription reached max consumers limit"]
+    assert [limits.subscribe(A, "t") for _ in range(2)] == ["", "Topic reached max consumers limit"]
+    assert limits.subscribe(B, "s") == ""
+    assert limits.consumers == 4
+    limits.leave(A, "s")
+    assert limits.subscribe(A, "s") == ""

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+from readonly_engine.broker.subscription.cursor_poller import CursorPoller
+from readonly_engine.broker.subscription.subscription import cursor_poller as cursor_watch
+from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.topic.position import Position
+
+STATE = OwnerCursorState(Position(3, 7), Position(4, 0))
+
+
+class Relayed:
+    """A consumer at its owner."""
+
+    def __init__(self, *, attached=True, fails=False, hangs=False):
+        self.subscribed = attached
+        self.fails = fails
+        self.hangs = hangs
+        self.asked = 0
+
+    async def state(self):
+        self.asked += 1
+        if self.fails:
+            raise OwnerUnavailableError("no answer")
+        if self.hangs:
+            await asyncio.Event().wait()
+        return STATE
+
+
+class Subscription:
+    """One that keeps what it is told."""
+
+    topic = "a topic"
+    name = "s"
+
+    def __init__(self, *relayed, durable=True, behind=True):
+        self.consumers = [SimpleNamespace(owner_consumer=one) for one in relayed]
+        self.durable = durable
+        self.has_backlog = behind
+        self.told = []
+        self.follow_owner = self.told.append
+
+
+def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
+    monkeypatch.setattr(cursor_watch, "POLL_INTERVAL_S", 0.005)
+    monkeypatch.setattr(cursor_watch, "MAX_POLLS_PER_S", 1000.0)
+    monkeypatch.setattr(cursor_watch, "REQUEST_TIMEOUT_S", 0.01)
+    away, there = Relayed(attached=False), Relayed()
+    failing = Subscription(Relayed(fails=True))
+    untold = Subscription(Relayed(hangs=True))
+    followed = Subscription(away, there)
+    left_alone = [
+        Subscription(Relayed(), durable=False),
+        Subscription(Relayed(), behind=False),
+        Subscription(Relayed(attached=False)),
+        Subscription(),
+    ]
+
+    async def run():
+        watch = CursorPoller(lambda: [failing, untold, *left_alone, followed])
+        watch.start()
+        watch.start()
+        async with asyncio.timeout(10):
+            while len(followed.told) < 3:
+                await asyncio.sleep(0)
+        watch.close()
+
+    asyncio.run(run())
+    assert set(followed.told) == {STATE}
+    assert away.asked == 0
+    assert failing.told == untold.told == []
+    assert all(subscription.told == [] for subscription in left_alone)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+import pytest
+from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher
+from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state, make_dispatcher
+from readonly_engine.broker.dispatch.multiple import UnackedLimits
+from readonly_engine.broker.dispatch.shared import SharedDispatcher
+from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.broker.subscription.owner_policies import (
+    OwnerPolicies,
+    batch_acks_enabled,
+    settings_of,
+    transactions_enabled,
+)
+from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.topic.position import EARLIEST
+from readonly_engine.wire.commands import NO_EPOCH
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
+
+
+def test_policies_in_force_are_taken():
+    shown = {"tickTime": 1000, "active": False, "maxDeliveryDelayInMillis": 0}
+    assert settings_of(7, 0, shown, batch_acks=True) == DispatchSettings(
+        UnackedLimits(7, 0), delayed=False, batch_acks=True
+    )
+
+
+@pytest.mark.parametrize("unknown", [None, "7", True, {}])
+def test_what_is_not_known_is_as_in_a_stock_broker(unknown):
+    assert settings_of(unknown, unknown, unknown, batch_acks=False) == DispatchSettings()
+    assert DispatchSettings() == DispatchSettings(UnackedLimits(50_000, 200_000), delayed=True, batch_acks=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "on"), [("true", True), ("True", True), (True, True), ("false", False), (None, False)]
+)
+def test_batch_acks_are_on_only_where_the_brokers_say_so(value, on):
+    assert batch_acks_enabled({"acknowledgmentAtBatchIndexLevelEnabled": value}) == on
+    assert not batch_acks_enabled({})
+
+
+def test_a_cluster_has_transactions_where_its_brokers_say_so():
+    assert transactions_enabled({"transactionCoordinatorEnabled": "true"})
+    assert not transactions_enabled({"transactionCoordinatorEnabled": "false"})
+    assert not transactions_enabled({})
+
+
+def test_whether_brokers_have_transactions_is_known_from_their_last_answer():
+    class Brokers:
+        answers: ClassVar = [None, {}, None, {"transactionCoordinatorEnabled": "true"}]
+
+        async def configuration(self):
+            answer = self.answers.pop(0)
+            if answer is None:
+                raise OwnerUnavailableError("not now")
+            return answer
+
+    async def run():
+        settings = OwnerPolicies(Brokers())
+        assert await settings.transactions() is None
+        assert await settings.transactions() is None, "not asked again so soon"
+        assert await settings.transactions(0) is False
+        assert await settings.transactions(0) is False, "what was known counts while nobody answers"
+        assert await settings.transactions(0) is True
+        assert not Brokers.answers
+
+    asyncio.run(run())
+
+
+def test_those_who_wait_for_brokers_that_do_not_answer_do_not_ask_one_after_the_other():
+    async def run():
+        loop = asyncio.get_running_loop()
+        passed = asked = 0
+        real = loop.time
+
+        class Brokers:
+            async def configuration(self):
+                nonlocal passed, asked
+                asked += 1
+                await asyncio.sleep(0)
+                passed += 10
+                raise OwnerUnavailableError("no answer in time")
+
+        loop.time = lambda: real() + passed
+        settings = OwnerPolicies(Brokers())
+        assert await asyncio.gather(*(settings.transactions(5) for _ in range(3))) == [None] * 3
+        assert asked == 1
+        passed += 5
+        await settings.transactions(5)
+        assert asked == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("kind", "dispatcher"),
+    [
+        (CommandSubscribe.Exclusive, SingleActiveDispatcher),
+        (CommandSubscribe.Failover, SingleActiveDispatcher),
+        (CommandSubscribe.Shared, SharedDispatcher),
+        (CommandSubscribe.Key_Shared, KeySharedDispatcher),
+    ],
+)
+def test_each_type_has_its_dispatcher(topic, kind, dispatcher):
+    made = make_dispatcher(
+        CommandSubscribe(sub_type=kind), topic.chain, CursorReplica(topic.chain, EARLIEST), DispatchSettings()
+    )
+    assert type(made) is dispatcher
+
+
+def test_consumers_of_a_subscription_that_is_not_durable_are_not_blocked(topic):
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    for durable, blocked in [(True, True), (False, False)]:
+        subscribe = CommandSubscribe(sub_type=CommandSubscribe.Shared, durable=durable)
+        dispatcher = make_dispatcher(subscribe, topic.chain, cursor, DispatchSettings(UnackedLimits(1, 0)))
+        receiver = make_consumer_state(subscribe, writable=True)
+        receiver.permits = 5
+        dispatcher.add(receiver)
+        topic.write()
+        dispatcher.dispatch(topic.read(*dispatcher.next_read(0)), 0)
+        assert receiver.blocked == blocked
+
+
+def test_a_reader_of_some_keys_gets_only_these_and_acks_none_of_the_others(topic):
+    subscribe = CommandSubscribe(sub_type=CommandSubscribe.Exclusive, consumer_name="reader", consumer_epoch=3)
+    subscribe.key_shared_meta.key_shared_mode = KeySharedMode.STICKY
+    subscribe.key_shared_meta.hash_ranges.add(start=0, end=32767)
+    cursor = CursorReplica(topic.chain, EARLIEST)
+    dispatcher = make_dispatcher(subscribe, topic.chain, cursor, DispatchSettings())
+    receiver = make_consumer_state(subscribe, writable=True)
+    receiver.permits = 100
+    dispatcher.add(receiver)
+    for number in range(40):
+        topic.write(key=f"key-{number}")
+    got = dispatcher.dispatch(topic.read(*dispatcher.next_read(0)), 0)
+    assert {d.entry.position for d in got} == {e.position for e in topic.entries if e.sticky_hash % 65536 < 32768}
+    assert 0 < len(got) < 40
+    assert cursor.mark_delete == EARLIEST
+    assert receiver.epoch == 3
+
+
+def test_epochs_are_of_exclusive_and_failover_only():
+    subscribe = CommandSubscribe(sub_type=CommandSubscribe.Shared, consumer_epoch=3, priority_level=2)
+    receiver = make_consumer_state(subscribe, writable=False)
+    assert (receiver.epoch, receiver.priority, receiver.ready) == (NO_EPOCH, 2, False)

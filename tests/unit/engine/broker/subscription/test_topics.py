@@ -1,0 +1,277 @@
+"""How a consumer joins its subscription, with everything around it played."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.subscription.subscription import topics
+from readonly_engine.broker.subscription.topics import ServedTopic, TopicRegistry
+from readonly_engine.lease_guard import LeaseGuard
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+
+TOPIC = parse_topic_name("orders")
+STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
+
+
+class Log:
+    """A topic that is open, and empty behind the cursor."""
+
+    def __init__(self, *_):
+        self.chain = SimpleNamespace(after=lambda position: Position(position.ledger_id, position.entry_id + 1))
+        self.closed = False
+
+    async def opened(self):
+        pass
+
+    def confirm(self, last):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+class Subscription:
+    """One with acks in transactions to find out about first."""
+
+    made = None
+
+    def __init__(self, *_):
+        self.topic, self.name = TOPIC, "s"
+        self.closed = False
+        self.replaying = asyncio.Event()
+        self.replay = asyncio.Event()
+        Subscription.made = self
+
+    async def replay_pending_acks(self):
+        self.replaying.set()
+        await self.replay.wait()
+
+    def close(self):
+        self.closed = True
+
+
+class OwnerConsumer:
+    """A consumer at an owner who says where the subscription stands."""
+
+    subscribed = True
+
+    def __init__(self, subscribe):
+        self.encoded_subscribe = subscribe.SerializePartialToString()
+        self.asked = 0
+
+    async def state(self):
+        self.asked += 1
+        return STATE
+
+
+class Cluster:
+    """Has every topic."""
+
+    async def topic(self, _):
+        return object()
+
+
+class Admin:
+    """A cluster without transactions, until the test says otherwise."""
+
+    answer = "false"
+
+    async def configuration(self):
+        if self.answer is None:
+            raise OwnerUnavailableError("not now")
+        return {"transactionCoordinatorEnabled": self.answer}
+
+    async def mark_delete_and_last(self, topic, subscription):
+        assert (topic, subscription) == (TOPIC, "s")
+        return STATE
+
+
+@pytest.mark.parametrize("ends", ["its client leaves", "its owner closes it"])
+def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Subscription)
+    monkeypatch.setattr(Admin, "answer", "true")
+    subscribe = CommandSubscribe(subscription="s", durable=True)
+    owner_consumer = OwnerConsumer(subscribe)
+    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
+
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
+        joining = asyncio.create_task(served.join(TOPIC, consumer, lambda _: None))
+        async with asyncio.timeout(10):
+            while Subscription.made is None:
+                await asyncio.sleep(0)
+            await Subscription.made.replaying.wait()
+            if ends == "its client leaves":
+                joining.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await joining
+            else:
+                consumer.in_sync = False
+                Subscription.made.replay.set()
+                with pytest.raises(OwnerUnavailableError):
+                    await joining
+        assert Subscription.made.closed
+        assert not list(served.all)
+
+    Subscription.made = None
+    asyncio.run(run())
+
+
+def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Subscription)
+    monkeypatch.setattr(Subscription, "add", lambda self, consumer: None, raising=False)
+    subscribe = CommandSubscribe(subscription="s", durable=True)
+    owner_consumer = OwnerConsumer(subscribe)
+    consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
+
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
+        async with asyncio.timeout(10):
+            joined = await served.join(TOPIC, consumer, lambda _: None)
+        assert not joined.replaying.is_set()
+        served.close()
+
+    asyncio.run(run())
+
+
+class Consumer:
+    """One that is at the owner."""
+
+    in_sync = True
+
+    def __init__(self, subscribe):
+        self.subscribe_command = subscribe
+        self.owner_consumer = OwnerConsumer(subscribe)
+
+
+class Departing:
+    """A subscription whose consumers come and go."""
+
+    durable, topic, name, batches = True, TOPIC, "s", []
+
+    def __init__(self, *_):
+        self.consumers = []
+
+    def add(self, consumer):
+        self.consumers.append(consumer)
+
+    def remove(self, consumer):
+        self.consumers.remove(consumer)
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("taken_before", [False, True])
+def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_who_have_left(monkeypatch, taken_before):
+    """A consumer comes, and asks the owner; before it has joined the only other one leaves, whose last acks are on their way."""
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Departing)
+    subscribe = CommandSubscribe(subscription="s", durable=False)
+    first, second = Consumer(subscribe), Consumer(subscribe)
+    key = (TOPIC, "s")
+
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
+        before = await served.join(TOPIC, first, lambda _: None)
+        guard, asked, go_on = served._guard_reads, asyncio.Event(), asyncio.Event()
+
+        async def slow(*args):
+            asked.set()
+            await go_on.wait()
+            await guard(*args)
+
+        monkeypatch.setattr(served, "_guard_reads", slow)
+        joining = asyncio.create_task(served.join(TOPIC, second, lambda _: None))
+        await asked.wait()
+        served.leave(before, first, lambda: True)
+        if taken_before:
+            served.leaving.remove(key, first)
+        go_on.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert joining.done() == taken_before
+        assert second.owner_consumer.asked == 1 + taken_before
+        served.leaving.remove(key, first)
+        assert (await joining) is not before
+        assert second.owner_consumer.asked == 2
+        assert not served.leaving.pending(key)
+        served.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch, ours):
+    """Another that has it by now knows more of them, and may have handed them over already."""
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Departing)
+    monkeypatch.setattr(Departing, "batches", [(Position(1, 2), 3)])
+    consumer = Consumer(CommandSubscribe(subscription="s", durable=True))
+    kept = []
+
+    async def run():
+        batches = SimpleNamespace(save=lambda *asked: kept.append(asked), load=None, close=lambda: None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, batches=batches)
+        subscription = await served.join(TOPIC, consumer, lambda _: None)
+        served.leave(subscription, consumer, lambda: ours)
+        served.close()
+
+    asyncio.run(run())
+    assert len(kept) == ours
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_where_a_subscription_stands_is_asked_in_another_way_where_its_consumers_are_not_told(monkeypatch, refused):
+    monkeypatch.setattr(topics, "STATE_TIMEOUT_S", 0.0)
+
+    async def state():
+        if refused:
+            raise OwnerRefusedError(ServerError.MetadataError, "it cannot be parsed")
+        await asyncio.Event().wait()
+
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, Admin(), None)
+        return await served.state(TOPIC, "s", SimpleNamespace(state=state))
+
+    assert asyncio.run(run()) == STATE
+
+
+class Transactions:
+    """Of a topic; knows whether it waits for its owner's word."""
+
+    def __init__(self):
+        self.guarded = False
+
+    def guard(self):
+        self.guarded = True
+
+
+def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has_transactions(monkeypatch):
+    """As while brokers are restarted one by one with transactions switched on."""
+    monkeypatch.setattr(topics, "CACHE_TTL_S", 0.0)
+    admin, others = Admin(), [parse_topic_name(name) for name in ("a", "b", "c")]
+
+    async def guarded_after(served, answer, topic):
+        admin.answer = answer
+        await served.owner_moved(topic)
+        return [one.transactions.guarded for _, one in served.all]
+
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, admin, None)
+        served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
+        assert await guarded_after(served, None, others[0]) == [True, False, False], "nobody says so of the others"
+        assert await guarded_after(served, "false", others[1]) == [True, False, False]
+        assert await guarded_after(served, "true", others[2]) == [True, True, True]
+        served._topics[TOPIC] = ServedTopic(Log(), Transactions(), LeaseGuard())
+        assert await guarded_after(served, "false", TOPIC) == [True] * 4, "one that is not restarted yet"
+
+    asyncio.run(run())

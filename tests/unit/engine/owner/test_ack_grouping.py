@@ -1,0 +1,181 @@
+"""Acks of many consumers on their way together, played: consumers come and go, commands are answered or lost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from readonly_engine.owner.ack_grouping import MAX_ENTRIES, AckGroupingTracker
+
+DELAY = 0.01
+
+
+def ids(*numbers):
+    """Stands for encoded message ids: a byte each."""
+    return bytes(numbers)
+
+
+def sent(outgoing):
+    return [(one.channel, sorted(one.ids)) for one in outgoing]
+
+
+def two_consumers():
+    batches = AckGroupingTracker(DELAY)
+    batches.channel_opened("a", "line", 0.0)
+    batches.channel_opened("b", "line", 0.0)
+    return batches
+
+
+def test_acks_of_all_consumers_on_a_line_go_together_through_the_one_that_began():
+    batches = two_consumers()
+    assert batches.due is None
+    batches.add("b", ids(1), 1, 1.0)
+    batches.add("a", ids(2, 3), 2, 1.005)
+    assert batches.due == 1.0 + DELAY
+    assert sent(batches.take_due(1.009)) == []
+    assert sent(batches.take_due(1.01)) == [("b", [1, 2, 3])]
+    assert batches.due is None
+    assert batches.unanswered == ids(1, 2, 3)
+    batches.answered(1)
+    assert batches.unanswered == b""
+    assert batches.first_unanswered is None
+
+
+def test_many_acks_do_not_wait():
+    batches = two_consumers()
+    batches.add("a", ids(1), 1, 1.0)
+    batches.add("b", ids(2), MAX_ENTRIES, 1.001)
+    assert batches.due == 1.001
+
+
+def test_lines_are_apart_so_that_acks_come_before_what_else_their_consumer_sends():
+    batches = two_consumers()
+    batches.channel_opened("c", "other line", 0.0)
+    batches.add("a", ids(1), 1, 1.0)
+    batches.add("c", ids(2), 1, 1.0)
+    assert sent(batches.flush("other line")) == [("c", [2])]
+    assert sent(batches.flush("other line")) == []
+    assert sent(batches.flush_all()) == [("a", [1])]
+
+
+def test_what_went_through_a_consumer_that_is_gone_goes_through_another():
+    batches = two_consumers()
+    batches.add("a", ids(1), 1, 1.0)
+    (first,) = batches.flush_all()
+    batches.add("b", ids(2), 1, 1.0)
+    batches.channel_closed("a", 1.0)
+    assert sent(batches.take_due(2.0)) == [("b", [1, 2])]
+    batches.answered(first.number)
+    assert batches.unanswered == ids(2, 1), "an answer to what was sent again says nothing of it"
+
+
+def test_a_consumer_that_parts_takes_nothing_more_and_is_waited_for():
+    batches = two_consumers()
+    batches.add("a", ids(1), 1, 1.0)
+    (first,) = batches.flush("line")
+    batches.add("a", ids(2), 1, 1.0)
+    batches.channel_closing("a", 1.0)
+    assert sent(batches.take_due(2.0)) == [("b", [2])]
+    batches.answered(first.number)
+    batches.channel_closed("a", 2.0)
+    assert batches.due is None, "it was answered"
+
+
+def test_acks_wait_while_nobody_is_at_the_owner():
+    batches = two_consumers()
+    batches.add("a", ids(1), 1, 1.0)
+    batches.channel_closed("a", 1.0)
+    batches.channel_closed("b", 1.0)
+    batches.add("a", ids(2), 1, 1.0)
+    assert batches.due is None
+    assert batches.unanswered == ids(1, 2)
+    batches.channel_opened("b", "new line", 5.0)
+    assert sent(batches.take_due(5.0)) == [("b", [1, 2])]
+
+
+def test_it_is_known_whether_an_ack_is_answered_when_later_ones_are_not():
+    batches = two_consumers()
+    batches.add("a", ids(1), 1, 1.0)
+    before = batches.added
+    (first,) = batches.flush_all()
+    batches.add("a", ids(2), 1, 1.0)
+    assert batches.first_unanswered <= before
+    batches.lost(first.number, 1.0)
+    assert batches.first_unanswered <= before, "it goes again, and is as old as it was"
+    (again,) = batches.take_due(2.0)
+    batches.add("b", ids(3), 1, 2.0)
+    batches.answered(again.number)
+    assert batches.first_unanswered > before
+
+
+def test_after_a_reset_of_the_cursor_nothing_is_sent_again():
+    batches = two_consumers()
+    batches.add("a", ids(1), 1, 1.0)
+    (first,) = batches.flush_all()
+    batches.add("a", ids(2), 1, 1.0)
+    batches.forget()
+    batches.lost(first.number, 1.0)
+    assert (batches.due, batches.unanswered) == (None, b"")
+
+
+WAYS = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("open"), WAYS, st.sampled_from(["line", "other line"])),
+        st.tuples(st.sampled_from(["part", "close", "ack"]), WAYS, st.none()),
+        st.tuples(st.sampled_from(["take", "answer", "lose", "flush"]), st.integers(0, 5), st.none()),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_every_ack_reaches_the_owner_at_least_once_whatever_closes_in_between(steps):
+    batches = AckGroupingTracker(DELAY)
+    there, taken, under_way = {}, set(), {}
+    acked, now = 0, 0.0
+
+    def send(outgoing):
+        for one in outgoing:
+            assert one.channel in there, "nothing goes through a consumer that is not there"
+            under_way[one.number] = one
+
+    for what, way, line in steps:
+        now += 0.004
+        if what == "open" and way not in there:
+            there[way] = line
+            batches.channel_opened(way, line, now)
+        elif what == "part" and way in there:
+            del there[way]
+            batches.channel_closing(way, now)
+        elif what == "close":
+            there.pop(way, None)
+            batches.channel_closed(way, now)
+        elif what == "ack" and acked < 255:
+            acked += 1
+            batches.add(way, ids(acked), 1, now)
+        elif what == "take":
+            send(batches.take_due(now))
+            assert batches.due is None or batches.due > now
+        elif what == "flush":
+            send(batches.flush("line"))
+        elif what in {"answer", "lose"} and under_way:
+            number = sorted(under_way)[way % len(under_way)]
+            one = under_way.pop(number)
+            if what == "answer":
+                taken |= set(one.ids)
+                batches.answered(number)
+            else:
+                batches.lost(number, now)
+        assert taken | set(batches.unanswered) == set(range(1, acked + 1))
+    for way in "abc":
+        batches.channel_closed(way, now)  # answers that never come
+    there = {"d": "last line"}
+    batches.channel_opened("d", "last line", now)
+    send(batches.take_due(now))
+    assert taken | {number for one in under_way.values() for number in one.ids} == set(range(1, acked + 1))
+    for number, one in list(under_way.items()):
+        if one.channel == "d":
+            taken |= set(one.ids)
+        batches.answered(number)
+    assert taken == set(range(1, acked + 1))
+    assert batches.first_unanswered is None

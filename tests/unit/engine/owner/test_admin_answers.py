@@ -1,0 +1,129 @@
+"""The admin client at servers that redirect or answer badly: real HTTP and TLS on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.net.tls import ClientTls, TlsFiles
+from readonly_engine.owner import admin as admin_module
+from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.errors import OwnerUnavailableError
+
+from devstack.pulsar.security import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+TOPIC = parse_topic_name("persistent://public/default/redirected")
+
+
+@pytest.fixture(scope="module")
+def credentials(tmp_path_factory) -> Credentials:
+    made = Credentials.make(tmp_path_factory.mktemp("admin-tls"))
+    made.certificate("broker")
+    return made
+
+
+@contextlib.asynccontextmanager
+async def serving(answer: Callable[[web.Request], web.Response], tls: TlsFiles | None = None) -> AsyncIterator[str]:
+    """Serve every path with one function; yields HOST:PORT."""
+
+    async def handle(request: web.Request) -> web.Response:
+        return answer(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls.server_context() if tls else None)
+        await site.start()
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def redirect_to(url: str) -> Callable[[web.Request], web.Response]:
+    return lambda request: web.Response(status=307, headers={"Location": url + request.path_qs})
+
+
+def test_a_redirect_from_https_to_http_does_not_show_the_token(credentials, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("a-secret")
+    tls = TlsFiles("tls", None, credentials.folder / "broker.pem", credentials.folder / "broker.key")
+    shown: list[str | None] = []
+
+    def listen(request: web.Request) -> web.Response:
+        shown.append(request.headers.get("Authorization"))
+        return web.json_response({})
+
+    async def run() -> None:
+        trust = ClientTls(TlsFiles("writer-tls", trust=credentials.authority))
+        async with serving(listen) as plain, serving(redirect_to(f"http://{plain}"), tls) as secure:
+            client = AdminClient(f"https://{secure}", tls=trust, token_file=token)
+            try:
+                with pytest.raises(OwnerUnavailableError, match=r"expected https://HOST:PORT.*webServicePortTls"):
+                    await client.stats(TOPIC)
+            finally:
+                await client.close()
+
+    asyncio.run(run())
+    assert shown == []
+
+
+def test_the_owner_that_a_broker_redirects_to_gets_the_token(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("a-secret")
+    shown: list[str | None] = []
+
+    def listen(request: web.Request) -> web.Response:
+        shown.append(request.headers.get("Authorization"))
+        return web.json_response({"subscriptions": {}})
+
+    async def run() -> None:
+        async with serving(listen) as owner, serving(redirect_to(f"http://{owner}")) as broker:
+            client = AdminClient(f"http://{broker}", token_file=token)
+            try:
+                assert await client.stats(TOPIC) == {"subscriptions": {}}
+            finally:
+                await client.close()
+
+    asyncio.run(run())
+    assert shown == ["Bearer a-secret"]
+
+
+@pytest.mark.parametrize("location", ["ftp://127.0.0.1", "http://[", "file:///etc/passwd?"])
+def test_a_redirect_to_another_scheme_is_an_error_that_says_so(location):
+    async def run() -> None:
+        async with serving(redirect_to(location)) as broker:
+            client = AdminClient(f"http://{broker}")
+            try:
+                with pytest.raises(OwnerUnavailableError, match="redirected to"):
+                    await client.stats(TOPIC)
+            finally:
+                await client.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("size", "refused"), [(1000, False), (1001, True)])
+def test_an_answer_has_a_bound(monkeypatch, size, refused):
+    monkeypatch.setattr(admin_module, "MAX_ANSWER_BYTES", 1000)
+    body = b'{"name":"' + b"x" * (size - len(b'{"name":""}')) + b'"}'
+
+    async def run() -> None:
+        async with serving(lambda _: web.Response(body=body, content_type="application/json")) as broker:
+            client = AdminClient(f"http://{broker}")
+            expected = pytest.raises(OwnerUnavailableError, match="more than 1000 bytes")
+            try:
+                with expected if refused else contextlib.nullcontext():
+                    await client.stats(TOPIC)
+            finally:
+                await client.close()
+
+    asyncio.run(run())

@@ -1,0 +1,133 @@
+"""What is longer than an owner takes does not go to it: its connection is shared."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.owner.connection import OwnerConnection
+from readonly_engine.owner.identity import ANONYMOUS
+from readonly_engine.wire.commands import decode_command, encode_command
+from readonly_engine.wire.framing import FrameSplitter, frame_limit
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandAck,
+    CommandAckResponse,
+    CommandConnected,
+    CommandSend,
+    CommandSubscribe,
+    ServerError,
+)
+
+MESSAGE_SIZE = 1000
+LIMIT = frame_limit(MESSAGE_SIZE)
+
+
+class Owner:
+    """The transport to an owner that takes short frames only, and answers acks when the test says so."""
+
+    def __init__(self):
+        self.connection = OwnerConnection("pulsar://owner", ANONYMOUS)
+        self.taken = []
+        self._splitter = FrameSplitter(LIMIT)
+        self.connection.connection_made(self)
+        connected = CommandConnected(server_version="4.0.8", max_message_size=MESSAGE_SIZE)
+        self.says(BaseCommand(type=BaseCommand.CONNECTED, connected=connected))
+        self.taken.clear()
+
+    def says(self, command):
+        self.connection.data_received(encode_command(command))
+
+    def write(self, data):
+        self.taken += [decode_command(frame)[0] for frame in self._splitter.receive_data(data)]
+
+    def answers(self, command):
+        response = CommandAckResponse(consumer_id=command.ack.consumer_id, request_id=command.ack.request_id)
+        self.says(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
+
+    def close(self):
+        self.connection.connection_lost(None)
+
+
+@pytest.fixture
+def play():
+    def run(scene):
+        async def main():
+            owner = Owner()
+            try:
+                await scene(owner)
+            finally:
+                owner.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_what_many_clients_ack_together_goes_in_parts_and_is_answered_once(play):
+    entries = [(5, number) for number in range(20_000)]
+    ack = CommandAck()
+    for ledger_id, entry_id in entries:
+        ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id)
+
+    async def scene(owner):
+        told = []
+        owner.connection.ack(3, ack.SerializeToString(), told.append)
+        assert len(owner.taken) > 5
+        assert [(one.ledger_id, one.entry_id) for part in owner.taken for one in part.ack.message_id] == entries
+        for part in owner.taken:
+            assert told == []
+            owner.answers(part)
+        assert [response.type for response in told] == [BaseCommand.ACK_RESPONSE]
+        assert owner.connection.idle
+
+    play(scene)
+
+
+def test_a_part_without_an_answer_leaves_the_whole_unanswered(play):
+    ack = CommandAck()
+    for number in range(3000):
+        ack.message_id.add(ledger_id=5, entry_id=number)
+
+    async def scene(owner):
+        told = []
+        owner.connection.ack(3, ack.SerializeToString(), told.append)
+        owner.answers(owner.taken[0])
+        owner.close()
+        assert told == [None]
+
+    play(scene)
+
+
+def test_a_request_of_the_limit_goes_and_one_byte_more_is_refused_here(play):
+    def subscribe(size):
+        command = CommandSubscribe(topic="t", subscription="", sub_type=0, consumer_id=1, request_id=1)
+        command.subscription = "s" * (size - len(encode_command(BaseCommand(type=4, subscribe=command))) + 4)
+        while len(encode_command(BaseCommand(type=4, subscribe=command))) - 4 > size:
+            command.subscription = command.subscription[:-1]
+        return BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=command)
+
+    async def scene(owner):
+        fits = asyncio.ensure_future(owner.connection.request(subscribe(LIMIT)))
+        await asyncio.sleep(0)
+        assert len(owner.taken) == 1
+        answer = await owner.connection.request(subscribe(LIMIT + 1))
+        assert (answer.type, answer.error.error) == (BaseCommand.ERROR, ServerError.NotAllowedError)
+        assert f"{LIMIT + 1} bytes; the owner takes {LIMIT} at most" in answer.error.message
+        assert len(owner.taken) == 1
+        fits.cancel()
+
+    play(scene)
+
+
+def test_a_message_of_the_limit_goes_and_one_byte_more_does_not(play):
+    command = BaseCommand(type=BaseCommand.SEND, send=CommandSend(producer_id=1, sequence_id=1))
+    room = LIMIT - (len(encode_command(command)) - 4)
+
+    async def scene(owner):
+        assert owner.connection.send(command, bytes(room)) == ""
+        assert len(owner.taken) == 1
+        assert "the owner takes" in owner.connection.send(command, bytes(room + 1))
+        assert len(owner.taken) == 1
+
+    play(scene)

@@ -1,0 +1,118 @@
+"""GroupedAckSender on the event loop: consumers that note what they are asked to send, and answer when they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+
+from readonly_engine.owner.grouped_acks import GroupedAckSender, ack_of_entries
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
+
+from tests.support.waiting import until
+
+DEADLINE_S = 10.0
+
+
+class Way:
+    def __init__(self):
+        self.sent = []
+
+    def send_acks(self, ids, answered):
+        self.sent.append(([one.entry_id for one in ack_of_entries(ids).message_id], answered))
+
+
+def ids(*entries):
+    ack = CommandAck()
+    for entry_id in entries:
+        ack.message_id.add(ledger_id=1, entry_id=entry_id)
+    return ack.SerializeToString()
+
+
+def play(scene):
+    async def run():
+        async with asyncio.timeout(DEADLINE_S):
+            await scene()
+
+    asyncio.run(run())
+
+
+def answer():
+    return BaseCommand(type=BaseCommand.ACK_RESPONSE)
+
+
+def test_acks_of_two_consumers_go_as_one_command_by_themselves():
+    async def scene():
+        relay, first, second = GroupedAckSender(), Way(), Way()
+        relay.channel_opened(first, "line")
+        relay.channel_opened(second, "line")
+        relay.add(second, ids(5), 1)
+        relay.add(first, ids(6, 7), 2)
+        assert (first.sent, second.sent) == ([], [])
+        await until(lambda: second.sent)
+        assert [entries for entries, _ in second.sent] == [[5, 6, 7]]
+        assert first.sent == []
+        assert [one.entry_id for one in relay.unanswered.message_id] == [5, 6, 7]
+        second.sent[0][1](answer())
+        assert not relay.unanswered.message_id
+
+    play(scene)
+
+
+def test_what_gets_no_answer_is_sent_again():
+    async def scene():
+        relay, first, second = GroupedAckSender(), Way(), Way()
+        relay.channel_opened(first, "line")
+        relay.channel_opened(second, "line")
+        relay.add(first, ids(5), 1)
+        relay.flush("line")
+        first.sent[0][1](None)
+        await until(lambda: len(first.sent) > 1)
+        relay.channel_closed(first)
+        await until(lambda: second.sent)
+        assert [entries for entries, _ in second.sent] == [[5]]
+
+    play(scene)
+
+
+def test_settled_waits_for_what_was_acked_before_and_not_for_what_comes_later():
+    async def scene():
+        relay, way = GroupedAckSender(), Way()
+        await relay.wait_for_acks()
+        relay.channel_opened(way, "line")
+        relay.add(way, ids(1), 1)
+        settled = asyncio.create_task(relay.wait_for_acks())
+        await until(lambda: way.sent)
+        relay.add(way, ids(2), 1)
+        await until(lambda: len(way.sent) > 1)
+        way.sent[1][1](answer())
+        await asyncio.sleep(0)
+        assert not settled.done()
+        way.sent[0][1](answer())
+        await settled
+
+    play(scene)
+
+
+def test_after_a_reset_nobody_waits_for_answers():
+    async def scene():
+        relay, way = GroupedAckSender(), Way()
+        relay.channel_opened(way, "line")
+        relay.add(way, ids(1), 1)
+        settled = asyncio.create_task(relay.wait_for_acks())
+        await until(lambda: way.sent)
+        relay.forget()
+        await settled
+        way.sent[0][1](None)
+        assert not relay.unanswered.message_id
+
+    play(scene)
+
+
+def test_a_consumer_that_parts_has_sent_everything():
+    async def scene():
+        relay, way = GroupedAckSender(), Way()
+        relay.channel_opened(way, "line")
+        relay.add(way, ids(1), 1)
+        relay.channel_closing(way, "line")
+        assert [entries for entries, _ in way.sent] == [[1]]
+
+    play(scene)

@@ -1,0 +1,30 @@
+"""One answer to a request that goes in parts."""
+
+from __future__ import annotations
+
+from readonly_engine.owner.responses import ResponseAggregator
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAckResponse, ServerError
+
+DONE = BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=CommandAckResponse(consumer_id=1))
+REFUSED = BaseCommand(
+    type=BaseCommand.ACK_RESPONSE, ack_response=CommandAckResponse(consumer_id=1, error=ServerError.NotAllowedError)
+)
+
+
+def told(*responses):
+    got = []
+    answers = ResponseAggregator(3, got.append)
+    for response in responses:
+        answers.on_response(response)
+    return got
+
+
+def test_the_answer_is_the_last_ones_or_the_refusal():
+    assert told(DONE, DONE) == []
+    assert told(DONE, DONE, DONE) == [DONE]
+    assert told(DONE, REFUSED, DONE) == [REFUSED]
+
+
+def test_one_part_without_an_answer_is_none_for_all_and_once():
+    assert told(DONE, None) == [None]
+    assert told(None, DONE, None) == [None]

@@ -1,0 +1,314 @@
+"""OwnerSession, played: what goes in, what comes out. What comes from the owner is a real broker's, with our request ids."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from readonly_engine.owner.identity import Identity
+from readonly_engine.owner.session import OwnerSession
+from readonly_engine.wire.commands import body_of, decode_command, encode_command
+from readonly_engine.wire.errors import FrameTooLargeError, WireError
+from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES, frame_limit
+from readonly_engine.wire.pulsar_pb2 import (
+    AuthData,
+    BaseCommand,
+    CommandAck,
+    CommandAckResponse,
+    CommandAuthChallenge,
+    CommandCloseConsumer,
+    CommandConnected,
+    CommandError,
+    CommandGetLastMessageId,
+    CommandGetTopicsOfNamespaceResponse,
+    CommandLookupTopic,
+    CommandProducerSuccess,
+    CommandSeek,
+    CommandSuccess,
+)
+
+
+def lookup(request_id=0):
+    return BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic="t", request_id=request_id))
+
+
+def success(request_id):
+    return encode_command(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=request_id)))
+
+
+@pytest.fixture
+def answer_to(golden):
+    """A real broker's answer, to one of our requests."""
+
+    def make(name, request_id):
+        frame = golden(name)
+        command, end = decode_command(frame[4:])
+        body_of(command).request_id = request_id
+        return encode_command(command, frame[4 + end :])
+
+    return make
+
+
+def test_the_first_frame_says_who_we_are_and_with_whose_credentials():
+    connect = decode_command(OwnerSession().connect(Identity("token", b"secret"))[4:])[0].connect
+    assert (connect.auth_method_name, connect.auth_data) == ("token", b"secret")
+    assert connect.protocol_version == 21
+    connect = decode_command(OwnerSession().connect(Identity())[4:])[0].connect
+    assert not connect.HasField("auth_method_name")
+    assert not connect.HasField("auth_data")
+
+
+def test_credentials_can_be_renewed_and_the_owner_knows_it():
+    assert decode_command(OwnerSession().connect(Identity())[4:])[0].connect.feature_flags.supports_auth_refresh
+    command, _ = decode_command(OwnerSession().auth_response("token", b"newer")[4:])
+    assert command.type == BaseCommand.AUTH_RESPONSE
+    response = command.auth_response
+    # A broker takes no AUTH_RESPONSE without all of these (ServerCnx.handleAuthResponse).
+    assert (response.response.auth_method_name, response.response.auth_data) == ("token", b"newer")
+    assert (response.client_version, response.protocol_version) == ("pulsar-readonly", 21)
+
+
+def test_a_proxy_hears_which_broker_is_meant():
+    connect = decode_command(OwnerSession().connect(Identity(), "broker:6650")[4:])[0].connect
+    assert connect.proxy_to_broker_url == "broker:6650"
+    assert not decode_command(OwnerSession().connect(Identity())[4:])[0].connect.HasField("proxy_to_broker_url")
+
+
+def test_pongs_are_counted_and_nobody_hears_of_them(golden):
+    session = OwnerSession()
+    assert decode_command(session.ping()[4:])[0].type == BaseCommand.PING
+    assert session.receive_data(golden("client_pong") * 2) == []  # a PONG is the same from either side
+    assert session.pongs == 2
+    assert session.data_to_send() == b""
+
+
+def test_a_challenge_is_no_answer_of_a_request():
+    session = OwnerSession()
+    session.request(lookup())
+    challenge = CommandAuthChallenge(challenge=AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh"))
+    frame = encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=challenge))
+    received = [item for byte in frame for item in session.receive_data(bytes([byte]))]
+    assert [(r.command.auth_challenge, r.request_id) for r in received] == [(challenge, None)]
+
+
+def test_a_request_gets_an_id_of_this_connection_whatever_the_clients_was():
+    session = OwnerSession()
+    for expected in (1, 2):
+        request_id, frame = session.request(lookup(request_id=77))
+        assert request_id == expected
+        assert decode_command(frame[4:])[0].lookup_topic.request_id == expected
+
+
+def test_answers_are_matched_in_whatever_order_they_come(answer_to):
+    session = OwnerSession()
+    first, _ = session.request(lookup())
+    second, _ = session.request(
+        BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=CommandGetLastMessageId())
+    )
+    received = session.receive_data(
+        answer_to("broker_get_last_message_id_response", second) + answer_to("broker_lookup_response", first)
+    )
+    assert [(r.request_id, r.command.type) for r in received] == [
+        (second, BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE),
+        (first, BaseCommand.LOOKUP_RESPONSE),
+    ]
+
+
+def test_an_error_answers_a_request_too(answer_to):
+    session = OwnerSession()
+    request_id, _ = session.request(lookup())
+    (received,) = session.receive_data(answer_to("broker_error", request_id))
+    assert received.request_id == request_id
+    assert received.command.error.message == "Exclusive consumer is already connected"
+
+
+def test_an_answer_counts_once():
+    session = OwnerSession()
+    request_id, _ = session.request(lookup())
+    received = session.receive_data(success(request_id) * 2)
+    assert [r.request_id for r in received] == [request_id, None]
+
+
+def test_a_late_answer_answers_nothing_and_not_the_next_request_either():
+    session = OwnerSession()
+    given_up, _ = session.request(lookup())
+    session.forget(given_up)
+    waiting, _ = session.request(lookup())
+    received = session.receive_data(success(given_up) + success(waiting))
+    assert [r.request_id for r in received] == [None, waiting]
+
+
+def test_what_the_owner_says_by_itself_is_no_answer_even_with_a_waiting_id(golden):
+    session = OwnerSession()
+    session.request(lookup())
+    names = ["broker_close_consumer", "broker_active_consumer_change", "broker_message", "broker_connected"]
+    received = session.receive_data(b"".join(map(golden, names)))
+    assert [r.request_id for r in received] == [None] * 4
+    (refused,) = session.receive_data(
+        encode_command(BaseCommand(type=BaseCommand.ERROR, error=CommandError(request_id=-1, message="no")))
+    )
+    assert refused.request_id is None
+
+
+def test_the_payload_of_a_message_comes_along(golden):
+    (received,) = OwnerSession().receive_data(golden("broker_message"))
+    assert received.command.message.message_id.entry_id == 0
+    assert received.payload.startswith(b"\x0e\x01")
+    assert received.payload.endswith(b"first")
+
+
+def test_ping_is_answered_as_the_stock_client_answers_it_and_nobody_hears_of_it(golden):
+    session = OwnerSession()
+    assert session.data_to_send() == b""
+    assert session.receive_data(golden("broker_ping")) == []
+    assert session.data_to_send() == golden("client_pong")
+    assert session.data_to_send() == b""
+
+
+def test_every_ping_is_answered_between_other_commands(golden):
+    session = OwnerSession()
+    received = session.receive_data(golden("broker_ping") + golden("broker_message") + golden("broker_ping"))
+    assert len(received) == 1
+    assert session.data_to_send() == golden("client_pong") * 2
+
+
+def test_one_byte_at_a_time(golden, answer_to):
+    session = OwnerSession()
+    request_id, _ = session.request(lookup())
+    stream = golden("broker_ping") + golden("broker_message") + answer_to("broker_lookup_response", request_id)
+    received = [item for byte in stream for item in session.receive_data(bytes([byte]))]
+    assert [r.request_id for r in received] == [None, request_id]
+    assert session.data_to_send() == golden("client_pong")
+
+
+def test_a_producer_that_waits_for_its_turn_is_answered_twice(answer_to):
+    session = OwnerSession()
+    producer = BaseCommand(type=BaseCommand.PRODUCER)
+    request_id, _ = session.request(producer)
+    wait = CommandProducerSuccess(request_id=request_id, producer_ready=False)
+    queued = encode_command(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=wait))
+    ready = answer_to("broker_producer_success", request_id)
+    received = session.receive_data(queued + ready + ready)
+    assert [r.request_id for r in received] == [request_id, request_id, None]
+    assert [r.command.producer_success.producer_ready for r in received] == [False, True, True]
+
+
+def test_a_command_without_a_request_id_cannot_be_a_request():
+    with pytest.raises(AttributeError):
+        OwnerSession().request(BaseCommand(type=BaseCommand.PING))
+
+
+def test_close_consumer_is_a_request_of_ours_and_a_word_of_the_owner(golden):
+    session = OwnerSession()
+    close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=4))
+    request_id, _ = session.request(close)
+    received = session.receive_data(golden("broker_close_consumer") + success(request_id))
+    assert [r.request_id for r in received] == [None, request_id]
+
+
+def of_consumer(consumer_id):
+    ask = CommandGetLastMessageId(consumer_id=consumer_id)
+    return BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=ask)
+
+
+def closed(consumer_id):
+    close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
+    return encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close))
+
+
+def test_a_question_of_a_consumer_ends_when_the_owner_closes_that_one(answer_to):
+    session = OwnerSession()
+    asked, of_another = (session.request(of_consumer(consumer_id))[0] for consumer_id in (4, 5))
+    session.receive_data(closed(4))
+    assert session.take_cancelled() == [asked]
+    assert session.take_cancelled() == []
+    late = answer_to("broker_get_last_message_id_response", asked)
+    right = answer_to("broker_get_last_message_id_response", of_another)
+    assert [r.request_id for r in session.receive_data(late + right)] == [None, of_another]
+    session.receive_data(closed(5))
+    assert session.take_cancelled() == [], "it was answered"
+
+
+def test_a_seek_is_answered_after_the_owner_has_closed_the_consumer():
+    session = OwnerSession()
+    seek = BaseCommand(type=BaseCommand.SEEK, seek=CommandSeek(consumer_id=4))
+    request_id, _ = session.request(seek)
+    assert [r.request_id for r in session.receive_data(closed(4) + success(request_id))] == [None, request_id]
+    assert session.take_cancelled() == []
+
+
+def test_a_peer_that_does_not_speak_pulsar_ends_the_session():
+    with pytest.raises(WireError):
+        OwnerSession().receive_data(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def connected(max_message_size):
+    command = CommandConnected(server_version="4.0.8", max_message_size=max_message_size)
+    return encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=command))
+
+
+def test_the_owner_says_how_long_frames_may_be():
+    session = OwnerSession()
+    assert session.max_frame_bytes == HANDSHAKE_FRAME_BYTES
+    with pytest.raises(FrameTooLargeError):
+        OwnerSession().receive_data((HANDSHAKE_FRAME_BYTES + 1).to_bytes(4, "big"))
+    session.receive_data(connected(1000))
+    assert session.max_frame_bytes == frame_limit(1000)
+
+
+def test_an_answer_that_is_too_long_fails_its_request_and_no_other():
+    session = OwnerSession()
+    session.receive_data(connected(1000))
+    ask = BaseCommand(type=BaseCommand.GET_TOPICS_OF_NAMESPACE)
+    ask.get_topics_of_namespace.namespace = "public/default"
+    first, _ = session.request(ask)
+    second, _ = session.request(ask)
+    answers = []
+    for request_id, topics in ((first, ["t" * 100] * 1000), (second, ["t"])):
+        response = CommandGetTopicsOfNamespaceResponse(request_id=request_id, topics=topics)
+        kind = BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE
+        answers.append(encode_command(BaseCommand(type=kind, get_topics_of_namespace_response=response)))
+    data = b"".join(answers)
+    received = [one for at in range(0, len(data), 999) for one in session.receive_data(data[at : at + 999])]
+    assert [one.request_id for one in received] == [first, second]
+    assert "longer than 11240 bytes" in received[0].command.error.message
+    assert received[1].command.get_topics_of_namespace_response.topics == ["t"]
+
+
+def test_a_frame_that_is_too_long_and_answers_nothing_ends_the_connection():
+    session = OwnerSession()
+    session.receive_data(connected(1000))
+    message = BaseCommand(type=BaseCommand.MESSAGE)
+    message.message.consumer_id = 1
+    message.message.message_id.ledger_id = message.message.message_id.entry_id = 1
+    with pytest.raises(FrameTooLargeError, match="answers no request"):
+        session.receive_data(encode_command(message, bytes(20_000)))
+
+
+def test_acks_under_way_end_when_their_consumer_does_by_whom_ever_it_is_closed(answer_to):
+    session = OwnerSession()
+    message = CommandAck(consumer_id=4, ack_type=CommandAck.Individual)
+    message.message_id.add(ledger_id=1, entry_id=1)
+    ids = message.SerializeToString()[4:]
+    alone, _ = session.request(BaseCommand(type=BaseCommand.ACK, ack=message))
+    together, _ = session.ack(4, ids)
+    of_another, _ = session.ack(5, ids)
+    session.receive_data(closed(4))
+    assert session.take_cancelled() == [alone, together]
+    assert session.cancel_consumer_requests(5) == [of_another], "closed by this side"
+    assert session.cancel_consumer_requests(5) == []
+    late = CommandAckResponse(consumer_id=4, request_id=together)
+    (received,) = session.receive_data(encode_command(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=late)))
+    assert received.request_id is None
+
+
+def test_a_crowd_of_consumers_that_are_closed_at_once_costs_each_its_own_requests_only():
+    """Each close that looked at all requests would take minutes."""
+    session = OwnerSession()
+    crowd = 20_000
+    for consumer_id in range(crowd):
+        session.request(of_consumer(consumer_id))
+    began = time.process_time()
+    session.receive_data(b"".join(map(closed, range(crowd))))
+    assert len(session.take_cancelled()) == crowd
+    assert time.process_time() - began < 10

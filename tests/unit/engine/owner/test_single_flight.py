@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from readonly_engine.owner.single_flight import SingleFlight
+
+
+class Source:
+    """Answers when told to, with the number of the question."""
+
+    def __init__(self):
+        self.sent = []
+
+    async def send(self):
+        answer = asyncio.get_running_loop().create_future()
+        self.sent.append(answer)
+        return await answer
+
+
+async def turns():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_those_who_ask_while_one_question_is_under_way_share_the_next():
+    async def scenario():
+        asking, source = SingleFlight(), Source()
+        first = asyncio.create_task(asking.run("q", source.send))
+        await turns()
+        later = [asyncio.create_task(asking.run("q", source.send)) for _ in range(5)]
+        other = asyncio.create_task(asking.run("p", source.send))
+        await turns()
+        assert len(source.sent) == 2, "the first, and the other question"
+        source.sent[1].set_result("other")
+        source.sent[0].set_result("early")
+        assert (await first, await other) == ("early", "other")
+        await turns()
+        assert len(source.sent) == 3
+        source.sent[2].set_result("late")
+        assert await asyncio.gather(*later) == ["late"] * 5
+
+    asyncio.run(scenario())
+
+
+def test_an_error_is_everyones_and_the_next_question_is_sent_all_the_same():
+    async def scenario():
+        asking, source = SingleFlight(), Source()
+        both = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
+        await turns()
+        source.sent[0].set_exception(OSError("no"))
+        for one in both:
+            with pytest.raises(OSError, match="no"):
+                await one
+        again = asyncio.create_task(asking.run("q", source.send))
+        await turns()
+        source.sent[1].set_result("yes")
+        assert await again == "yes"
+
+    asyncio.run(scenario())
+
+
+def test_who_gives_up_does_not_end_it_for_others():
+    async def scenario():
+        asking, source = SingleFlight(), Source()
+        gone, stays = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
+        await turns()
+        gone.cancel()
+        await turns()
+        source.sent[0].set_result("yes")
+        assert await stays == "yes"
+
+    asyncio.run(scenario())

@@ -1,0 +1,56 @@
+"""Leases against the clock, whatever timers do."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from readonly_engine.lease_guard import LeaseGuard
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_a_lease_that_ended_while_no_timer_ran_is_found_by_the_first_look(clock):
+    guard = LeaseGuard(clock)
+    ended = []
+
+    def check(now):
+        if now < 106.0:
+            return 106.0
+        ended.append(now)
+        return math.inf
+
+    guard.add(check)
+    guard.check_all()
+    clock.now = 105.9
+    guard.check_due()
+    assert not ended
+    clock.now = 125.0  # the process was stopped for 20 s
+    guard.check_due()
+    assert ended == [125.0]
+    guard.check_due()
+    assert ended == [125.0], "what has ended is not looked at again and again"
+
+
+def test_the_first_of_several_leases_counts(clock):
+    guard = LeaseGuard(clock)
+    for ends in (110.0, 103.0, math.inf):
+        guard.add(lambda _now, ends=ends: ends)
+    guard.check_all()
+    assert guard.due == 103.0
+
+
+def test_without_leases_nothing_is_due(clock):
+    guard = LeaseGuard(clock)
+    guard.check_all()
+    assert guard.due == math.inf
