@@ -49,11 +49,17 @@ class RefusedError(Exception):
         super().__init__(command, ServerError.Name(code), message)
 
 
-def message_frame(payload: bytes, sequence_id: int, producer_id: int = 0) -> bytes:
-    """A SEND with a checksum, as a frame."""
-    encoded = MessageMetadata(producer_name="raw", sequence_id=sequence_id, publish_time=1).SerializeToString()
-    body = len(encoded).to_bytes(4, "big") + encoded + payload
+def message_frame(
+    payload: bytes, sequence_id: int, producer_id: int = 0, transaction: tuple[int, int] | None = None
+) -> bytes:
+    """A SEND with a checksum, as a frame; in a transaction of this id (most and least significant bits)."""
+    metadata = MessageMetadata(producer_name="raw", sequence_id=sequence_id, publish_time=1)
     send = CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=1)
+    if transaction is not None:
+        metadata.txnid_most_bits, metadata.txnid_least_bits = transaction
+        send.txnid_most_bits, send.txnid_least_bits = transaction
+    encoded = metadata.SerializeToString()
+    body = len(encoded).to_bytes(4, "big") + encoded + payload
     checked = MAGIC_CRC32C + google_crc32c.value(body).to_bytes(4, "big") + body
     return encode_command(BaseCommand(type=BaseCommand.SEND, send=send), checked)
 
@@ -196,9 +202,11 @@ class RawClient:
         request = CommandProducer(topic=topic, producer_id=producer_id, **fields)
         return self.request(BaseCommand(type=BaseCommand.PRODUCER, producer=request)).producer_success
 
-    def publish(self, payload: bytes, sequence_id: int, producer_id: int = 0) -> None:
+    def publish(
+        self, payload: bytes, sequence_id: int, producer_id: int = 0, transaction: tuple[int, int] | None = None
+    ) -> None:
         """Send a message, without waiting for its receipt."""
-        self._socket.sendall(message_frame(payload, sequence_id, producer_id))
+        self._socket.sendall(message_frame(payload, sequence_id, producer_id, transaction))
 
     def receipt(self, seconds: float = TIMEOUT_S) -> CommandSendReceipt:
         """The next receipt."""

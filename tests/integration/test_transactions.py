@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.java_client import JavaClient
+from tests.integration.raw_client import RawClient
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -110,6 +111,32 @@ def test_a_transaction_that_spans_ledgers_and_runs_out_of_time(txn_pool, owner, 
     assert reader.values("c", len(expected), 60_000) == expected
     assert served(txn_pool, topic) == len(expected)
     reader.do("close", "c")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_message_that_is_stored_after_its_transaction_was_aborted_keeps_nothing_back(
+    txn_stack, txn_pool, owner, reader, topic, kind
+) -> None:
+    """A producer that was cut off stores it late; the subscriptions begin behind the transaction's marker."""
+    most, least = map(int, owner.do("begin", "a", 300).split())
+    owner.do("send", topic, "a", "in time")
+    owner.do("abort", "a")
+    for client in (owner, reader):
+        client.do("subscribe", "c", topic, f"of-{client is owner}", kind, "Latest")
+        client.do("close", "c")
+    with RawClient(txn_stack.endpoints.brokers[0]) as late:
+        late.produce(topic)
+        late.publish(b"late", 0, transaction=(most, least))
+        late.receipt()
+    owner.do("send", topic, "-", 0)
+    for client in (owner, reader):
+        client.do("subscribe", "c", topic, f"of-{client is owner}", kind, "Latest")
+        assert client.values("c", 1) == ["0"], "the owner skips the late message"
+    owner.do("send", topic, "-", 1)
+    assert reader.values("c", 1) == ["1"]
+    assert served(txn_pool, topic) == 2
+    for client in (owner, reader):
+        client.do("close", "c")
 
 
 def test_a_reader_sees_that_messages_are_available_when_they_are_committed(owner, reader, topic) -> None:

@@ -184,6 +184,22 @@ class AdminClient:
             return None
         return _position(stats.get("maxReadPosition"))
 
+    async def is_aborted(self, topic: TopicName, txn: tuple[int, int]) -> bool:
+        """Return whether a topic's owner knows a transaction as aborted there (TransactionInBufferStats).
+
+        Args:
+            topic: the topic.
+            txn: most and least significant bits of the transaction's id.
+
+        Raises:
+            OwnerUnavailableError: the admin API did not answer, or not with such statistics.
+        """
+        where = topic.rest_path.removeprefix(f"{topic.domain}/")
+        stats = await self._get(
+            f"/admin/v3/transactions/transactionInBufferStats/{where}/{txn[0]}/{txn[1]}", or_none=True
+        )
+        return stats is not None and stats.get("aborted") is True
+
     async def last_pending_ack(self, topic: TopicName, subscription: str) -> Position | None:
         """The last entry of the log of a subscription's acks in transactions; None where its owner does not say.
 

@@ -26,6 +26,9 @@ FEED_ENTRIES = 1000
 
 RETRY_S = (0.1, 5.0)
 
+ASK_ABORTED_S = (1.0, 30.0)
+"""First and longest pause before the owner is asked whether an open transaction was aborted. Most end sooner."""
+
 
 class TransactionIndex:
     """Knows of the transactions with messages from one position on, because it was shown every entry since then.
@@ -43,12 +46,17 @@ class TransactionIndex:
         self.start = start
         self.next = start
         self._open: dict[tuple[int, int], Position] = {}  # in the order of their first messages
-        self._aborted: dict[tuple[int, int], int] = {}  # with the ledger of their marker
+        self._aborted: dict[tuple[int, int], int] = {}  # with the ledger of their marker, or of a later message
 
     @property
     def first_open(self) -> Position | None:
         """The first message of the first open transaction; None where none is open."""
         return next(iter(self._open.values()), None)
+
+    @property
+    def first_open_transaction(self) -> tuple[int, int] | None:
+        """The id of the first open transaction; None where none is open."""
+        return next(iter(self._open), None)
 
     @property
     def limit(self) -> Position:
@@ -76,12 +84,19 @@ class TransactionIndex:
                 continue
             if not entry.marker:
                 # A message that arrives after the end of an aborted transaction belongs to it; after a commit it opens it anew.
-                if txn not in self._aborted:
+                if txn in self._aborted:
+                    self._aborted[txn] = position.ledger_id
+                else:
                     self._open.setdefault(txn, position)
             else:
                 self._open.pop(txn, None)
                 if entry.aborts:
                     self._aborted[txn] = position.ledger_id
+
+    def abort(self, txn: tuple[int, int]) -> None:
+        """Take an open transaction as aborted: its owner says so, and its marker may be before the start."""
+        if self._open.pop(txn, None) is not None:
+            self._aborted[txn] = self.next.ledger_id
 
     def trimmed(self, first_ledger: int) -> None:
         """The ledgers before this one are gone, and the messages of transactions that were aborted there with them."""
@@ -99,6 +114,8 @@ class TopicTransactions:
         log_: the topic.
         last_message: asks the owner for the last message that it delivers; None where it does not say.
         exact_limit: asks it how far exactly it lets consumers read; None where it does not say.
+        ask_aborted: asks it whether it has aborted a transaction (most and least significant bits of the id); False where it
+            does not say.
     """
 
     def __init__(
@@ -106,8 +123,11 @@ class TopicTransactions:
         log_: TopicLog,
         last_message: Callable[[], Awaitable[Position | None]],
         exact_limit: Callable[[], Awaitable[Position | None]],
+        ask_aborted: Callable[[tuple[int, int]], Awaitable[bool]],
     ) -> None:
         self._log = log_
+        self._ask_aborted = ask_aborted
+        self._questions: dict[TransactionIndex, asyncio.Task[None]] = {}
         self._max_read_position = MaxReadPosition(last_message, exact_limit, self._tell)
         self._indexes: list[TransactionIndex] = []
         self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
@@ -193,19 +213,23 @@ class TopicTransactions:
         if index.limit <= wanted and index not in self._scans and chain.readable(chain.at_or_after(index.next)):
             scan = self._scans[index] = asyncio.create_task(self._scan(index, wanted))
             scan.add_done_callback(lambda task: self._scan_ended(index, task))
+        txn = index.first_open_transaction
+        if txn is not None and index.limit <= wanted and index not in self._questions:
+            question = self._questions[index] = asyncio.create_task(self._find_aborted(index, txn))
+            question.add_done_callback(lambda task: self._question_ended(index, task))
 
     def close(self) -> None:
         """Read no more."""
-        for scan in self._scans.values():
-            scan.cancel()
+        for task in (*self._scans.values(), *self._questions.values()):
+            task.cancel()
         self._max_read_position.close()
         self._listeners.clear()
 
     def _drop(self, index: TransactionIndex) -> None:
         self._indexes.remove(index)
-        scan = self._scans.get(index)
-        if scan is not None:
-            scan.cancel()
+        for task in (self._scans.get(index), self._questions.get(index)):
+            if task is not None:
+                task.cancel()
 
     async def _scan(self, index: TransactionIndex, wanted: Position) -> None:
         """Read on until the wanted position is decided, or to the end that there is now."""
@@ -234,6 +258,33 @@ class TopicTransactions:
         error = task.exception()
         if error is not None:
             log.error("%s: the search for markers of transactions failed", self._log.topic, exc_info=error)
+            return
+        self._tell()
+
+    async def _find_aborted(self, index: TransactionIndex, txn: tuple[int, int]) -> None:
+        """Ask the owner whether the first open transaction was aborted, until it has ended.
+
+        A producer may store a message of a transaction that timed out meanwhile, behind the transaction's marker. An owner keeps
+        the ids of aborted transactions and skips such messages (TopicTransactionBuffer.handleTransactionMessage). An index that
+        begins behind the marker takes the transaction for an open one, and no other marker follows.
+        """
+        pause = ASK_ABORTED_S[0]
+        while index.first_open_transaction == txn:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, ASK_ABORTED_S[1])
+            if index.first_open_transaction == txn and await self._ask_aborted(txn):
+                log.info(
+                    "%s: transaction (%d, %d) was aborted before a message of it was stored", self._log.topic, *txn
+                )
+                index.abort(txn)
+
+    def _question_ended(self, index: TransactionIndex, task: asyncio.Task[None]) -> None:
+        self._questions.pop(index, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("%s: the owner cannot be asked for aborted transactions", self._log.topic, exc_info=error)
             return
         self._tell()
 

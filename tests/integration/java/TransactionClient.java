@@ -56,7 +56,8 @@ public final class TransactionClient {
             case "begin":  // NAME SECONDS
                 transactions.put(words[1], client.newTransaction()
                         .withTransactionTimeout(Long.parseLong(words[2]), TimeUnit.SECONDS).build().get(60, TimeUnit.SECONDS));
-                return "";
+                var id = transactions.get(words[1]).getTxnID();
+                return id.getMostSigBits() + " " + id.getLeastSigBits();
             case "send":  // TOPIC TRANSACTION VALUE [KEY]
                 Producer<String> producer = producer(words[1]);
                 var message = words[2].equals("-") ? producer.newMessage() : producer.newMessage(transactions.get(words[2]));

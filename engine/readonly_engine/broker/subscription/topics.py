@@ -238,7 +238,10 @@ class TopicRegistry:
         if served is None:
             opened = self._open(topic)
             transactions = TopicTransactions(
-                opened, partial(self._last_message, topic), partial(self._max_read_position, topic)
+                opened,
+                partial(self._last_message, topic),
+                partial(self._max_read_position, topic),
+                partial(self._is_aborted, topic),
             )
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
         served.joining += 1
@@ -476,6 +479,14 @@ class TopicRegistry:
         except RelayError as error:
             log.info("%s: the owner does not say how far consumers may read: %s", topic, error)
             return None
+
+    async def _is_aborted(self, topic: TopicName, txn: tuple[int, int]) -> bool:
+        """Return whether the topic's owner says that it has aborted a transaction."""
+        try:
+            return await self._admin.is_aborted(topic, txn)
+        except RelayError as error:
+            log.info("%s: the owner does not say whether transaction %s was aborted: %s", topic, txn, error)
+            return False
 
     async def owner_moved(self, topic: TopicName) -> None:
         """The topic is at another owner, or at one that was restarted: the cluster may have transactions now."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.bookkeeper.errors import ReadFailedError
+from readonly_engine.topic import transactions as transactions_module
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
@@ -15,6 +16,8 @@ from readonly_engine.topic.transactions import SCAN_ENTRIES, TopicTransactions, 
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
+
+from tests.support.waiting import until
 
 LEDGER_ENTRIES = 7
 
@@ -173,9 +176,13 @@ async def says_nothing():
     return None
 
 
+async def not_aborted(txn):
+    return False
+
+
 def transactions_of(log):
     """Of a cluster that has none, as far as is known: the owner is not asked."""
-    return TopicTransactions(log, says_nothing, says_nothing)
+    return TopicTransactions(log, says_nothing, says_nothing, not_aborted)
 
 
 def everything(log, transactions, start, positions):
@@ -302,7 +309,7 @@ def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_wha
         async def last():
             return answers[0]
 
-        transactions = TopicTransactions(log, last, says_nothing)
+        transactions = TopicTransactions(log, last, says_nothing, not_aborted)
         assert transactions.permitted(entries) == entries, "no transactions so far"
         transactions.on_last_entry(Position(0, 4))
         transactions.guard()
@@ -320,3 +327,76 @@ def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_wha
         transactions.close()
 
     asyncio.run(run())
+
+
+def test_a_message_behind_the_marker_of_its_aborted_transaction_is_dropped_when_the_owner_says_so(monkeypatch):
+    monkeypatch.setattr(transactions_module, "ASK_ABORTED_S", (0.01, 0.02))
+
+    async def run():
+        entries = [entry((0, 0), 7, ABORT), entry((0, 1), 7), entry((0, 2)), entry((0, 3), 8)]
+        log = GrowingLog(entries)
+        log.write_up_to(4)
+        asked = []
+
+        async def aborted(txn):
+            asked.append(txn)
+            return txn == (1, 7) and len(asked) > 2
+
+        transactions = TopicTransactions(log, says_nothing, says_nothing, aborted)
+        told = asyncio.Event()
+        transactions.listen(told.set)
+        index = transactions.index(Position(0, 1))
+        while index.limit <= Position(0, 2):
+            told.clear()
+            transactions.advance(index, Position(0, 2))
+            if index.limit <= Position(0, 2):
+                await asyncio.wait_for(told.wait(), 5)
+        assert asked == [(1, 7)] * 3
+        assert index.aborted((1, 7))
+        assert index.limit == Position(0, 3), "the other transaction is open, and nothing waits for it"
+        transactions.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("ends", [COMMIT, ABORT])
+def test_the_owner_is_not_asked_about_a_transaction_that_has_ended(monkeypatch, ends):
+    monkeypatch.setattr(transactions_module, "ASK_ABORTED_S", (0.05, 0.05))
+
+    async def run():
+        log = GrowingLog([entry((0, 0), 7), entry((0, 1), 7, ends)])
+        log.write_up_to(1)
+
+        async def aborted(txn):
+            pytest.fail("asked")
+
+        transactions = TopicTransactions(log, says_nothing, says_nothing, aborted)
+        told = asyncio.Event()
+        transactions.listen(told.set)
+        index = transactions.index(Position(0, 0))
+        transactions.advance(index, Position(0, 0))
+        await asyncio.wait_for(told.wait(), 5)
+        log.write_up_to(2)
+        told.clear()
+        transactions.advance(index, Position(0, 0))
+        await asyncio.wait_for(told.wait(), 5)
+        assert index.limit == Position(0, 2)
+        await until(lambda: not transactions._questions)
+        transactions.close()
+
+    asyncio.run(run())
+
+
+def test_a_late_message_is_remembered_as_aborted_until_its_own_ledger_is_gone():
+    index = TransactionIndex(Position(0, 0))
+    index.feed([entry((0, 0), 7), entry((0, 1), 7, ABORT), entry((2, 0), 7)])
+    index.trimmed(2)
+    assert index.aborted((1, 7))
+    index.trimmed(3)
+    assert not index.aborted((1, 7))
+    index.feed([entry((3, 0), 8), entry((4, 0))])
+    index.abort((1, 8))
+    index.abort((1, 9))
+    index.trimmed(4)
+    assert index.aborted((1, 8))
+    assert not index.aborted((1, 9))
