@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from readonly_engine.broker.subscription import batch_index_acks as batch_memory
 from readonly_engine.broker.subscription.batch_index_acks import (
     MAX_BYTES,
     BatchIndexAckStore,
@@ -16,7 +17,6 @@ from readonly_engine.broker.subscription.batch_index_acks import (
     decode_batches,
     encode_batches,
 )
-from readonly_engine.broker.subscription.subscription import batch_index_acks as batch_memory
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.topic.position import Position

@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+from readonly_engine.broker.subscription import cursor_poller as cursor_watch
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
-from readonly_engine.broker.subscription.subscription import cursor_poller as cursor_watch
 from readonly_engine.owner.consumer import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position

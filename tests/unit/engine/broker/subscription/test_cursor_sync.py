@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.subscription import cursor_sync as owner_cursor
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, OwnerCursorRanges, follow_owner
-from readonly_engine.broker.subscription.subscription import cursor_sync as owner_cursor
 from readonly_engine.owner.consumer import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.chain import LedgerChain

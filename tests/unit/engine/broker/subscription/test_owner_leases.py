@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from readonly_engine.broker.subscription import owner_leases
 from readonly_engine.broker.subscription.owner_leases import OwnerLeases
-from readonly_engine.broker.subscription.subscription import owner_leases
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.owner.lease import OWNER_LEASE_S, PROBE_S, OwnerLease
 

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.subscription.subscription import topics
+from readonly_engine.broker.subscription import topics
 from readonly_engine.broker.subscription.topics import ServedTopic, TopicRegistry
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
