@@ -1,4 +1,4 @@
-"""The engine's own client: reads a ledger from its first entry, in this process."""
+"""The engine's client: it reads a ledger from its first entry, in this process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 WINDOWS: Final = 2
 WINDOW_BYTES: Final = 2 * CHUNK_BYTES
-"""Two reads of two batches each: as much under way as the Java client has."""
+"""Two reads of two batches each: as many bytes in flight as the Java client has."""
 
 
 async def read_ledger(cluster: ClusterMetadata, pool: BookiePool, ledger_id: int, entries: int, size: int) -> Any:
-    """Read so many entries of about this size; returns what the Java client returns: entries, bytes, wall_s, cpu_s."""
+    """Read a number of entries of about this size.
+
+    Returns:
+        entries, bytes, wall_s and cpu_s, as the Java client does.
+    """
     metadata = await cluster.ledger(ledger_id)
     assert metadata is not None
     reader = LedgerReader(ledger_id, metadata, pool)

@@ -1,7 +1,7 @@
-"""`python -m bench.idle`: what very many quiet clients cost one read-only broker.
+"""`python -m bench.idle`: CPU and memory of one read-only broker with very many quiet clients.
 
-Each client has a connection of its own and one consumer; nothing is published while it is measured. CPU is that of the
-broker's process in user and kernel mode, memory its resident bytes above those before the first client came.
+Each client has a connection of its own and one consumer. Nothing is published during the measurement. CPU is that of the broker's
+process in user and kernel mode. Memory is the growth of its resident memory since the first client.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ END: Final = "<!-- end of idle -->"
 BASE_PORT: Final = 24750
 CONNECTIONS: Final = 10_000
 SETTLE_S: Final = 60.0
-"""From the last client's arrival to the measurement: what the arrival left to do is done then."""
+"""Time from the last client's SUBSCRIBE to the measurement, so that the effects of the connects are over."""
 
 A_PROCESS: Final = 5_000
-"""Clients in one process; each process has an address of its own, so that no source port runs out."""
+"""Clients per process. Each process has an address of its own, so that there are enough source ports."""
 
 OPEN_TIMEOUT_S: Final = 600.0
 MAX_CPU: Final = 0.02
@@ -55,9 +55,9 @@ class Case:
     """Clients of one kind.
 
     Attributes:
-        name: as in the table.
-        kind: the subscription type.
-        subscription: its name, where # is the client's number.
+        name: name in the table.
+        kind: type of the subscription.
+        subscription: its name; `#` is the client's number.
     """
 
     name: str
@@ -73,17 +73,17 @@ CASES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one case came to.
+    """Result of one case.
 
     Attributes:
-        case: its name.
-        connections: clients.
-        opened_s: how long it took until all were in.
-        empty_bytes: resident in the broker before the first.
-        full_bytes: resident with all of them, after the measurement.
-        cpu: of the broker while quiet, as a part of one core.
-        owner_cpu: of the topic's owner in the same time.
-        seconds: how long it was measured.
+        case: name of the case.
+        connections: number of clients.
+        opened_s: seconds until all clients were connected.
+        empty_bytes: resident memory of the broker before the first client.
+        full_bytes: resident memory with all clients, after the measurement.
+        cpu: CPU of the broker, as a share of one core.
+        owner_cpu: CPU of the topic's owner, as a share of one core.
+        seconds: duration of the measurement.
     """
 
     case: str
@@ -97,19 +97,22 @@ class Result:
 
     @property
     def bytes_each(self) -> float:
-        """Resident bytes for a connection and its consumer."""
+        """Resident bytes per connection with its consumer."""
         return (self.full_bytes - self.empty_bytes) / self.connections
 
     @property
     def passed(self) -> bool:
-        """Whether both are within their limits."""
+        """Whether CPU and memory are within their limits."""
         return self.cpu < MAX_CPU and self.bytes_each <= MAX_BYTES
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     lines = [
-        "| consumers | connections | all in after | CPU of the engine | KB a connection | engine, empty | CPU of the owner |",
+        (
+            "| consumers | connections | all connected after | CPU of the read-only broker | KB per connection "
+            "| broker without clients | CPU of the owner |"
+        ),
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
@@ -133,11 +136,11 @@ class Clients:
     Args:
         broker: HOST:PORT.
         topic: the topic.
-        case: what kind of clients.
-        count: how many in all.
+        case: kind of the clients.
+        count: number of all clients.
 
     Raises:
-        DevstackError: not all of them got in.
+        DevstackError: a client could not connect.
     """
 
     def __init__(self, broker: str, topic: str, case: Case, count: int) -> None:
@@ -168,20 +171,20 @@ class Clients:
         self.kill()
 
     def finish(self) -> None:
-        """End them, and make sure that each was served all the time.
+        """End all clients, and check that each stayed connected.
 
         Raises:
-            DevstackError: one was not.
+            DevstackError: a client was disconnected or got a message.
         """
         for client in self._processes:
             assert client.stdin is not None
             client.stdin.close()
-            told = self._line(client)
-            if told["ended"] or told["messages"]:
-                raise DevstackError(f"the clients were not left in peace: {told}")
+            counts = self._line(client)
+            if counts["ended"] or counts["messages"]:
+                raise DevstackError(f"clients were disconnected or got messages: {counts}")
 
     def kill(self) -> None:
-        """End those that still run."""
+        """Kill the processes that still run."""
         for client in self._processes:
             if client.poll() is None:
                 client.kill()
@@ -192,15 +195,15 @@ class Clients:
         assert client.stdout is not None
         line = client.stdout.readline()
         if not line:
-            raise DevstackError("a process of idle clients ended before its time; its error is above")
+            raise DevstackError("a process of idle clients ended unexpectedly; its error is above")
         return json.loads(line)
 
 
 def measure(stack: PulsarCluster, case: Case, connections: int, settle_s: float, seconds: float) -> Result:
-    """Let the clients in, wait until all is quiet, and measure.
+    """Connect the clients, wait, and measure.
 
     Raises:
-        DevstackError: not all of the clients got in or stayed.
+        DevstackError: a client could not connect, or was disconnected.
     """
     topic = f"persistent://public/default/idle-{uuid.uuid4().hex[:8]}"
     stack.admin().create_topic(topic)
@@ -214,9 +217,9 @@ def measure(stack: PulsarCluster, case: Case, connections: int, settle_s: float,
             _one_message(broker.url, topic)
             pid = broker.process.pid
             empty = resident_bytes([pid])
-            say(f"{case.name}: {connections:,} clients come in")
+            say(f"{case.name}: {connections:,} clients connect")
             with Clients(f"127.0.0.1:{broker.port}", topic, case, connections) as clients:
-                say(f"{case.name}: all in after {clients.opened_s:.0f} s; measuring")
+                say(f"{case.name}: all connected after {clients.opened_s:.0f} s; measuring")
                 time.sleep(settle_s)
                 begin, cpu, owner_cpu = time.monotonic(), cpu_seconds([pid]), cpu_seconds([record.pid])
                 time.sleep(seconds)
@@ -239,7 +242,7 @@ def measure(stack: PulsarCluster, case: Case, connections: int, settle_s: float,
 
 
 def _one_message(url: str, topic: str) -> None:
-    """One message through the broker: what the first of anything costs is not a client's."""
+    """Send one message through the broker, so that first-use costs are not part of the clients' memory."""
     client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     consumer = client.subscribe(topic, "first")
     client.create_producer(topic).send(b"first")
@@ -249,11 +252,17 @@ def _one_message(url: str, topic: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run it all; exit status 1 where it could not be measured or is beyond the limits."""
+    """Measure all cases.
+
+    Returns:
+        The exit status: 0 for success, 1 if a case cannot be measured or exceeds the limits.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.idle", description=__doc__.splitlines()[0])
     parser.add_argument("--connections", type=int, default=CONNECTIONS, help="clients (default %(default)s)")
-    parser.add_argument("--minutes", type=float, default=3.0, help="of quiet that are measured (default %(default)s)")
-    parser.add_argument("--settle", type=float, default=SETTLE_S, help="seconds before that (default %(default)s)")
+    parser.add_argument("--minutes", type=float, default=3.0, help="duration of a measurement (default %(default)s)")
+    parser.add_argument(
+        "--settle", type=float, default=SETTLE_S, help="seconds before the measurement (default %(default)s)"
+    )
     parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/performance.md")
     parser.add_argument(
         "--base-port", type=int, default=BASE_PORT, help="first port of the stack (default %(default)s)"
@@ -284,7 +293,7 @@ def main(argv: list[str] | None = None) -> int:
     made = table(results)
     print(made)  # noqa: T201
     if arguments.write:
-        note = f"Pulsar {stack.spec.version}, {machine()}, {arguments.minutes:g} minutes measured.\n"
+        note = f"Pulsar {stack.spec.version}, {machine()}, measured for {arguments.minutes:g} min.\n"
         DOCUMENT.write_text(insert(DOCUMENT.read_text(encoding="utf-8"), f"{note}\n{made}"), encoding="utf-8")
     return 0 if all(result.passed for result in results) else 1
 

@@ -1,6 +1,6 @@
-"""`python -m bench.idle_clients`: many clients of one broker that have a consumer each and then only live on, in one process.
+"""`python -m bench.idle_clients`: many idle clients of one broker, with a consumer each, in one process.
 
-They behave as stock clients do: CONNECT, LOOKUP, SUBSCRIBE, FLOW, a PING of their own every 30 s, and a PONG for each PING.
+They behave as stock clients do: CONNECT, LOOKUP, SUBSCRIBE, FLOW, a PING every 30 s, and a PONG for each PING.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 KEEP_ALIVE_S: Final = 30.0
-"""Stock clients ping this often (keepAliveIntervalSeconds)."""
+"""Interval of PINGs of stock clients (keepAliveIntervalSeconds)."""
 
 PERMITS: Final = 1000
-"""What a stock client asks for first (receiverQueueSize)."""
+"""Permits of a stock client's first FLOW (receiverQueueSize)."""
 
 OPENING: Final = 100
-"""So many clients are on their way in at a time."""
+"""Clients that connect concurrently."""
 
 OPEN_TIMEOUT_S: Final = 300.0
 
@@ -40,7 +40,7 @@ _PONG: Final = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPon
 
 
 class ClientError(Exception):
-    """The broker did not let a client in."""
+    """The broker refused or disconnected a client."""
 
 
 class IdleClient(asyncio.Protocol):
@@ -63,23 +63,23 @@ class IdleClient(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
+        """Send CONNECT; called by asyncio."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has another base class
         connect = CommandConnect(client_version="idle", protocol_version=NEWEST_PROTOCOL_VERSION)
         self._send(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
+        """Handle frames; called by asyncio."""
         for frame in self._splitter.receive_data(data):
             command, _ = decode_command(frame)
             self._take(command)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
+        """Record the end of the connection; called by asyncio."""
         self._fail(f"the connection ended: {exc or 'end of stream'}")
 
     def ping(self) -> None:
-        """Say that the client lives."""
+        """Send a PING."""
         if self._transport is not None and not self.ended:
             self._transport.write(_PING)
 
@@ -131,7 +131,7 @@ class IdleClient(asyncio.Protocol):
 
 
 async def run(arguments: argparse.Namespace) -> None:
-    """Open all, say so, keep them until standard input ends, and tell how they did: a line of JSON each."""
+    """Connect all clients, keep them until standard input ends, and print a line of JSON after each of both steps."""
     loop = asyncio.get_running_loop()
     host, _, port = arguments.broker.rpartition(":")
     kind = cast("CommandSubscribe.SubType", CommandSubscribe.SubType.Value(arguments.type))
@@ -157,14 +157,14 @@ async def run(arguments: argparse.Namespace) -> None:
     await end
     pings.cancel()
     ended = [client.ended for client in clients if client.ended]
-    told = {"messages": sum(client.messages for client in clients), "ended": len(ended), "why": sorted(set(ended))[:5]}
-    print(json.dumps(told), flush=True)  # noqa: T201
+    counts = {"messages": sum(one.messages for one in clients), "ended": len(ended), "why": sorted(set(ended))[:5]}
+    print(json.dumps(counts), flush=True)  # noqa: T201
     for client in clients:
         client.close()
 
 
 async def _keep_alive(clients: list[IdleClient]) -> None:
-    """Each client pings every 30 s, evenly spread: clients do not start at the same moment."""
+    """Send a PING of each client every 30 s, evenly spread."""
     while True:
         for client in clients:
             client.ping()

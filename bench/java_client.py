@@ -1,4 +1,4 @@
-"""BookKeeper's own Java client as a process: compiled against the distribution's jars, and spoken to line by line."""
+"""BookKeeper's own Java client as a process, compiled against the distribution's jars, with a protocol of lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JavaClient:
     Args:
         source: StorageBench.java.
         home: the Pulsar distribution.
-        metadata_store: of the cluster, as `zk:HOST:PORT`.
+        metadata_store: metadata store of the cluster, `zk:HOST:PORT`.
 
     Raises:
         DevstackError: there is no Java compiler, or the program does not compile.
@@ -63,7 +63,7 @@ class JavaClient:
         )
 
     def ask(self, line: str) -> Any:
-        """Send one line; the JSON of its answer.
+        """Send one line, and return its answer, decoded from JSON.
 
         Raises:
             DevstackError: the program ended, or did not answer in time.
@@ -76,7 +76,7 @@ class JavaClient:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
             for answer in self._process.stdout:
-                if answer.startswith('{"'):  # the rest is log
+                if answer.startswith('{"'):  # other lines are logs
                     return json.loads(answer)
         finally:
             watchdog.cancel()

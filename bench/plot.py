@@ -1,4 +1,4 @@
-"""Bars as an SVG picture: medians, with a line for the spread over the rounds."""
+"""Bar charts as SVG: medians, each with a line for its spread over the rounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINES: Final = 5
 
 
 def nice_step(highest: float) -> float:
-    """The distance of the grid's lines: 1, 2, 2.5 or 5 times a power of ten, for about five of them."""
+    """Return the distance of grid lines: 1, 2, 2.5 or 5 times a power of ten, for about five lines."""
     if highest <= 0:
         return 1.0
     rough = highest / _LINES
@@ -33,12 +33,12 @@ def nice_step(highest: float) -> float:
 
 
 def draw(title: str, unit: str, bars: Sequence[Bar]) -> str:
-    """The picture.
+    """Return a bar chart as SVG.
 
     Args:
-        title: above it.
-        unit: of the figures.
-        bars: at least one; in the order in which they stand, groups in that of their first bars.
+        title: title above the chart.
+        unit: unit of the figures.
+        bars: at least one bar, in order; a group has the place of its first bar.
     """
     groups = list(dict.fromkeys(bar.group for bar in bars))
     series = list(dict.fromkeys(bar.series for bar in bars))

@@ -1,4 +1,4 @@
-"""How many entries the bookies read for each entry that readers get, by the bookies' own counters."""
+"""Bookie reads per entry of a topic, by the bookies' own counters."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DEADLINE_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How entries come.
+    """Entries of a topic.
 
     Attributes:
-        name: as in the table.
-        entries: how many.
-        per_second: at which pace, while the readers wait at the tail; 0: before they begin.
+        name: name in the table.
+        entries: number of entries.
+        per_second: rate of entries while the readers follow the tail; 0 for entries that are written before.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Load:
     per_second: float = 0.0
 
 
-LOADS: Final = (Load("backlog", 5000), Load("tail, 500 a second", 5000, 500.0), Load("tail, 1 a second", 20, 1.0))
+LOADS: Final = (Load("backlog", 5000), Load("tail, 500 per second", 5000, 500.0), Load("tail, 1 per second", 20, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Reads:
     """One row of the table.
 
     Attributes:
-        load: the name of the load.
-        readers: how many readers got all entries.
-        per_entry: entries that the bookies read, for one entry of the topic.
+        load: name of the load.
+        readers: number of readers, each of all entries.
+        per_entry: entries that the bookies read per entry of the topic.
     """
 
     load: str
@@ -67,14 +67,14 @@ class Reads:
 
 
 def table(rows: Sequence[Reads]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     lines = ["| entries | readers | bookie reads per entry |", "|---|---:|---:|"]
     lines += [f"| {row.load} | {row.readers} | {row.per_entry:.3f} |" for row in rows]
     return "\n".join(lines)
 
 
 async def count_reads(endpoints: Endpoints) -> list[Reads]:
-    """Each load with each number of readers, on a topic of its own.
+    """Measure each load with each number of readers, on a topic of its own.
 
     Raises:
         DevstackError: a reader did not get every entry in time.
@@ -145,4 +145,4 @@ async def _log(endpoints: Endpoints, topic: str) -> AsyncIterator[TopicLog]:
 
 
 async def _no_owner() -> None:
-    """Explicit LAC is on in the stack: no owner is asked."""
+    """Answer without an owner: explicit LAC is on in this stack."""

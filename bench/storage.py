@@ -1,8 +1,8 @@
 """`python -m bench.storage`: sequential reads of ledgers by the engine and by BookKeeper's own Java client.
 
-Both read the same ledgers in the same run by turns, from bookies on this machine, digests verified. The Java client reads
-in both ways that it knows: entry by entry (readAsync, which brokers of Pulsar use) and in batches (batchReadAsync).
-Then topics are read by one and by many readers, and the bookies' counters say how often each entry was read there.
+Both read the same ledgers in the same run by turns, from bookies on this machine, and verify digests. The Java client reads entry
+by entry (readAsync, as Pulsar's brokers do) and in batches (batchReadAsync). Then one and many readers read topics; the bookies'
+counters have the reads of each entry.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ BEGIN: Final = "<!-- storage: made by make bench-storage -->"
 END: Final = "<!-- end of storage -->"
 BASE_PORT: Final = 24650
 SINGLE_ENTRIES: Final = 20_000
-"""The Java client reads no more than this entry by entry: it takes 0.2 ms of waiting an entry."""
+"""Entries that the Java client reads one by one, which takes 0.2 ms each."""
 
 WARM_UP: Final = 4
-"""So many times Java reads each ledger before anything counts: its compiler is done then."""
+"""Reads of each ledger by Java before the measurement, so that its compiler has finished."""
 
 ENGINE: Final = "engine"
 CLIENTS: Final = (ENGINE, "java, in batches", "java, one by one")
@@ -58,10 +58,10 @@ class Shape:
     """Entries of one size.
 
     Attributes:
-        name: as in the table.
+        name: name in the table.
         size: bytes of an entry.
-        entries: how many to read.
-        quick: how many with --quick.
+        entries: number of entries to read.
+        quick: the same with --quick.
     """
 
     name: str
@@ -84,9 +84,9 @@ class Result:
     Attributes:
         shape: the shape's name.
         client: one of CLIENTS.
-        entries_per_cpu_s: entries for one second of the client's CPU.
-        mb_per_cpu_s: megabytes for the same.
-        mb_per_s: megabytes a second by the clock; the bookies and the other client's leftovers share the machine.
+        entries_per_cpu_s: entries per CPU second of the client.
+        mb_per_cpu_s: megabytes per CPU second of the client.
+        mb_per_s: megabytes per elapsed second; the bookies share the machine.
     """
 
     shape: str
@@ -97,7 +97,7 @@ class Result:
 
 
 def summarize(shape: str, client: str, rounds: Sequence[dict[str, float]]) -> Result:
-    """The medians of what the clients returned."""
+    """Return the medians over the rounds of one client."""
     return Result(
         shape,
         client,
@@ -108,14 +108,14 @@ def summarize(shape: str, client: str, rounds: Sequence[dict[str, float]]) -> Re
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown; the last column says how many times the engine's entries per CPU second are the client's."""
+    """Return the table as Markdown. The last column is the engine's entries per CPU second divided by the client's."""
     engine = {result.shape: result.entries_per_cpu_s for result in results if result.client == ENGINE}
     lines = [
-        "| entries | client | entries per CPU second | MB per CPU second | MB/s | engine is ahead by |",
+        "| entries | client | entries per CPU second | MB per CPU second | MB/s | ratio, engine to client |",
         "|---|---|---:|---:|---:|---:|",
     ]
     for result in results:
-        ahead = "" if result.client == ENGINE else f"{engine[result.shape] / result.entries_per_cpu_s:.2f} times"
+        ahead = "" if result.client == ENGINE else f"{engine[result.shape] / result.entries_per_cpu_s:.2f}"
         lines.append(
             f"| {result.shape} | {result.client} | {result.entries_per_cpu_s:,.0f} | {result.mb_per_cpu_s:,.0f} "
             f"| {result.mb_per_s:,.0f} | {ahead} |"
@@ -166,10 +166,14 @@ async def measure(stack: PulsarCluster, java: JavaClient, rounds: int, *, quick:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run it all; exit status 1 where it could not be measured."""
+    """Measure all shapes.
+
+    Returns:
+        The exit status: 0 for success, 1 if a shape cannot be measured.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.storage", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer entries and rounds; does not touch the document")
-    parser.add_argument("--rounds", type=int, help="measured rounds a client and shape (default 5, quick 2)")
+    parser.add_argument("--rounds", type=int, help="measured rounds per client and shape (default 5, quick 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument(
         "--base-port", type=int, default=BASE_PORT, help="first port of the stack (default %(default)s)"
@@ -183,7 +187,7 @@ def main(argv: list[str] | None = None) -> int:
             base_port=arguments.base_port,
             bookies=2,
             brokers=1,
-            # Writing the ledgers is no part of the measurement.
+            # The measurement does not include the writes of ledgers.
             settings=(Setting("bookie", "journalSyncData", "false"),),
         )
     )

@@ -16,7 +16,7 @@ def test_figures_are_medians_of_the_rounds():
 
 def test_the_engine_is_ahead_by_its_entries_per_cpu_second():
     lines = table([Result("s", ENGINE, 3000.0, 30.0, 9.0), Result("s", "java", 2000.0, 20.0, 8.0)]).splitlines()
-    assert lines[2:] == ["| s | engine | 3,000 | 30 | 9 |  |", "| s | java | 2,000 | 20 | 8 | 1.50 times |"]
+    assert lines[2:] == ["| s | engine | 3,000 | 30 | 9 |  |", "| s | java | 2,000 | 20 | 8 | 1.50 |"]
 
 
 def test_the_table_replaces_the_one_before_and_nothing_else():
