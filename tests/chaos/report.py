@@ -1,4 +1,4 @@
-"""What a run came to: a table of the faults, and everything that is wrong."""
+"""Report of a run: a table of the faults, and all violations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LAST_FAULTS: Final = 6
 
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:
-    """One row a kind of fault, over all runs, in Markdown."""
+    """Return a table with a row for each kind of fault, over all runs, in Markdown."""
     count: Counter[str] = Counter()
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     pauses: dict[str, float] = {}
@@ -38,7 +38,7 @@ def table(outcomes: Sequence[Outcome]) -> list[str]:
             sums[titles[faults.last(found.at)]][_column(found)] += 1
         for index, pause in outcome.verdict.pauses.items():
             pauses[titles[index]] = max(pause, pauses.get(titles[index], 0.0))
-    rows = ["| fault | times | lost | delivered again | out of order | otherwise wrong | longest pause |"]
+    rows = ["| fault | count | lost | delivered again | out of order | other violations | longest pause |"]
     rows.append("|---|---:|---:|---:|---:|---:|---:|")
     for title in sorted({*count, *sums}):
         cells = [title, f"{count[title]:,}"]
@@ -57,7 +57,7 @@ def _column(found: Found) -> str:
 
 
 def lines(outcome: Outcome) -> list[str]:
-    """All of a run, for whoever started it."""
+    """Return the report of a run."""
     assert outcome.injector is not None
     verdict = outcome.verdict
     rows = [*table([outcome]), ""]
@@ -72,7 +72,7 @@ def lines(outcome: Outcome) -> list[str]:
         f"messages               {outcome.messages:,}",
         f"faults done            {len(outcome.injector.done):,} in {outcome.seconds:.0f} s",
         f"not done               {sum(outcome.injector.skipped.values()):,} {dict(outcome.injector.skipped) or ''}",
-        f"mended                 {len(outcome.mended):,}",
+        f"repairs                {len(outcome.mended):,}",
         *(f"  {text}" for text in outcome.mended),
         f"most repetitions       {most:,} after one fault in one subscription",
         f"two at once            {verdict.overlap:.1f} s",
@@ -88,7 +88,7 @@ def lines(outcome: Outcome) -> list[str]:
 
 
 def _evidence(outcome: Outcome) -> list[str]:
-    """The broken promises, with examples and the faults before each."""
+    """Return the violations, with examples and the faults before each."""
     assert outcome.injector is not None
     faults = Faults(outcome.injector.done)
     kinds: dict[tuple[str, Violation], list[Found]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""`make owner-kill`: an owner is killed while 100 consumers read a backlog, through a pool and, by turns, at the owner itself."""
+"""`make owner-kill`: kill an owner while 100 consumers read a backlog, by turns through a pool and at the owner itself."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ READERS: Final = 100
 BROKERS: Final = 2
 BATCH: Final = 1
 TICK_S: Final = 0.25
-"""Each reader asks for so many messages so often: the backlog lasts longer than the run, and the machine keeps up."""
+"""Interval at which each reader requests a batch: the backlog outlasts the run, and the machine keeps up."""
 
 STEADY_S: Final = 5.0
 WATCH_S: Final = 40.0
 OWNERLESS_S: Final = float(SESSION_TIMEOUT_S)
-"""ZooKeeper believes in the dead owner for so long: nobody can own its topics."""
+"""Time until ZooKeeper ends the dead owner's session: no broker can own its topics before."""
 
 MESSAGES: Final = int((STEADY_S + WATCH_S + 150.0) / TICK_S * BATCH)
 START_S: Final = 120.0
@@ -50,7 +50,7 @@ _PAYLOAD: Final = bytes(1024)
 
 
 class OwnerKillError(Exception):
-    """The readers did not come to read: the run shows nothing."""
+    """The readers got no messages, so the run shows nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Outcome:
 
     Attributes:
         gaps: the longest time without a message, of each reader, in seconds.
-        ownerless: messages delivered while nobody could own the topic.
-        expected: how many the readers asked for in that time.
+        ownerless: messages delivered while no broker could own the topic.
+        expected: messages requested by the readers in that time.
     """
 
     gaps: tuple[float, ...]
@@ -69,21 +69,21 @@ class Outcome:
 
 
 def longest_gap(times: Sequence[float], begin: float, end: float) -> float:
-    """The longest time without a message between begin and end."""
+    """Return the longest time without a message between begin and end."""
     return max(after - before for before, after in pairwise([begin, *(t for t in times if begin < t < end), end]))
 
 
 def table(outcomes: dict[str, list[Outcome]]) -> list[str]:
-    """One row a way, in Markdown."""
+    """Return a table with a row for each way to read, in Markdown."""
     rows = [
-        "| 100 consumers read | runs | longest gap of each run | median of the gaps | delivered while there was no owner |",
+        "| 100 consumers read | runs | longest gap of each run | median gap | delivered without an owner |",
         "|---|---:|---|---:|---:|",
     ]
     for way, runs in outcomes.items():
         gaps = ", ".join(f"{max(run.gaps):.2f} s" for run in runs)
         middle = median(gap for run in runs for gap in run.gaps)
         share = sum(run.ownerless for run in runs) / sum(run.expected for run in runs)
-        rows.append(f"| {way} | {len(runs)} | {gaps} | {middle:.2f} s | {share:.0%} of what was asked for |")
+        rows.append(f"| {way} | {len(runs)} | {gaps} | {middle:.2f} s | {share:.0%} of the requested messages |")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""What a run came to, for people."""
+"""Report of a run, as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EXAMPLES: Final = 5
 
 
 def lines(outcome: Outcome) -> list[str]:
-    """A table of the subscriptions, and everything that is wrong."""
+    """Return a table of the subscriptions, and all violations."""
     verdict = outcome.verdict
     rows = [f"{'subscription':<34}{'sessions':>9}{'seeks':>7}{'first':>9}{'again':>8}{'in flight':>11}{'by owner':>10}"]
     for plan in outcome.plan.subscriptions:

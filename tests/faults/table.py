@@ -1,4 +1,4 @@
-"""The table of faults: for people, and for docs/testing.md."""
+"""The table of faults, for the report and docs/testing.md."""
 
 from __future__ import annotations
 
@@ -18,9 +18,20 @@ END: Final = "<!-- end of faults -->"
 
 
 def table(outcomes: Mapping[Scenario, Sequence[Outcome]]) -> list[str]:
-    """One row a fault: the worst of its runs, in Markdown."""
+    """Return a table with a row for each fault, with the worst of its runs, in Markdown."""
     names = list(dict.fromkeys(name for runs in outcomes.values() for run in runs for name in run.probes))
-    head = ["fault", "runs", "entries", "writer", *names, "latest delivery", "lost", "twice", "redelivered", "disorder"]
+    head = [
+        "fault",
+        "runs",
+        "entries",
+        "writer",
+        *names,
+        "latest delivery",
+        "lost",
+        "duplicated",
+        "redelivered",
+        "out of order",
+    ]
     rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for scenario, runs in outcomes.items():
         results = [(name, result) for run in runs for name, result in run.probes.items()]
@@ -41,10 +52,10 @@ def table(outcomes: Mapping[Scenario, Sequence[Outcome]]) -> list[str]:
 
 
 def write(path: Path, rows: Sequence[str], marks: tuple[str, str] = (BEGIN, END)) -> None:
-    """Put a table between its two marks in a document.
+    """Write a table between its two marks in a document.
 
     Raises:
-        ValueError: the document has no place for it.
+        ValueError: the document has no such marks.
     """
     text = path.read_text(encoding="utf-8")
     begin, end = marks

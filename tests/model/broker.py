@@ -276,7 +276,7 @@ def deliveries(rules: Rules, world: World) -> Iterator[Step]:
             if entry >= 0:
                 step = f"broker {BROKERS[at]} delivers entry {entry} to {name(client)}"
                 if broker.known >> entry & 1:
-                    raise Violation(step, f"entry {entry} is delivered again, whose ack was answered before")
+                    raise Violation(step, f"entry {entry} is delivered again after its ack was answered")
                 taken = with_broker(world, at, broker._replace(serving=after))
                 yield step, with_client(taken, client, found._replace(has=found.has | 1 << entry))
         for entry in serving.members(found.has):

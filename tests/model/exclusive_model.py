@@ -104,7 +104,7 @@ class ExclusiveModel:
         entries: how many the topic has.
         cuts: how often a broker and the owner may lose each other without notice.
         breaks: how often their connection may break.
-        leaves: how often a client may leave.
+        leaves: how often a client may disconnect.
         mutants: old behaviour that is put back.
     """
 
@@ -200,7 +200,7 @@ class ExclusiveModel:
             if entry >= 0:
                 step = f"{who} delivers entry {entry}"
                 if host.known >> entry & 1:
-                    raise Violation(step, f"entry {entry} is delivered again, whose ack was answered before")
+                    raise Violation(step, f"entry {entry} is delivered again after its ack was answered")
                 yield step, _with(place, at, host._replace(serving=after, has=host.has | 1 << entry))
         elif host.link == UP and host.owner == THERE and not self._leases.call(host.lease, lease_calls.holds)[1]:
             lease = self._leases.call(host.lease, lease_calls.answered)[0]

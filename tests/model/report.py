@@ -1,4 +1,4 @@
-"""What searches have found, as a table and as steps that can be read."""
+"""Results of searches as tables, and violations as steps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WIDTH = 100
 
 
 def table(rows: Iterable[tuple[Scenario, Outcome]]) -> Iterator[str]:
-    """The searches of what is: one row each, in Markdown."""
-    yield "| search | what may happen | states | transitions | farthest state | found | seconds |"
+    """Yield the table of searches of the engine as it is, in Markdown."""
+    yield "| search | size and faults | states | transitions | depth | violation | seconds |"
     yield "|---|---|---:|---:|---:|---|---:|"
     for scenario, outcome in rows:
-        found = outcome.violation or ("nothing" if outcome.complete else "nothing, but it was not ended")
+        found = outcome.violation or ("none" if outcome.complete else "none, but the search is incomplete")
         yield (
             f"| {scenario.name} | {scenario.about} | {outcome.states:,} | {outcome.transitions:,} "
             f"| {outcome.depth} steps | {found} | {outcome.seconds:.0f} |"
@@ -26,18 +26,18 @@ def table(rows: Iterable[tuple[Scenario, Outcome]]) -> Iterator[str]:
 
 
 def mutant_table(rows: Iterable[tuple[Mutant, Outcome]]) -> Iterator[str]:
-    """The searches of what was, or might be: one row each, in Markdown."""
-    yield "| put back | search | states until it is found | steps | found |"
+    """Yield the table of searches with mutants, in Markdown."""
+    yield "| mutant | search | states until the violation | steps | violation |"
     yield "|---|---|---:|---:|---|"
     for mutant, outcome in rows:
-        found = outcome.violation or "NOTHING"
+        found = outcome.violation or "NONE"
         yield (
             f"| `{mutant.name}`: {mutant.about} | {mutant.scenario} | {outcome.states:,} | {len(outcome.trace)} | {found} |"
         )
 
 
 def steps(outcome: Outcome) -> Iterator[str]:
-    """The way to a violation."""
+    """Yield the steps to a violation."""
     for number, step in enumerate(outcome.trace, 1):
         yield f"{number:>4}. {step}"
     yield f"      => {outcome.violation}"

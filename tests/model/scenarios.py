@@ -1,4 +1,4 @@
-"""What is searched: the models in their sizes, and the old behaviours that each must find."""
+"""Searches of the models, and mutants (former or mistaken behaviour) that they must find."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Scenario:
 
     Attributes:
         name: in one word.
-        about: what may happen in it.
-        make: makes the model, with old behaviour put back or without.
-        short: whether it takes seconds, and is searched by `make test` too.
+        about: size and possible faults.
+        make: makes the model, with mutants or without.
+        short: whether it takes seconds, so that `make test` runs it too.
     """
 
     name: str
@@ -38,10 +38,10 @@ class Mutant:
     """Old behaviour, or a mistake that is easily made, which a search must find.
 
     Attributes:
-        name: what is put back.
-        about: what it is.
-        scenario: where it is found.
-        found: what the violation says.
+        name: name of the mutant.
+        about: its behaviour.
+        scenario: search that finds it.
+        found: part of the violation's text.
     """
 
     name: str
@@ -64,7 +64,7 @@ def _exclusive(name: str, about: str, *, short: bool = False, **sizes: int) -> S
 
 SCENARIOS: Final = (
     _scenario("session", "1 entry; a session may be lost", Faults(cuts=1), entries=1, short=True),
-    _scenario("freeze", "1 entry; a broker's process may stand still", Faults(freezes=1), entries=1, short=True),
+    _scenario("freeze", "1 entry; a broker's process may freeze", Faults(freezes=1), entries=1, short=True),
     _scenario(
         "reset",
         "1 broker, 1 entry; the topic may be unloaded, an administrator may reset the cursor",
@@ -88,8 +88,10 @@ SCENARIOS: Final = (
         entries=2,
         brokers=1,
     ),
-    _scenario("leave", "2 entries; a client may leave", Faults(leaves=1), entries=2),
-    _scenario("hand-over", "1 entry; a session may be lost, a client may leave", Faults(cuts=1, leaves=1), entries=1),
+    _scenario("leave", "2 entries; a client may disconnect", Faults(leaves=1), entries=2),
+    _scenario(
+        "hand-over", "1 entry; a session may be lost, a client may disconnect", Faults(cuts=1, leaves=1), entries=1
+    ),
     _scenario(
         "move", "1 entry; a session may be lost, the topic may be unloaded", Faults(cuts=1, unloads=1), entries=1
     ),
@@ -105,7 +107,7 @@ SCENARIOS: Final = (
     ),
     _exclusive(
         "exclusive",
-        "Exclusive, 1 entry; broker and owner may lose each other, a client may leave",
+        "Exclusive, 1 entry; broker and owner may lose their connection silently, a client may disconnect",
         entries=1,
         cuts=1,
         leaves=1,
@@ -113,84 +115,91 @@ SCENARIOS: Final = (
     ),
     _exclusive(
         "exclusive-leave",
-        "Exclusive, 2 entries; broker and owner may lose each other, a client may leave",
+        "Exclusive, 2 entries; broker and owner may lose their connection silently, a client may disconnect",
         entries=2,
         cuts=1,
         leaves=1,
     ),
-    _exclusive("exclusive-entries", "Exclusive, 3 entries; broker and owner may lose each other", entries=3, cuts=1),
+    _exclusive(
+        "exclusive-entries",
+        "Exclusive, 3 entries; broker and owner may lose their connection silently",
+        entries=3,
+        cuts=1,
+    ),
     _exclusive(
         "exclusive-break",
-        "Exclusive, 2 entries; the connection to the owner may break, a client may leave",
+        "Exclusive, 2 entries; the connection to the owner may be closed, a client may disconnect",
         entries=2,
         breaks=1,
         leaves=1,
     ),
     Scenario(
         "reader",
-        "a Reader at the end of a topic that gets 3 entries; the topic may be unloaded",
+        "a Reader that starts at the latest message, 3 entries; the topic may be unloaded",
         lambda mutants=(): ReaderModel("reader", entries=3, mutants=mutants),
         short=True,
     ),
 )
 
 TWO: Final = "two brokers dispatch the subscription at once"
-AGAIN: Final = "is delivered again, whose ack was answered before"
+AGAIN: Final = "is delivered again after its ack was answered"
 
 MUTANTS: Final = (
     Mutant(
         "lease-from-requests-sent",
-        "a lease is counted from the last request that was sent, answered or not",
+        "a lease is counted from the last request sent, whether answered or not",
         "session",
         TWO,
     ),
     Mutant("lease-as-long-as-session", "a lease is as long as the session", "session", TWO),
-    Mutant("lease-by-timer-only", "a lease is looked at by a timer, not before each delivery", "freeze", TWO),
-    Mutant("revoke-misses-arrivals", "a consumer joins under a claim that was lost meanwhile", "session", TWO),
+    Mutant("lease-by-timer-only", "a timer checks the lease, and deliveries do not", "freeze", TWO),
+    Mutant("revoke-misses-arrivals", "a consumer is admitted under a claim that was lost meanwhile", "session", TWO),
     Mutant("any-session", "the answer to a claim counts although its session has ended", "session", TWO),
     Mutant(
         "acks-sent-again-after-any-move",
-        "what the owner lacks is acked again as soon as the topic has a new ledger",
+        "old acks are sent again whenever the topic has a new ledger",
         "reset",
         "the reset is undone",
     ),
     Mutant(
         "owner-lease-ignored",
-        "an Exclusive subscription is served although its owner says nothing",
+        "an Exclusive subscription is served while its owner is silent",
         "exclusive",
         "two brokers serve an Exclusive subscription at once",
     ),
     Mutant(
         "no-refresh-after-lapse",
-        "after such a silence the old copy of the cursor goes on",
+        "after such a silence the old copy of the cursor stays in use",
         "exclusive-leave",
         AGAIN,
     ),
     Mutant(
         "no-refresh-within-lease",
-        "a consumer that is back within its lease follows the mark-delete position only",
+        "a consumer that reconnects within its lease gets the mark-delete position only",
         "exclusive-break",
         AGAIN,
     ),
     Mutant(
         "claim-goes-before-acks",
-        "the claim goes with the last consumer, whose acks the owner has not taken",
+        "the claim is released with the last consumer, before the owner has confirmed its acks",
         "leave",
         AGAIN,
     ),
     Mutant(
         "begins-before-acks-are-taken",
-        "a subscription begins anew while acks of consumers that have left are on their way",
+        "a subscription restarts while acks of disconnected consumers are in flight",
         "leave",
         AGAIN,
     ),
     Mutant(
         "reader-begins-anew",
-        "a Reader that began at the latest message asks a new owner for that again",
+        "a Reader that started at the latest message subscribes there again at a new owner",
         "reader",
-        "no step leads to an end",
+        "no further steps lead",
     ),
-    Mutant("old-copy-goes-on", "after a claim in a new session the old copy of the cursor goes on", "hand-over", AGAIN),
+    Mutant(
+        "old-copy-goes-on", "after a claim in a new session the old copy of the cursor stays in use", "hand-over", AGAIN
+    ),
 )
 
 

@@ -165,7 +165,7 @@ class Search(Generic[S]):
                     good[earlier] = 1
                     reached.append(earlier)
         bad = good.find(0)
-        return None if bad < 0 else _Found(bad, "", "from here no step leads to an end at which every entry is acked")
+        return None if bad < 0 else _Found(bad, "", "no further steps lead to a state in which every entry is acked")
 
     def _backwards(self, count: int) -> Any:
         """A function that gives the states from which one step leads to a state."""

@@ -14,7 +14,7 @@ def test_the_longest_gap_counts_the_edges_and_nothing_outside():
 def test_a_way_has_the_longest_gap_of_each_run():
     runs = [Outcome((0.5, 2.0), 90, 100), Outcome((0.25, 0.75), 100, 100)]
     (row,) = table({"way": runs})[2:]
-    assert row == "| way | 2 | 2.00 s, 0.75 s | 0.62 s | 95% of what was asked for |"
+    assert row == "| way | 2 | 2.00 s, 0.75 s | 0.62 s | 95% of the requested messages |"
 
 
 def test_the_document_has_a_place_for_the_table():
