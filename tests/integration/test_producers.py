@@ -26,6 +26,9 @@ BOUND = "persistent://public/test-producers-.*"
 PRODUCERS = 5
 MESSAGES = 40
 AHEAD = 200
+CHUNKED_BYTES = 11 << 20
+QUIET_MS = 700
+"""A message that must not come would have come by then."""
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +292,38 @@ def test_a_name_of_a_client_that_lives_is_not_given_away(producers_pool: Pool, n
     with RawClient(producers_pool.brokers[0].url) as other, pytest.raises(RefusedError, match="already connected"):
         other.produce(topic, producer_name="taken")
     assert producer.is_connected()
+    client.close()
+
+
+@pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])
+def test_chunked_messages_are_stored_once_in_order(
+    producers_pool: Pool,
+    pulsar_client: pulsar.Client,
+    admin: PulsarAdmin,
+    namespaces: dict[bool, str],
+    deduplication: bool,
+) -> None:
+    """Of three chunks each, with small ones between; the owner moves in the middle. The pool delivers them too."""
+    topic = new_topic(namespaces, deduplication=deduplication)
+    client = quiet_client(producers_pool.url)
+    producer = client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
+    payloads = [(b"%d " % number).ljust(CHUNKED_BYTES if number % 2 else 10) for number in range(6)]
+    for number, payload in enumerate(payloads):
+        producer.send(payload)
+        if number == 2:
+            admin.unload(topic)
+    assert producer.last_sequence_id() == len(payloads) - 1
+    for url in (producers_pool.url, ""):
+        consumer = (quiet_client(url) if url else pulsar_client).subscribe(
+            topic, f"s{len(url)}", initial_position=pulsar.InitialPosition.Earliest
+        )
+        for payload in payloads:
+            message = consumer.receive(60_000)
+            assert (len(message.data()), message.data()[:2]) == (len(payload), payload[:2])
+            consumer.acknowledge(message)
+        with pytest.raises(pulsar.Timeout):
+            consumer.receive(QUIET_MS)
+        consumer.close()
     client.close()
 
 

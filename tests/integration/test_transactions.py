@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
+from devstack.pool import Pool
 from tests.integration.java_client import JavaClient
 from tests.integration.raw_client import RawClient
 from tests.support.waiting import wait_until
@@ -13,7 +15,6 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devstack.pool import Pool
     from devstack.pulsar.cluster import PulsarCluster
 
 QUIET_MS = 700
@@ -249,3 +250,66 @@ def test_the_end_of_a_terminated_topic_is_told_when_all_is_acked(
     reader.do("subscribe", "c", topic, "s", kind, "Earliest")
     wait_until(lambda: reader.do("ended", "c") == "true", what="all was acked before the consumer came")
     reader.do("close", "c")
+
+
+@pytest.fixture(scope="module")
+def publishing(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pool, JavaClient]]:
+    """Two read-only brokers and a client of theirs, which publishes to namespaces with and without deduplication."""
+    folder = tmp_path_factory.mktemp("publishing")
+    pool = Pool(txn_stack.endpoints, folder, uuid.uuid4().hex, ["--topics", "persistent://public/txn-.*/.*"])
+    try:
+        pool.start(2)
+        with JavaClient(txn_stack, pool.url) as client:
+            yield pool, client
+    finally:
+        pool.close()
+
+
+@pytest.fixture
+def namespace(txn_stack: PulsarCluster, deduplication: bool) -> str:
+    name = f"public/txn-{'dedup' if deduplication else 'plain'}-{uuid.uuid4().hex[:8]}"
+    txn_stack.admin().create_namespace(name)
+    txn_stack.admin().set_deduplication(name, enabled=deduplication)
+    return name
+
+
+@pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])
+def test_what_a_transaction_publishes_through_the_pool_is_stored_once(txn_stack, publishing, owner, namespace) -> None:
+    """The owner moves inside of the transactions, and between their end and the next message."""
+    pool, client = publishing
+    topic, admin = f"persistent://{namespace}/t", txn_stack.admin()
+    for transaction in ("a", "b"):
+        client.do("begin", transaction, 300)
+    expected = []
+    for number in range(30):
+        transaction = ("a", "-", "b")[number % 3]
+        client.do("send", topic, transaction, number)
+        expected += [str(number)] if transaction != "b" else []
+        if number in {7, 20}:
+            admin.unload(topic)
+    assert sum(broker.stats()["producers"] for broker in pool.brokers) == 1
+    client.do("commit", "a")
+    client.do("abort", "b")
+    admin.unload(topic)
+    client.do("send", topic, "-", "last")
+    for reader in (owner, client):
+        reader.do("subscribe", "c", topic, f"of-{reader is owner}", "Exclusive", "Earliest")
+        assert reader.values("c", len(expected) + 1) == [*expected, "last"]
+        assert reader.do("receive", "c", QUIET_MS) == "none"
+        reader.do("close", "c")
+    client.do("forget", topic)
+    wait_until(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
+
+
+@pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])
+def test_what_java_publishes_in_chunks_through_the_pool_is_stored_once(txn_stack, publishing, owner, namespace) -> None:
+    _, client = publishing
+    topic, size, count = f"persistent://{namespace}/t", 100_000, 10
+    assert client.do("send-chunked", topic, 30_000, size, count) == str(count - 1)
+    for reader in (owner, client):
+        reader.do("subscribe", "c", topic, f"of-{reader is owner}", "Exclusive", "Earliest")
+        for number in range(count):
+            _, _, value = reader.do("receive", "c", 20_000).partition(" ")
+            assert value == str(number).ljust(size)
+        assert reader.do("receive", "c", QUIET_MS) == "none"
+        reader.do("close", "c")
