@@ -72,6 +72,7 @@ SECOND_STACK: Final = tuple(
         "owner_moves",
         "pool_identity",
         "producers",
+        "waiting_producers",
     )
 )
 """The integration tests that run on a second stack of the kind that most of them share: each of the two takes half as long."""

@@ -3,10 +3,14 @@
 They are relayed to the owner for as long as they live, and not moved. A C++ client, and those built on it (Python, Node), begins
 its sequence again when it is told PRODUCER_SUCCESS again before its first receipt (ProducerImpl::handleCreateProducer). Its next
 message would reuse a sequence id, and deduplication would drop it.
+
+An owner has REQUEST_TIMEOUT_S for its first answer to PRODUCER, as for any request. It answers at once where the producer waits
+for exclusive access, which may last for ever. With a lookup and a new connection before that, a client waits for 70 s at most.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -16,6 +20,7 @@ from readonly_engine.broker.pool.redirects import close_producer
 from readonly_engine.broker.session.lookup import reject_unbound
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.connection import REQUEST_TIMEOUT_S
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.wire.commands import decode_command, encode_command
 from readonly_engine.wire.pulsar_pb2 import (
@@ -62,6 +67,7 @@ class ProxiedProducer:
         self._command = command
         self._owner: OwnerConnection | None = None
         self._request = 0
+        self._deadline: asyncio.TimerHandle | None = None
         self._success: CommandProducerSuccess | None = None
         self._confirmed = False  # the client has a receipt
         self._migrated = False
@@ -103,9 +109,24 @@ class ProxiedProducer:
         for large in ("schema", "metadata"):
             self._command.producer.ClearField(large)  # not needed again
         self._request = owner.send_request(relayed, self._on_response)
+        self._deadline = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT_S, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        """Refuse the client. The owner may create the producer still, so it is closed there."""
+        owner = self._owner
+        if owner is None or self._ended:
+            return
+        self._fail(ServerError.ServiceNotReady, f"{owner.url} did not answer PRODUCER in {REQUEST_TIMEOUT_S:g} s")
+        self._client.broker.spawn(self.close())
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _on_response(self, response: BaseCommand | None) -> None:
         """Called with the owner's answer, twice for a producer that waits for its turn; None where the connection broke."""
+        self._cancel_deadline()
         if response is None or self._ended:
             return  # on_connection_lost answers the client
         if response.type == BaseCommand.ERROR:
@@ -174,6 +195,7 @@ class ProxiedProducer:
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Close the producer at the owner; returns the owner's answer, None where there is none."""
         self._ended = True
+        self._cancel_deadline()
         owner, self._owner = self._owner, None
         if owner is None:
             return None
@@ -193,6 +215,7 @@ class ProxiedProducer:
     def on_client_lost(self) -> None:
         """Called by the client's connection: the owner closes the producer when it loses the connection."""
         self._ended = True
+        self._cancel_deadline()
         self._owner = None
 
     def on_command(self, command: BaseCommand, payload: bytes) -> None:
@@ -231,6 +254,7 @@ class ProxiedProducer:
             self._close_at_client()
 
     def _detach_owner(self) -> None:
+        self._cancel_deadline()
         owner, self._owner = self._owner, None
         if owner is not None:
             owner.forget(self._request)
