@@ -1,8 +1,8 @@
-"""`python -m bench.spark`: rows read by Spark from a real Pulsar and a real Kafka that hold the same payloads.
+"""`python -m bench.spark`: reads by Spark of the same payloads from a real Pulsar and a real Kafka.
 
-By turns: this project's source; Spark's own Kafka source, in the newest Spark for which Maven has all of its jars; and the newest
-Pulsar connector for Spark that Maven offers, in the Spark that it was made for. Every Spark has two cores and stays up. Counted
-is the CPU of every process that has a part in it: Spark with its Python workers, broker, bookies and ZooKeeper, or Kafka.
+There are three sources, by turns: this project's source; Spark's own Kafka source, in the newest Spark for which Maven has all
+of its jars; and the newest Pulsar connector on Maven, in the Spark that it was made for. Every Spark has two cores and keeps
+running. The CPU is that of all processes involved: Spark with its Python workers, and broker, bookies and ZooKeeper, or Kafka.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BASE_PORT: Final = 17700
 KAFKA_PORT: Final = 50
-"""Behind the ports of the Pulsar."""
+"""Offset of Kafka's port from the base port."""
 
 MASTER: Final = "local[2]"
 MEMORY: Final = "2g"
@@ -40,7 +40,7 @@ WARM_UP: Final = 2
 SINKS: Final = ("noop", "parquet")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
-# The same of each: what was sent, and where it stands.
+# The same columns of each source: key, payload and position.
 COLUMNS: Final = {
     ENGINE: ("key", "value", "topic", "partition", "ledgerId", "entryId", "batchIndex", "publishTime"),
     KAFKA: ("key", "value", "topic", "partition", "offset", "timestamp"),
@@ -54,11 +54,11 @@ class Case:
     """One topic.
 
     Attributes:
-        name: as in the table.
+        name: name in the table.
         size: bytes of a payload.
-        messages: how many.
-        quick: how many with --quick.
-        ledgers: of how many ledgers the Pulsar topic is; Kafka's has one partition.
+        messages: number of messages.
+        quick: the same with --quick.
+        ledgers: number of ledgers of the Pulsar topic; the Kafka topic has one partition.
     """
 
     name: str
@@ -78,10 +78,10 @@ CASES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How one client reads one topic.
+    """Read of a topic by one source.
 
     Attributes:
-        source: the format's name.
+        source: name of the format.
         options: its options.
     """
 
@@ -90,13 +90,13 @@ class Reading:
 
 
 class Bench:
-    """The servers and the sides.
+    """Servers and Sparks of the bench.
 
     Args:
-        stack: the Pulsar, up.
+        stack: the running Pulsar.
         kafka: the Kafka.
-        folder: for tables and logs.
-        open_: holds what is to be closed.
+        folder: folder for tables and logs.
+        open_: closes the Sparks.
     """
 
     def __init__(self, stack: PulsarCluster, kafka: Kafka, folder: Path, open_: ExitStack) -> None:
@@ -110,10 +110,10 @@ class Bench:
         }
 
     def fill(self, case: Case, messages: int) -> dict[str, Reading]:
-        """Write a case's messages to both systems, and make sure that every client reads just these.
+        """Write a case's messages to both systems, and check that every source reads exactly these.
 
         Raises:
-            DevstackError: one of them reads anything else.
+            DevstackError: a source reads other rows.
         """
         topic = f"persistent://public/default/bench-{case.size}-{case.ledgers}"
         name = topic.rpartition("/")[2]
@@ -147,7 +147,7 @@ class Bench:
         return readings
 
     def measure(self, case: Case, sink: str, readings: dict[str, Reading], messages: int, rounds: int) -> list[Result]:
-        """Read by turns; the first rounds warm the compilers up and do not count."""
+        """Read by turns, and return the rounds without the warm-up."""
         taken: dict[str, list[Round]] = {client: [] for client in CLIENTS}
         for number in range(-WARM_UP, rounds):
             say(f"{case.name}, {sink}: round {number + 1} of {rounds}")
@@ -175,12 +175,12 @@ class Bench:
         names = ("broker-0", "bookie-0", "bookie-1", "zookeeper")
         found = [processes.running(self._stack.state.record(name)) for name in names]
         if None in found:
-            raise DevstackError("a server of the bench's Pulsar does not run any more")
+            raise DevstackError("a server of the bench's Pulsar has ended")
         return [one.pid for one in found if one is not None]
 
 
 def whole_family(pid: int) -> float:
-    """CPU seconds of a process and of all that it ever started, with those that have ended."""
+    """Return the CPU seconds of a process and of all its descendants, with those that have ended."""
     total = 0
     for one in family(pid):
         fields = Path(f"/proc/{one}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -189,7 +189,7 @@ def whole_family(pid: int) -> float:
 
 
 def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
-    """All that was asked for."""
+    """Measure all selected cases."""
     stack = common.pulsar("bench-spark", arguments.base_port, common.UNSYNCED)
     results: list[Result] = []
     cases = [case for case in CASES if arguments.only in case.name]
@@ -211,16 +211,16 @@ def run(arguments: argparse.Namespace, rounds: int) -> list[Result]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it; exit status 1 where it could not be measured."""
+    """Run the bench; the exit status is 1 if it cannot be measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few messages, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="few messages, as a check of the bench itself")
     parser.add_argument("--rounds", type=int, help="measured rounds of each client (default 5, quick 2)")
     parser.add_argument("--sink", choices=SINKS, help="only this sink")
     parser.add_argument("--only", default="", metavar="TEXT", help="only topics whose names contain this")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
     parser.add_argument(
         "--from", dest="files", type=Path, nargs="+", metavar="FILE",
-        help="measure nothing: make one table of what several runs wrote with --json",
+        help="do not measure, but make one table of several runs with --json",
     )  # fmt: skip
     parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
@@ -242,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measured(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The figures of a run, which are written to a file too where that is asked for."""
+    """Measure, write the file of --json, and return the figures."""
     rounds = arguments.rounds or (2 if arguments.quick else 5)
     results = run(arguments, rounds)
     found: dict[str, Any] = json.loads(json.dumps(figures(results, machine=common.machine(), rounds=rounds)))
@@ -252,7 +252,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _place(result: Result) -> tuple[int, int, int]:
-    """Where a result stands in the table."""
+    """Return the sort key of a result in the table."""
     cases = [case.name for case in CASES]
     return cases.index(result.case), SINKS.index(result.sink), CLIENTS.index(result.client)
 

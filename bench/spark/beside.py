@@ -1,11 +1,11 @@
-"""`python -m bench.spark.beside`: what an owner and its publisher notice while Spark reads a backlog beside them.
+"""`python -m bench.spark.beside`: effect on an owner and its publisher while Spark reads a backlog.
 
-A broker owns a topic that is published to at a fixed rate, and another one with a backlog of 2 GB. By turns: nobody reads;
-Spark reads the backlog as fast as it can, again and again; the same with the option that limits what tasks read from the
-bookies; and two programs that read nothing but keep as many cores busy as Spark has. The last is for judging the others: on a
-machine whose cores are all shared, publishing is slower beside any program that uses them.
+A broker owns a topic with messages at a fixed rate, and another topic with a backlog of 2 GB. There are four sides, by turns:
+no reads; Spark reads the backlog at full speed, repeatedly; the same with the option that limits the tasks' bytes per second;
+and two CPU-bound programs without reads, on as many cores as Spark has. The last one is the reference: on a machine whose cores
+are all shared, any program that uses them slows publishing down.
 
-All of it twice: with the cores shared by all, and with one core for the owner alone, as on a machine of its own.
+All of it is measured twice: with all cores shared, and with one core for the owner alone, as on a machine of its own.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ MEMORY: Final = "2g"
 SIZE: Final = 1024
 BACKLOG: Final = 2_000_000
 LIMITED_BACKLOG: Final = 150_000
-"""A topic of its own for the limited reads: one of them should not take longer than a turn."""
+"""Messages of the topic for limited reads: one read should not take longer than a turn."""
 
 RATE: Final = 1000.0
 LIMIT: Final = 10_000_000
-"""Bytes a second of each task."""
+"""Bytes per second of each task."""
 
 SETTLE_S: Final = 2.0
 FILL_TIMEOUT_S: Final = 900.0
@@ -67,15 +67,15 @@ threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).st
 while True:
     pass
 """
-"""Ends with the bench, however that ends."""
+"""A CPU-bound program that ends with the bench, whatever ends that."""
 
-NOBODY: Final = "nobody reads"
-SPARK: Final = "Spark reads as fast as it can"
-LIMITED: Final = "Spark reads, limited"
-BUSY: Final = "two programs that only count"
-SIDES: Final = (NOBODY, SPARK, LIMITED, BUSY)
+BASELINE: Final = "no reads"
+SPARK: Final = "Spark at full speed"
+LIMITED: Final = "Spark, limited"
+BUSY: Final = "two CPU-bound programs"
+SIDES: Final = (BASELINE, SPARK, LIMITED, BUSY)
 
-SHARED: Final = "shared by all"
+SHARED: Final = "all shared"
 APART: Final = "one for the owner alone"
 CORES: Final = (SHARED, APART)
 
@@ -87,14 +87,14 @@ class Turn:
     Attributes:
         side: one of SIDES.
         cores: one of CORES.
-        seconds: how long.
+        seconds: duration of the measurement.
         published: messages in this time.
         owner_cpu: CPU seconds of the owner.
-        bookie_cpu: of the bookies.
-        spark_cpu: of Spark and its Python workers.
+        bookie_cpu: CPU seconds of the bookies.
+        spark_cpu: CPU seconds of Spark and its Python workers.
         p50_ms: publish latency, median.
-        p99_ms: the same, 99th percentile.
-        read_bytes: of payloads that Spark read from the bookies.
+        p99_ms: publish latency, 99th percentile.
+        read_bytes: bytes of payloads that Spark read from the bookies.
     """
 
     side: str
@@ -110,7 +110,7 @@ class Turn:
 
     @property
     def owner_us(self) -> float:
-        """The owner's CPU for a message that was published, µs."""
+        """CPU of the owner per published message, in µs."""
         return self.owner_cpu / self.published * 1e6
 
 
@@ -120,7 +120,7 @@ class Backlog:
 
     Attributes:
         topic: its name.
-        options: how Spark reads it.
+        options: options of Spark's read.
     """
 
     topic: str
@@ -128,7 +128,7 @@ class Backlog:
 
 
 class Reads:
-    """Spark reads a topic again and again, until it is left; the read that is under way then is waited for."""
+    """Repeated reads of a topic by Spark, in a thread; the end waits for the read in progress."""
 
     def __init__(self, side: Side, backlog: Backlog, folder: Path) -> None:
         self._side = side
@@ -147,7 +147,7 @@ class Reads:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While this is entered.
+        """Read repeatedly inside of the context.
 
         Raises:
             DevstackError: a read failed.
@@ -164,7 +164,7 @@ class Reads:
 
 @contextmanager
 def counting() -> Iterator[list[int]]:
-    """Keep as many cores busy as Spark has; the programs that do it."""
+    """Run CPU-bound programs on as many cores as Spark has, and return their process ids."""
     words = [sys.executable, "-c", COUNTING]
     programs = [subprocess.Popen(words, stdin=subprocess.PIPE) for _ in range(TASKS)]  # noqa: S603
     try:
@@ -182,8 +182,8 @@ class Bench:
         stack: the Pulsar, up.
         side: Spark.
         publisher: publishes at its rate.
-        backlogs: what is read, by side.
-        folder: for what Spark leaves.
+        backlogs: topics to read, by side.
+        folder: folder for Spark's files.
     """
 
     def __init__(
@@ -198,14 +198,14 @@ class Bench:
         self._cores = SHARED
 
     def share(self, cores: str) -> None:
-        """Say who runs where: one of CORES.
+        """Distribute the cores: one of CORES.
 
         Raises:
-            DevstackError: there is one core only.
+            DevstackError: the machine has one core only.
         """
         every = sorted(os.sched_getaffinity(0))
         if cores == APART and len(every) < 2:
-            raise DevstackError("there is no core that the owner could have alone")
+            raise DevstackError("the machine has one core: there is none for the owner alone")
         bookies = [self._pid(f"bookie-{number}") for number in range(self._stack.spec.bookies)]
         others = [*bookies, self._pid("zookeeper"), self._side.pid, self._publisher.process.pid]
         pin([self._pid("broker-0")], every[-1:] if cores == APART else every)
@@ -216,7 +216,7 @@ class Bench:
         """Measure one side.
 
         Raises:
-            DevstackError: it could not be measured.
+            DevstackError: the side could not be measured.
         """
         with self.load(side):
             time.sleep(SETTLE_S)
@@ -224,7 +224,7 @@ class Bench:
 
     @contextmanager
     def load(self, side: str) -> Iterator[list[int]]:
-        """While this is entered a side has its load; the processes that make it, without their children.
+        """Run the load of a side inside of the context, and return its processes without their children.
 
         Raises:
             DevstackError: a read of Spark failed.
@@ -241,11 +241,11 @@ class Bench:
 
     @property
     def owner(self) -> int:
-        """The owner's process."""
+        """Process id of the owner."""
         return self._pid("broker-0")
 
     def published(self) -> int:
-        """How many messages were published so far."""
+        """Return the number of published messages."""
         return self._publisher.counted().receipts
 
     def _measure(self, side: str, seconds: float) -> Turn:
@@ -276,31 +276,31 @@ class Bench:
     def _pid(self, server: str) -> int:
         running = processes.running(self._stack.state.record(server))
         if running is None:
-            raise DevstackError(f"{server} of the bench's cluster does not run any more")
+            raise DevstackError(f"{server} of the bench's cluster has ended")
         return running.pid
 
 
 def pin(pids: Iterable[int], cores: Iterable[int]) -> None:
-    """Have processes, their children and all their threads run on these cores; what they start later inherits that."""
+    """Pin processes, their children and all their threads to cores; new threads and children inherit that."""
     wanted = list(cores)
     for pid in pids:
         for one in family(pid):
             for thread in Path(f"/proc/{one}/task").iterdir():
-                with suppress(ProcessLookupError):  # it has ended meanwhile
+                with suppress(ProcessLookupError):  # the thread has ended meanwhile
                     os.sched_setaffinity(int(thread.name), wanted)
 
 
 def entry_bytes(stack: PulsarCluster, topic: str) -> float:
-    """The average size of a topic's entries."""
+    """Return the mean size of a topic's entries, in bytes."""
     stats = stack.admin().internal_stats(topic)
     return float(stats["totalSize"]) / max(1.0, float(stats["numberOfEntries"]))
 
 
 def fill(stack: PulsarCluster, topic: str, messages: int) -> None:
-    """Write a topic, unless it is there.
+    """Write a topic, unless it exists already.
 
     Raises:
-        DevstackError: that takes too long.
+        DevstackError: the deadline has passed.
     """
     admin, broker = stack.admin(), stack.endpoints.brokers[0].removeprefix("pulsar://")
     try:
@@ -309,7 +309,7 @@ def fill(stack: PulsarCluster, topic: str, messages: int) -> None:
         if error.status != CONFLICT:
             raise
         if admin.internal_stats(topic)["totalSize"] >= messages * SIZE:
-            return  # left by --prepare or --keep
+            return  # from an earlier run with --prepare or --keep
     say(f"writing {messages * SIZE / 1e9:.2f} GB to {topic}")
     deadline = time.monotonic() + FILL_TIMEOUT_S
     with LoadClient("produce", broker=broker, topic=topic, count=messages, size=SIZE, batched=True) as producer:
@@ -322,17 +322,17 @@ def fill(stack: PulsarCluster, topic: str, messages: int) -> None:
 
 @contextmanager
 def filled(base_port: int, messages: int, *, keep: bool) -> Iterator[tuple[PulsarCluster, dict[str, Backlog]]]:
-    """The Pulsar, up, with its backlogs, by side.
+    """Start the Pulsar, and write its backlogs; return both, the backlogs by side.
 
     Args:
         base_port: the Pulsar's first port.
-        messages: of the larger backlog.
-        keep: leave it running afterwards.
+        messages: messages of the larger backlog.
+        keep: whether the Pulsar keeps running at the end.
 
     Raises:
-        DevstackError: it does not come up, or is not filled in time.
+        DevstackError: the Pulsar does not start, or a backlog is not written in time.
     """
-    # With fsync, as of stock servers; the disk should hold the backlog and little more.
+    # With fsync, as stock servers. A small journal keeps the use of the disk near the size of the backlog.
     stack = common.pulsar(NAME, base_port, ("journalMaxSizeMB", "256"), ("journalMaxBackups", "1"))
     tasks = {"metadataUrl": stack.endpoints.metadata_store, "minPartitions": str(TASKS)}
     names = {side: f"persistent://public/default/backlog-{number}" for number, side in enumerate((SPARK, LIMITED))}
@@ -352,10 +352,10 @@ def filled(base_port: int, messages: int, *, keep: bool) -> Iterator[tuple[Pulsa
 
 @contextmanager
 def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[Bench]:
-    """Everything up: what `filled` brings up, the publisher and Spark.
+    """Start the Pulsar with its backlogs (see `filled`), the publisher and Spark.
 
     Raises:
-        DevstackError: something does not come up.
+        DevstackError: a part does not start.
     """
     with filled(base_port, messages, keep=keep) as (stack, backlogs):
         topic = f"persistent://public/default/published-{time.time_ns()}"
@@ -370,10 +370,10 @@ def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[
 
 
 def run(arguments: argparse.Namespace) -> list[Turn]:
-    """All turns that count.
+    """Measure all turns, and return them without the warm-up.
 
     Raises:
-        DevstackError: it could not be measured.
+        DevstackError: a turn could not be measured.
     """
     turns: list[Turn] = []
     if arguments.prepare:
@@ -389,13 +389,13 @@ def run(arguments: argparse.Namespace) -> list[Turn]:
 
 
 def rounds(bench: Bench, arguments: argparse.Namespace) -> list[Turn]:
-    """All sides in turns; those that warm up do not count."""
+    """Measure all sides by turns, and return the turns without the warm-up."""
     turns = []
     for number in range(-arguments.warm_up, arguments.rounds):
         for side in SIDES if number % 2 else SIDES[::-1]:
             turn = bench.turn(side, arguments.seconds)
             say(
-                f"round {number + 1} of {arguments.rounds}, {side}: owner {turn.owner_us:.0f} µs a message, "
+                f"round {number + 1} of {arguments.rounds}, {side}: owner {turn.owner_us:.0f} µs per message, "
                 f"p99 {turn.p99_ms:.2f} ms, {turn.read_bytes / turn.seconds / 1e6:.0f} MB/s read; cores {turn.cores}"
             )
             turns += [turn] if number >= 0 else []
@@ -403,10 +403,10 @@ def rounds(bench: Bench, arguments: argparse.Namespace) -> list[Turn]:
 
 
 def table(turns: Sequence[Turn]) -> str:
-    """Markdown: medians, and from the least to the most."""
+    """Return the table of medians, with the spread, as Markdown."""
     lines = [
         (
-            "| cores | beside the publisher | Spark reads | owner's CPU a message | change | publish p50 | publish p99 "
+            "| cores | load | Spark reads | owner's CPU per message | change | publish p50 | publish p99 "
             "| owner's CPU | bookies' CPU | Spark's CPU |"
         ),
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
@@ -414,17 +414,17 @@ def table(turns: Sequence[Turn]) -> str:
     for cores in CORES:
         here = [turn for turn in turns if turn.cores == cores]
         if here:
-            alone = median(turn.owner_us for turn in here if turn.side == NOBODY)
+            alone = median(turn.owner_us for turn in here if turn.side == BASELINE)
             lines += [row([turn for turn in here if turn.side == side], alone) for side in SIDES]
     return "\n".join(lines)
 
 
 def row(turns: Sequence[Turn], alone: float) -> str:
-    """One line of the table.
+    """Return one row of the table.
 
     Args:
-        turns: of one side.
-        alone: the owner's CPU for a message while nobody reads, µs.
+        turns: turns of one side.
+        alone: CPU of the owner per message without reads, in µs.
     """
 
     def sample(name: str) -> Sample:
@@ -443,22 +443,24 @@ def row(turns: Sequence[Turn], alone: float) -> str:
 
 
 def read(files: Sequence[Path]) -> list[Turn]:
-    """Turns that were written by `--json`."""
+    """Read turns from files of `--json`."""
     return [Turn(**turn) for file in files for turn in json.loads(file.read_text(encoding="utf-8"))["turns"]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it; exit status 1 where it could not be measured."""
+    """Run the bench; the exit status is 1 if it cannot be measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark.beside", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds of every side (default %(default)s)")
     parser.add_argument("--warm-up", type=int, default=1, help="rounds before them (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each side (default %(default)s)")
-    parser.add_argument("--messages", type=int, default=BACKLOG, help="of 1 KB in the backlog (default %(default)s)")
-    parser.add_argument("--only", choices=("", *CORES), default="", help="with the cores used so only")
+    parser.add_argument("--seconds", type=float, default=30.0, help="duration of each side (default %(default)s)")
+    parser.add_argument(
+        "--messages", type=int, default=BACKLOG, help="messages of 1 KB in the backlog (default %(default)s)"
+    )
+    parser.add_argument("--only", choices=("", *CORES), default="", help="only this distribution of cores")
     parser.add_argument("--prepare", action="store_true", help="write the backlog, leave the Pulsar running, and end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all turns there")
     parser.add_argument(
-        "--read", type=Path, nargs="+", metavar="FILE", help="measure nothing, but take turns written there"
+        "--read", type=Path, nargs="+", metavar="FILE", help="do not measure, but read the turns of these files"
     )
     parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
@@ -478,10 +480,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.write:
         note = (
-            f"{machine}; {sum(turn.side == NOBODY and turn.cores == turns[0].cores for turn in turns)} rounds of "
-            f"{median(turn.seconds for turn in turns):.0f} s a side, in turns; {RATE:,g} messages of "
-            f"{SIZE} bytes a second, a backlog of {arguments.messages * SIZE / 1e9:.1f} GB; Spark {MASTER}; limited: "
-            f"`maxReadBytesPerSecond` of {LIMIT / 1e6:g} MB in {TASKS} tasks. Medians, with the least and the most.\n"
+            f"{machine}; {sum(turn.side == BASELINE and turn.cores == turns[0].cores for turn in turns)} rounds of "
+            f"{median(turn.seconds for turn in turns):.0f} s per side, by turns; {RATE:,g} messages of "
+            f"{SIZE} bytes per second, a backlog of {arguments.messages * SIZE / 1e9:.1f} GB; Spark {MASTER}; limited: "
+            f"`maxReadBytesPerSecond` of {LIMIT / 1e6:g} MB in {TASKS} tasks. Medians, with minimum and maximum.\n"
         )
         common.write("beside", f"{note}\n{made}")
     return 0

@@ -1,4 +1,4 @@
-"""What the benches of Spark share: their Pulsar, and how tables get into the document."""
+"""Shared parts of the Spark benches: their Pulsar, and writing tables into the documentation."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "explanation" / "spark-performance.md"
 
 BOOKIE_MEMORY: Final = "-Xms256m -Xmx2g -XX:MaxDirectMemorySize=2g"
-"""The most that Pulsar's own scripts let a bookie have; a quarter of it is its cache for reading ahead."""
+"""Maximum of Pulsar's own scripts for a bookie; a quarter of it is its read-ahead cache."""
 
 UNSYNCED: Final = ("journalSyncData", "false")
-"""Of bookies, where writing is no part of the measurement."""
+"""Setting of bookies if the measurement does not include writes."""
 
 
 def pulsar(name: str, base_port: int, *bookie: tuple[str, str]) -> PulsarCluster:
-    """A Pulsar whose topics stay as they are: one broker, two bookies.
+    """Return a Pulsar with one broker and two bookies that keeps all topics.
 
     Args:
-        name: the stack's.
+        name: name of the stack.
         base_port: its first port.
-        bookie: settings of the bookies, beside the stock ones.
+        bookie: additional settings of the bookies.
     """
     return PulsarCluster(
         PulsarSpec(
@@ -49,11 +49,11 @@ def pulsar(name: str, base_port: int, *bookie: tuple[str, str]) -> PulsarCluster
 
 
 def inserted(document: str, name: str, made: str) -> str:
-    """The document with a table between its two marks.
+    """Return the page with a table between its two marks.
 
     Args:
-        document: the text.
-        name: of the marks, `<!-- NAME: made by ...` and `<!-- end of NAME -->`.
+        document: the page.
+        name: name in the marks, `<!-- NAME: made by ...` and `<!-- end of NAME -->`.
         made: the table.
     """
     begin = document.index("-->\n", document.index(f"<!-- {name}: made by")) + len("-->\n")
@@ -62,16 +62,16 @@ def inserted(document: str, name: str, made: str) -> str:
 
 
 def write(name: str, made: str) -> None:
-    """Put a table into docs/explanation/spark-performance.md."""
+    """Write a table into docs/explanation/spark-performance.md."""
     DOCUMENT.write_text(inserted(DOCUMENT.read_text(encoding="utf-8"), name, made), encoding="utf-8")
 
 
 def machine() -> str:
-    """Where it was measured."""
+    """Return a description of this machine."""
     return f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
 
 
 def give_up(bench: str, error: DevstackError) -> int:
-    """Tell why a bench could not be measured; its exit status."""
+    """Print why a bench could not be measured, and return its exit status."""
     print(f"{bench}: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
     return 1

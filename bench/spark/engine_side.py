@@ -1,4 +1,4 @@
-"""The side of this project: a Spark with the source `pulsar-readonly`, which speaks the protocol of SparkSide.java."""
+"""A Spark with the source `pulsar-readonly`, as a program with the protocol of SparkSide.java."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def main(master: str, memory: str) -> None:
 def answered(
     spark: SparkSession, command: str, source: str, columns: list[str], folder: str, options: Mapping[str, str]
 ) -> dict[str, int]:
-    """Do what a line asks for; how many rows there were and their checksum, where that was asked."""
+    """Execute a line; for the command `check`, return the number of rows and their checksum."""
     schema = ", ".join(f"{name} {BY_NAME[name].spark}" for name in columns)
     rows = spark.read.format(source).options(**options).schema(schema).load()
     if command == "check":

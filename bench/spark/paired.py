@@ -1,9 +1,9 @@
-"""`python -m bench.spark.paired`: how much the owner's CPU moves while something runs beside it, in pairs of short windows.
+"""`python -m bench.spark.paired`: change of the owner's CPU under a load, in pairs of short windows.
 
-A machine that others use too is quicker in one minute than in the next, by more than what is looked for. So Spark reads
-all the time, and is stopped and let go on (SIGSTOP, SIGCONT) every few seconds: each window with it is compared with the one
-without it right after, and the mean of many such pairs tells small differences. Programs that only count are stopped and let go
-on in the same way, for comparison.
+The speed of a shared machine varies from minute to minute by more than the effect to measure. So Spark reads continuously, and
+is stopped and continued (SIGSTOP, SIGCONT) every few seconds. Each window with the load is compared with an adjacent window
+without it, and the mean of many pairs shows small differences. CPU-bound programs are stopped and continued in the same way, as
+a reference.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ SIDES: Final = (SPARK, LIMITED, BUSY)
 SETTLE_S: Final = 0.5
 WARM_UP_S: Final = 10.0
 T_95: Final = 2.0
-"""Student's t for 95 % and twenty pairs or more, about."""
+"""Student's t for 95 % and at least twenty pairs, rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What was measured of one side.
+    """Measurements of one side.
 
     Attributes:
         side: one of SIDES.
         cores: one of `beside.CORES`.
-        pairs: the owner's CPU for a message in µs, without the load and with it.
+        pairs: CPU of the owner per message in µs, without the load and with it.
     """
 
     side: str
@@ -55,33 +55,33 @@ class Pairs:
 
     @property
     def change(self) -> float:
-        """By which part the owner's CPU is higher with the load, on the average."""
+        """Mean relative change of the owner's CPU with the load."""
         return mean(beside for _, beside in self.pairs) / self.alone - 1
 
     @property
     def alone(self) -> float:
-        """The owner's CPU for a message without it, µs."""
+        """Mean CPU of the owner per message without the load, in µs."""
         return mean(alone for alone, _ in self.pairs)
 
     @property
     def margin(self) -> float:
-        """How far from `change` the truth may be, in 19 of 20 cases."""
+        """Half of the 95 % confidence interval of `change`."""
         differences = [beside - alone for alone, beside in self.pairs]
         return T_95 * stdev(differences) / math.sqrt(len(differences)) / self.alone
 
 
 def cpu_ns(pid: int) -> int:
-    """Nanoseconds of CPU that the threads of a process have used that run now; finer than the ticks of its own sum."""
+    """Return the CPU of a process's running threads in ns, which is finer than the ticks of the process's own sum."""
     total = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the thread has ended meanwhile
             total += int((thread / "schedstat").read_text(encoding="ascii").split()[0])
     return total
 
 
 @contextmanager
 def stopped(pids: Sequence[int]) -> Iterator[None]:
-    """While this is entered, processes and their children do not run."""
+    """Stop processes and their children inside of the context."""
     _signal(pids, signal.SIGSTOP)
     try:
         yield
@@ -96,7 +96,7 @@ def _signal(pids: Sequence[int], number: signal.Signals) -> None:
 
 
 def window(bench: Bench, seconds: float) -> float:
-    """The owner's CPU for a message in a short time, µs."""
+    """Measure the owner's CPU per message in one window, in µs."""
     time.sleep(SETTLE_S)
     messages, cpu = bench.published(), cpu_ns(bench.owner)
     time.sleep(seconds)
@@ -105,7 +105,7 @@ def window(bench: Bench, seconds: float) -> float:
 
 
 def measure(bench: Bench, side: str, cores: str, pairs: int, seconds: float) -> Pairs:
-    """Pairs of one side; of each the one that comes first changes."""
+    """Measure the pairs of one side; the order inside of a pair alternates."""
     found = []
     with bench.load(side) as pids:
         time.sleep(WARM_UP_S)
@@ -118,14 +118,16 @@ def measure(bench: Bench, side: str, cores: str, pairs: int, seconds: float) -> 
                 beside = window(bench, seconds)
             found.append((alone, beside))
     made = Pairs(side, cores, tuple(found))
-    say(f"{cores}, {side}: owner {made.alone:.0f} µs a message without, {made.change:+.1%} ± {made.margin:.1%} with it")
+    say(
+        f"{cores}, {side}: owner {made.alone:.0f} µs per message without, {made.change:+.1%} ± {made.margin:.1%} with it"
+    )
     return made
 
 
 def table(found: Sequence[Pairs]) -> str:
-    """Markdown."""
+    """Return the table as Markdown."""
     lines = [
-        "| cores | beside the publisher | pairs | owner's CPU a message without it | change with it |",
+        "| cores | load | pairs | owner's CPU per message without it | change with it |",
         "|---|---|---:|---:|---:|",
     ]
     lines += [
@@ -136,15 +138,17 @@ def table(found: Sequence[Pairs]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it; exit status 1 where it could not be measured."""
+    """Run the bench; the exit status is 1 if it cannot be measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark.paired", description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=30, help="of windows, for each side (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each window (default %(default)s)")
-    parser.add_argument("--messages", type=int, default=BACKLOG, help="of 1 KB in the backlog (default %(default)s)")
+    parser.add_argument("--pairs", type=int, default=30, help="pairs of windows of each side (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="duration of a window (default %(default)s)")
     parser.add_argument(
-        "--only", choices=("", *CORES), default=APART, help="with the cores used so (default: %(default)s)"
+        "--messages", type=int, default=BACKLOG, help="messages of 1 KB in the backlog (default %(default)s)"
     )
-    parser.add_argument("--side", choices=("", *SIDES), default="", help="beside this only")
+    parser.add_argument(
+        "--only", choices=("", *CORES), default=APART, help="distribution of cores (default: %(default)s)"
+    )
+    parser.add_argument("--side", choices=("", *SIDES), default="", help="only this load")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all pairs there")
     parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/spark-performance.md")
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
@@ -168,8 +172,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.json.write_text(text + "\n", encoding="utf-8")
     if arguments.write:
         note = (
-            f"{machine}; pairs of windows of {arguments.seconds:g} s, {RATE:,g} messages a second; means, and how far "
-            "from them the truth may be in 19 of 20 cases.\n"
+            f"{machine}; pairs of windows of {arguments.seconds:g} s, {RATE:,g} messages per second; means, "
+            "with their 95 % confidence intervals.\n"
         )
         common.write("paired", f"{note}\n{made}")
     return 0

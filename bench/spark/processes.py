@@ -1,4 +1,4 @@
-"""The processes of the bench: sides that are spoken to line by line, a Kafka, and loads that fill topics."""
+"""Processes of the Spark bench: Sparks with a protocol of lines, a Kafka, and programs that fill topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JAVA: Final = Path(__file__).parent / "java"
 ANSWER_TIMEOUT_S: Final = 1800.0
 START_TIMEOUT_S: Final = 900.0
 STOP_TIMEOUT_S: Final = 20.0
-# What Spark's own start scripts open to it in Java 17.
+# Packages that Spark's own start scripts open on Java 17.
 _OPENS: Final = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
     "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs",
@@ -36,11 +36,11 @@ OPENS: Final = tuple(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OP
 
 
 class Side:
-    """One Spark, which reads when it is told to.
+    """A Spark that reads on command.
 
     Args:
         command: the program.
-        log: where its standard error goes.
+        log: file of its standard error.
     """
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
@@ -53,7 +53,7 @@ class Side:
         self._answer(START_TIMEOUT_S)
 
     def ask(self, command: str, source: str, columns: Sequence[str], folder: Path, options: Mapping[str, str]) -> Any:
-        """Send a line; its answer.
+        """Send a command, and return its answer.
 
         Raises:
             DevstackError: the program failed, or did not answer in time.
@@ -76,7 +76,7 @@ class Side:
         watchdog.start()
         try:
             for line in self._process.stdout:
-                if line.startswith('{"'):  # the rest is Spark's own
+                if line.startswith('{"'):  # other lines are Spark's own
                     return json.loads(line)
         finally:
             watchdog.cancel()
@@ -98,12 +98,12 @@ class Side:
 
 
 def engine_side(master: str, memory: str, folder: Path) -> Side:
-    """This project's source."""
+    """Start a Spark with this project's source."""
     return Side([sys.executable, "-m", "bench.spark.engine_side", master, memory], folder / "engine.log")
 
 
 def java_side(jars_name: str, master: str, memory: str, folder: Path) -> Side:
-    """A source of the JVM, with the Spark that its set of jars brings."""
+    """Start a Spark with a JVM source, of the version in its set of jars."""
     jars = ensure_jars(jars_name)
     classes = compiled(f"{jars_name}-side", jars, JAVA / "SparkSide.java")
     options = [f"-Xmx{memory}", "-XX:+IgnoreUnrecognizedVMOptions", *OPENS]
@@ -111,7 +111,7 @@ def java_side(jars_name: str, master: str, memory: str, folder: Path) -> Side:
 
 
 def load_kafka(server: str, topic: str, count: int, size: int) -> int:
-    """Fill a new topic; the checksum of what it holds."""
+    """Fill a new topic of Kafka, and return the checksum of its payloads."""
     jars = ensure_jars("kafka")
     classes = compiled("kafka-load", jars, JAVA / "Payloads.java", JAVA / "KafkaLoad.java")
     words = ["java", "-cp", f"{classes}:{jars}/*", "KafkaLoad", server, topic, str(count), str(size)]
@@ -124,16 +124,16 @@ def load_kafka(server: str, topic: str, count: int, size: int) -> int:
 def load_pulsar(
     server: str, topic: str, count: int, size: int, parts: int, between: Callable[[], None], log: Path
 ) -> int:
-    """Fill a topic; the checksum of what it holds.
+    """Fill a topic of Pulsar, and return the checksum of its payloads.
 
     Args:
         server: the service URL.
         topic: the topic.
-        count: messages.
+        count: number of messages.
         size: bytes of each.
-        parts: how often a producer is made anew.
+        parts: number of parts, each with a new producer.
         between: called after each part but the last.
-        log: where its standard error goes.
+        log: file of the program's standard error.
     """
     home = ensure_distribution(DEFAULT_VERSION)
     classes = compiled(f"pulsar-load-{DEFAULT_VERSION}", home / "lib", JAVA / "Payloads.java", JAVA / "PulsarLoad.java")
@@ -151,7 +151,7 @@ def load_pulsar(
         watchdog.start()
         try:
             for part in range(parts):
-                # Its log goes there too.
+                # The program logs to standard output too.
                 line = next((text for text in running.stdout if text.strip().isdecimal()), None)
                 if line is None:
                     raise DevstackError(
@@ -171,9 +171,9 @@ class Kafka:
     """A Kafka of one node, broker and controller in one.
 
     Args:
-        folder: where its data and its log are.
-        port: where it listens; the next one is the controller's.
-        memory: of its JVM.
+        folder: folder of its data and log.
+        port: its port; the next port is the controller's.
+        memory: heap of its JVM.
     """
 
     def __init__(self, folder: Path, port: int, memory: str) -> None:
@@ -218,7 +218,7 @@ class Kafka:
         raise DevstackError("Kafka does not come up", "\n  ".join(_tail(self._log)))
 
     def close(self) -> None:
-        """End it."""
+        """End Kafka."""
         self._process.terminate()
         try:
             self._process.wait(STOP_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Figures of the bench: medians and spreads over the rounds, as a table and as JSON."""
+"""Figures of the Spark bench: medians and spreads over the rounds, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Round:
     """One read.
 
     Attributes:
-        rows: messages.
+        rows: number of messages.
         size: bytes of a payload.
-        seconds: by the clock.
+        seconds: elapsed time.
         spark_cpu: CPU seconds of Spark: its JVM and all Python processes that it started.
         server_cpu: CPU seconds of the servers: broker, bookies and ZooKeeper, or Kafka.
     """
@@ -35,7 +35,7 @@ class Round:
 
     @property
     def rows_per_core_second(self) -> float:
-        """Of all processes together."""
+        """Rows per CPU second of all processes together."""
         return self.rows / (self.spark_cpu + self.server_cpu)
 
 
@@ -45,9 +45,9 @@ class Result:
 
     Attributes:
         case: the topic.
-        sink: where rows went.
+        sink: sink of the rows.
         client: one of CLIENTS.
-        rounds: what was measured.
+        rounds: the measured rounds.
     """
 
     case: str
@@ -56,30 +56,30 @@ class Result:
     rounds: tuple[Round, ...]
 
     def middle(self, name: str) -> float:
-        """The median of an attribute of the rounds."""
+        """Return the median of an attribute of the rounds."""
         return median(float(getattr(one, name)) for one in self.rounds)
 
     @property
     def spread(self) -> float:
-        """(Most - least) / median of rows per core-second."""
+        """(Maximum - minimum) / median of rows per core-second."""
         values = [one.rows_per_core_second for one in self.rounds]
         return (max(values) - min(values)) / median(values)
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown; the last column compares rows per core-second."""
+    """Return the table as Markdown. The last column compares rows per core-second."""
     ours = {(r.case, r.sink): r.middle("rows_per_core_second") for r in results if r.client == ENGINE}
     lines = [
         (
             "| topic | sink | source | rows/s | MB/s | rows per core-second | spread | CPU of Spark | CPU of the servers | "
-            "pulsar-readonly is ahead by |"
+            "ratio, pulsar-readonly to source |"
         ),
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for r in results:
         rate = median(one.rows / one.seconds for one in r.rounds)
         core = r.middle("rows_per_core_second")
-        ahead = "" if r.client == ENGINE else f"{ours[r.case, r.sink] / core:.2f} times"
+        ahead = "" if r.client == ENGINE else f"{ours[r.case, r.sink] / core:.2f}"
         lines.append(
             f"| {r.case} | {r.sink} | {r.client} | {rate:,.0f} | {rate * r.rounds[0].size / 1e6:,.0f} | {core:,.0f} "
             f"| {r.spread:.0%} | {r.middle('spark_cpu'):.1f} s | {r.middle('server_cpu'):.1f} s | {ahead} |"
@@ -88,12 +88,12 @@ def table(results: Sequence[Result]) -> str:
 
 
 def figures(results: Sequence[Result], **about: Any) -> dict[str, Any]:
-    """All rounds, for programs."""
+    """Return all rounds, for JSON."""
     return {**about, "results": [asdict(result) for result in results]}
 
 
 def results_of(found: Sequence[dict[str, Any]]) -> list[Result]:
-    """The results of several runs, from what `figures` made of each; of what was measured twice the last ones."""
+    """Return the results of several runs, each from `figures`; a later run replaces the same result of an earlier one."""
     kept: dict[tuple[str, str, str], Result] = {}
     for one in found:
         for result in one["results"]:

@@ -1,10 +1,10 @@
-"""`python -m bench.spark.scale`: how reading grows with workers, and how long plans take over very many topics.
+"""`python -m bench.spark.scale`: speed of reads by number of workers, and duration of plans over very many topics.
 
-Workers: a standalone Spark whose workers have one core each reads one topic; first one worker, then two. Bookies and the driver
-are on the same machine and need cores too.
+Workers: a standalone Spark with workers of one core reads one topic, with one worker, then with two. Bookies and the driver use
+cores of the same machine.
 
-Topics: what Spark calls on the driver, called here without Spark: for a batch; for a stream's first micro-batch; for one
-that finds nothing new; and for one after messages have come to every topic. Owners are not asked anything.
+Topics: the methods that Spark calls on the driver are called here without Spark: for a batch, for a stream's first micro-batch,
+for a micro-batch without new messages, and for one with new messages in every topic. No owner is asked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SIZE: Final = 1024
 MESSAGES: Final = 1_000_000
 TOPICS: Final = 1000
 EACH: Final = 5
-"""Messages of each of the many topics, before and between micro-batches."""
+"""Messages per topic, before and between micro-batches."""
 
 MEMORY: Final = "1g"
 WARM_UP: Final = 2
@@ -53,8 +53,8 @@ TIMEOUT_S: Final = 600.0
 
 BATCH: Final = "a batch"
 FIRST: Final = "a stream's first micro-batch"
-QUIET: Final = "one that finds nothing new"
-FOLLOWING: Final = "one after messages in every topic"
+QUIET: Final = "a micro-batch without new messages"
+FOLLOWING: Final = "a micro-batch with new messages in every topic"
 PLANS: Final = (BATCH, FIRST, QUIET, FOLLOWING)
 
 
@@ -63,10 +63,10 @@ class Read:
     """One read of the whole topic.
 
     Attributes:
-        workers: how many there were.
-        seconds: how long it took.
+        workers: number of workers.
+        seconds: duration.
         spark_cpu: CPU seconds of driver, master, workers and executors.
-        server_cpu: of bookies, broker and ZooKeeper.
+        server_cpu: CPU seconds of bookies, broker and ZooKeeper.
     """
 
     workers: int
@@ -81,9 +81,9 @@ class Plan:
 
     Attributes:
         what: one of PLANS.
-        seconds: how long it took.
+        seconds: duration.
         cpu: CPU seconds of the planner.
-        tasks: how many tasks came of it.
+        tasks: number of planned tasks.
     """
 
     what: str
@@ -93,10 +93,10 @@ class Plan:
 
 
 def produce(stack: PulsarCluster, topic: str, count: int, topics: int = 1) -> None:
-    """Write messages of 1 KB: batched to one topic, or each in an entry of its own to topics in turn.
+    """Write messages of 1 KB: batched to one topic, or one per entry to several topics by turns.
 
     Raises:
-        DevstackError: it takes too long.
+        DevstackError: the deadline has passed.
     """
     broker = stack.endpoints.brokers[0].removeprefix("pulsar://")
     deadline = time.monotonic() + TIMEOUT_S
@@ -110,17 +110,17 @@ def produce(stack: PulsarCluster, topic: str, count: int, topics: int = 1) -> No
 
 
 def servers(stack: PulsarCluster) -> list[int]:
-    """The processes of the Pulsar."""
+    """Return the process ids of the Pulsar."""
     names = ["broker-0", "zookeeper", *(f"bookie-{number}" for number in range(stack.spec.bookies))]
     found = [processes.running(stack.state.record(name)) for name in names]
     return [one.pid for one in found if one is not None]
 
 
 def read_on_workers(stack: PulsarCluster, folder: Path, messages: int, rounds: int) -> list[Read]:
-    """Reads of one topic on one worker, and on two.
+    """Measure reads of one topic with one worker and with two.
 
     Raises:
-        DevstackError: it could not be measured.
+        DevstackError: a read could not be measured.
     """
     topic = f"persistent://public/default/workers-{time.time_ns()}"
     stack.admin().create_topic(topic)
@@ -147,17 +147,17 @@ def read_on_workers(stack: PulsarCluster, folder: Path, messages: int, rounds: i
 
 
 def timed(what: str, plan: Callable[[], Sequence[Any]]) -> Plan:
-    """Run one plan."""
+    """Measure one plan."""
     began, cpu = time.perf_counter(), time.process_time()
     tasks = len(plan())
     return Plan(what, time.perf_counter() - began, time.process_time() - cpu, tasks)
 
 
 def plan_topics(stack: PulsarCluster, topics: int, rounds: int) -> list[Plan]:
-    """Plans over many topics.
+    """Measure plans over many topics.
 
     Raises:
-        DevstackError: they could not be made.
+        DevstackError: a plan could not be made.
     """
     base = f"persistent://public/default/many-{time.time_ns()}"
     say(f"writing to {topics:,} topics")
@@ -173,7 +173,7 @@ def plan_topics(stack: PulsarCluster, topics: int, rounds: int) -> list[Plan]:
         def micro_batch(stream: Any = stream, offset: dict[str, Any] = offset) -> Sequence[Any]:
             before = dict(offset) or stream.initialOffset()
             offset.update(stream.latestOffset(before, None))
-            # Spark asks for tasks only where there is something new.
+            # Spark plans tasks only if there are new messages.
             return stream.partitions(before, offset) if before != offset else ()
 
         try:
@@ -182,13 +182,13 @@ def plan_topics(stack: PulsarCluster, topics: int, rounds: int) -> list[Plan]:
             found.append(timed(FOLLOWING, micro_batch))
         finally:
             stream.stop()
-        said = ", ".join(f"{plan.what} {plan.seconds:.2f} s" for plan in found[-len(PLANS) :])
-        say(f"round {number + 1} of {rounds}: {said}")
+        text = ", ".join(f"{plan.what} {plan.seconds:.2f} s" for plan in found[-len(PLANS) :])
+        say(f"round {number + 1} of {rounds}: {text}")
     return found
 
 
 def workers_table(reads: Sequence[Read], messages: int) -> str:
-    """Markdown: medians."""
+    """Return the table of reads as Markdown, with medians."""
     lines = [
         "| workers of one core | rows/s | MB/s | rows per core-second | CPU of Spark | CPU of the servers |",
         "|---:|---:|---:|---:|---:|---:|",
@@ -205,8 +205,8 @@ def workers_table(reads: Sequence[Read], messages: int) -> str:
 
 
 def plans_table(plans: Sequence[Plan]) -> str:
-    """Markdown: medians, with the least and the most."""
-    lines = ["| plan | takes | CPU of the planner | tasks |", "|---|---:|---:|---:|"]
+    """Return the table of plans as Markdown, with medians, minimum and maximum."""
+    lines = ["| plan | duration | CPU of the planner | tasks |", "|---|---:|---:|---:|"]
     for what in PLANS:
         found = [plan for plan in plans if plan.what == what]
         times = [plan.seconds for plan in found]
@@ -218,10 +218,10 @@ def plans_table(plans: Sequence[Plan]) -> str:
 
 
 def run(arguments: argparse.Namespace) -> tuple[list[Read], list[Plan]]:
-    """What was asked for.
+    """Measure the selected parts.
 
     Raises:
-        DevstackError: it could not be measured.
+        DevstackError: a part could not be measured.
     """
     stack = common.pulsar(NAME, arguments.base_port, common.UNSYNCED)
     reads: list[Read] = []
@@ -241,12 +241,14 @@ def run(arguments: argparse.Namespace) -> tuple[list[Read], list[Plan]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it; exit status 1 where it could not be measured."""
+    """Run the bench; the exit status is 1 if it cannot be measured."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark.scale", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=("", "workers", "topics"), default="", help="one of the two")
+    parser.add_argument("--only", choices=("", "workers", "topics"), default="", help="only this part")
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds (default %(default)s)")
-    parser.add_argument("--messages", type=int, default=MESSAGES, help="that workers read (default %(default)s)")
-    parser.add_argument("--topics", type=int, default=TOPICS, help="that are planned (default %(default)s)")
+    parser.add_argument(
+        "--messages", type=int, default=MESSAGES, help="messages that workers read (default %(default)s)"
+    )
+    parser.add_argument("--topics", type=int, default=TOPICS, help="topics to plan (default %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
     parser.add_argument(
         "--write", action="store_true", help="put the tables into docs/explanation/spark-performance.md"

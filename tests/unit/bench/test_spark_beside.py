@@ -8,7 +8,7 @@ from bench.spark import beside, common, paired, scale
 
 
 def turn(side, owner_cpu, p99, cores=beside.SHARED):
-    read = 0.0 if side in {beside.NOBODY, beside.BUSY} else 3e9
+    read = 0.0 if side in {beside.BASELINE, beside.BUSY} else 3e9
     return beside.Turn(side, cores, 30.0, 30_000, owner_cpu, 3.0, 30.0, 1.0, p99, read)
 
 
@@ -16,14 +16,12 @@ def test_an_owner_is_compared_with_itself_alone():
     turns = [
         turn(side, owner, 5.0 + owner)
         for side in beside.SIDES
-        for owner in ((6.0, 6.0, 6.6) if side == beside.NOBODY else (6.06, 6.12, 6.18))
+        for owner in ((6.0, 6.0, 6.6) if side == beside.BASELINE else (6.06, 6.12, 6.18))
     ]
-    nobody, spark, *more = beside.table(turns).splitlines()[2:]
+    baseline, spark, *more = beside.table(turns).splitlines()[2:]
     assert len(more) == 2
-    assert nobody.startswith("| shared by all | nobody reads | - | 200 (200 to 220) µs | +0.0% |")
-    assert spark.startswith(
-        "| shared by all | Spark reads as fast as it can | 100 MB/s | 204 (202 to 206) µs | +2.0% |"
-    )
+    assert baseline.startswith("| all shared | no reads | - | 200 (200 to 220) µs | +0.0% |")
+    assert spark.startswith("| all shared | Spark at full speed | 100 MB/s | 204 (202 to 206) µs | +2.0% |")
     assert "| 11.12 (11.06 to 11.18) ms | 20% | 10% | 100% |" in spark
 
 
@@ -50,10 +48,10 @@ def test_the_document_has_a_place_for_each(name):
 def test_pairs_tell_small_changes_where_all_goes_up_and_down():
     """The machine is twice as fast in some pairs; within each the load adds 1 %."""
     speeds = [100.0, 200.0] * 15
-    pairs = paired.Pairs("Spark reads", "shared by all", tuple((speed, speed * 1.01) for speed in speeds))
+    pairs = paired.Pairs("Spark reads", "all shared", tuple((speed, speed * 1.01) for speed in speeds))
     assert pairs.alone == 150.0
     assert pairs.change == pytest.approx(0.01)
     assert 0.0005 < pairs.margin < 0.002
     assert paired.table([pairs]).splitlines()[-1] == (
-        f"| shared by all | Spark reads | 30 | 150 µs | +1.0% ± {pairs.margin:.1%} |"
+        f"| all shared | Spark reads | 30 | 150 µs | +1.0% ± {pairs.margin:.1%} |"
     )
