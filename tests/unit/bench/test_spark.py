@@ -25,7 +25,7 @@ def test_rows_per_core_second_count_the_servers_and_are_compared():
     lines = table([result(client) for client in CLIENTS]).splitlines()[2:]
     assert lines[0] == ("| 1 KB, 1 ledger | noop | pulsar-readonly | 500 | 1 | 476 | 10% | 1.1 s | 1.0 s |  |")
     assert lines[1].endswith("| 323 | 6% | 2.1 s | 1.0 s | 1.48 |")
-    assert lines[2].endswith("| 2.43 times |")
+    assert lines[2].endswith("| 2.43 |")
 
 
 def test_what_was_measured_case_by_case_makes_one_table(tmp_path, capsys):
