@@ -14,7 +14,7 @@ For each subscription:
   nothing that was sent so long after another was called the active one;
 - after a reset everything from its position on comes again, but for acks that were under way with it; what it skipped
   need not come;
-- what a topic held before it was deleted is owed to nobody.
+- what a topic held before it was deleted is owed to nobody, nor are messages of transactions that were not committed for certain.
 
 Times are seconds of the monotonic clock, which all processes share. A session that a frozen client or a slow link holds up gets
 late what was sent early: hence the rule for Exclusive goes by when messages were sent.
@@ -242,6 +242,9 @@ class Topic:
         keys = {key: number for number, key in enumerate(sorted({message.key for message in stored}))}
         self.keys = [keys[message.key] for message in stored]
         self.live_since = deletions[-1][1] + DELETED_S if deletions else float("-inf")
+        self.uncommitted: set[str] = set()
+        """Names of messages whose transactions were aborted, or ended in an unknown way. An owner that has lost its snapshots
+        delivers aborted ones too."""
 
     def is_former(self, id_: Id) -> bool:
         """Whether a message was in the topic before it was deleted last; nothing is known of it any more."""
@@ -280,6 +283,10 @@ def check(
             place = event.ids[0] if event.ids else Id(-1, -1)
             if name not in names[short] and not topic.is_former(place):
                 verdict.found.append(Found(Violation.NOT_STORED, short, place, name, event.at))
+            continue
+        if event.kind is Kind.UNCOMMITTED:
+            short, _, name = event.text.partition(" ")
+            topics[short].uncommitted.add(name)
             continue
         judge = judges.get(event.subscription)
         if judge is not None:
@@ -380,6 +387,8 @@ class _Judge:
         for index in range(first, len(self._topic.stored)):
             message = self._topic.stored[index]
             if not self._last[index]:
+                if message.name in self._topic.uncommitted:
+                    continue
                 if not self._skipped[index] and (message.sent > since or not self._topic.deletions):
                     self._wrong(Violation.LOST, index, message.sent)
             elif self._is_owed(index):

@@ -192,18 +192,26 @@ class Transactions:
         if self._rng.random() < 0.3:
             self._send(java, f"{number}-0", "-")
             return
-        java.do("begin", "t", _TRANSACTION_S)
-        names = [self._send(java, f"{number}-{index}", "t") for index in range(self._rng.randint(1, 4))]
-        if self._rng.random() < _ABORTED:
-            java.do("abort", "t")
-            return
-        java.do("commit", "t")
-        for name in names:
-            self._history.add(Kind.PUBLISHED, text=f"{self._topic.short} {name}")
+        numbers = [f"{number}-{index}" for index in range(self._rng.randint(1, 4))]
+        kind = Kind.UNCOMMITTED
+        try:
+            java.do("begin", "t", _TRANSACTION_S)
+            for one in numbers:
+                self._send(java, one, "t")
+            if self._rng.random() < _ABORTED:
+                java.do("abort", "t")
+            else:
+                java.do("commit", "t")
+                kind = Kind.PUBLISHED
+        finally:
+            for one in numbers:
+                self._history.add(kind, text=f"{self._topic.short} {self._name(one)}")
 
-    def _send(self, java: JavaClient, number: str, transaction: str) -> str:
-        name = f"{self._topic.short}-t-{self._run_name}-{number}"
+    def _name(self, number: str) -> str:
+        return f"{self._topic.short}-t-{self._run_name}-{number}"
+
+    def _send(self, java: JavaClient, number: str, transaction: str) -> None:
+        name = self._name(number)
         java.do("send", self._topic.full, transaction, content(name), key_of(self._rng))
         if transaction == "-":
             self._history.add(Kind.PUBLISHED, text=f"{self._topic.short} {name}")
-        return name

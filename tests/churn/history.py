@@ -34,6 +34,9 @@ class Kind(StrEnum):
     PUBLISHED = "published"
     """A producer has the receipt; `text` is the message's name."""
 
+    UNCOMMITTED = "uncommitted"
+    """A transaction was aborted, or its end is not known; `text` is the name of a message of it."""
+
     OPENED = "opened"
     """A session begins: the broker accepted the SUBSCRIBE."""
 

@@ -184,21 +184,27 @@ class AdminClient:
             return None
         return _position(stats.get("maxReadPosition"))
 
-    async def is_aborted(self, topic: TopicName, txn: tuple[int, int]) -> bool:
-        """Return whether a topic's owner knows a transaction as aborted there (TransactionInBufferStats).
+    async def transaction(self, topic: TopicName, txn: tuple[int, int]) -> tuple[bool, bool] | None:
+        """Ask a topic's owner about a transaction (TransactionInBufferStats).
 
         Args:
             topic: the topic.
             txn: most and least significant bits of the transaction's id.
 
+        Returns:
+            Whether it is open there, and whether it is known as aborted. None where the owner does not know yet, or has no
+            transactions.
+
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with such statistics.
         """
         where = topic.rest_path.removeprefix(f"{topic.domain}/")
-        stats = await self._get(
-            f"/admin/v3/transactions/transactionInBufferStats/{where}/{txn[0]}/{txn[1]}", or_none=True
-        )
-        return stats is not None and stats.get("aborted") is True
+        path = f"/admin/v3/transactions/transactionInBufferStats/{where}/{txn[0]}/{txn[1]}"
+        stats = await self._get(path, or_none=True)
+        # An owner that is reading its snapshot knows of no transaction yet.
+        if stats is None or await self.max_read_position(topic) is None:
+            return None
+        return stats.get("startPosition") is not None, stats.get("aborted") is True
 
     async def last_pending_ack(self, topic: TopicName, subscription: str) -> Position | None:
         """The last entry of the log of a subscription's acks in transactions; None where its owner does not say.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.topic.max_read_position import MaxReadPosition
@@ -26,8 +26,22 @@ FEED_ENTRIES = 1000
 
 RETRY_S = (0.1, 5.0)
 
-ASK_ABORTED_S = (1.0, 30.0)
-"""First and longest pause before the owner is asked whether an open transaction was aborted. Most end sooner."""
+ASK_OWNER_S = (1.0, 30.0)
+"""First and longest pause before the owner is asked whether a transaction is open. Most end sooner."""
+
+
+class OwnerTransaction(NamedTuple):
+    """What a topic's owner knows of a transaction (TransactionInBufferStats).
+
+    Attributes:
+        open: whether it keeps messages back for it.
+        aborted: whether it knows that it was aborted; without both, it delivers the transaction's messages.
+        last_entry: the topic's last entry, known after that.
+    """
+
+    open: bool
+    aborted: bool
+    last_entry: Position
 
 
 class TransactionIndex:
@@ -93,9 +107,9 @@ class TransactionIndex:
                 if entry.aborts:
                     self._aborted[txn] = position.ledger_id
 
-    def abort(self, txn: tuple[int, int]) -> None:
-        """Take an open transaction as aborted: its owner says so, and its marker may be before the start."""
-        if self._open.pop(txn, None) is not None:
+    def end(self, txn: tuple[int, int], *, aborted: bool) -> None:
+        """End an open transaction without its marker: the owner says so, and the marker may be before the start."""
+        if self._open.pop(txn, None) is not None and aborted:
             self._aborted[txn] = self.next.ledger_id
 
     def trimmed(self, first_ledger: int) -> None:
@@ -114,8 +128,7 @@ class TopicTransactions:
         log_: the topic.
         last_message: asks the owner for the last message that it delivers; None where it does not say.
         exact_limit: asks it how far exactly it lets consumers read; None where it does not say.
-        ask_aborted: asks it whether it has aborted a transaction (most and least significant bits of the id); False where it
-            does not say.
+        ask_transaction: asks it about a transaction (most and least significant bits of the id); None where it does not say.
     """
 
     def __init__(
@@ -123,10 +136,10 @@ class TopicTransactions:
         log_: TopicLog,
         last_message: Callable[[], Awaitable[Position | None]],
         exact_limit: Callable[[], Awaitable[Position | None]],
-        ask_aborted: Callable[[tuple[int, int]], Awaitable[bool]],
+        ask_transaction: Callable[[tuple[int, int]], Awaitable[OwnerTransaction | None]],
     ) -> None:
         self._log = log_
-        self._ask_aborted = ask_aborted
+        self._ask_transaction = ask_transaction
         self._questions: dict[TransactionIndex, asyncio.Task[None]] = {}
         self._max_read_position = MaxReadPosition(last_message, exact_limit, self._tell)
         self._indexes: list[TransactionIndex] = []
@@ -215,7 +228,7 @@ class TopicTransactions:
             scan.add_done_callback(lambda task: self._scan_ended(index, task))
         txn = index.first_open_transaction
         if txn is not None and index.limit <= wanted and index not in self._questions:
-            question = self._questions[index] = asyncio.create_task(self._find_aborted(index, txn))
+            question = self._questions[index] = asyncio.create_task(self._find_end(index, txn))
             question.add_done_callback(lambda task: self._question_ended(index, task))
 
     def close(self) -> None:
@@ -261,22 +274,38 @@ class TopicTransactions:
             return
         self._tell()
 
-    async def _find_aborted(self, index: TransactionIndex, txn: tuple[int, int]) -> None:
-        """Ask the owner whether the first open transaction was aborted, until it has ended.
+    async def _find_end(self, index: TransactionIndex, txn: tuple[int, int]) -> None:
+        """Ask the owner about the first open transaction, until it has ended.
 
         A producer may store a message of a transaction that timed out meanwhile, behind the transaction's marker. An owner keeps
         the ids of aborted transactions and skips such messages (TopicTransactionBuffer.handleTransactionMessage). An index that
         begins behind the marker takes the transaction for an open one, and no other marker follows.
+
+        An owner that has lost its snapshots does not know the transaction, and delivers the message. So does this broker, once
+        the owner has said so twice and no marker was found up to the end that the topic had the first time.
         """
-        pause = ASK_ABORTED_S[0]
+        pause = ASK_OWNER_S[0]
+        unknown_at: Position | None = None
         while index.first_open_transaction == txn:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, ASK_ABORTED_S[1])
-            if index.first_open_transaction == txn and await self._ask_aborted(txn):
+            known = await self._ask_transaction(txn) if index.first_open_transaction == txn else None
+            if known is None or known.open:
+                unknown_at = None
+                pause = min(2 * pause, ASK_OWNER_S[1])
+                continue
+            if known.aborted:
                 log.info(
                     "%s: transaction (%d, %d) was aborted before a message of it was stored", self._log.topic, *txn
                 )
-                index.abort(txn)
+                index.end(txn, aborted=True)
+                continue
+            pause = ASK_OWNER_S[0]
+            if unknown_at is not None and index.next > unknown_at:
+                log.info("%s: the owner does not know transaction (%d, %d), and delivers it", self._log.topic, *txn)
+                index.end(txn, aborted=False)
+                continue
+            unknown_at = unknown_at or known.last_entry
+            self.advance(index, index.limit)
 
     def _question_ended(self, index: TransactionIndex, task: asyncio.Task[None]) -> None:
         self._questions.pop(index, None)
@@ -284,7 +313,7 @@ class TopicTransactions:
             return
         error = task.exception()
         if error is not None:
-            log.error("%s: the owner cannot be asked for aborted transactions", self._log.topic, exc_info=error)
+            log.error("%s: the owner cannot be asked about transactions", self._log.topic, exc_info=error)
             return
         self._tell()
 

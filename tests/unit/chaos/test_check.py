@@ -105,6 +105,14 @@ def test_a_reader_gets_nothing_again_and_another_session_may() -> None:
     assert not judge([*good(), delivered(SENT + 50, 11, session="b")], Watched("t", "Reader")).found
 
 
+def test_only_messages_of_committed_transactions_are_owed() -> None:
+    events = [one for one in good() if Id(1, 5) not in one.ids]
+    uncommitted = Event(SENT, Kind.UNCOMMITTED, text="t m5")
+    assert not judge([uncommitted, *events]).found
+    assert not judge([uncommitted, *good()]).found
+    assert kinds(judge([uncommitted._replace(text="t m6"), *events])) == {Violation.LOST}
+
+
 BATCH = (Id(1, 3, 0), Id(1, 3, 1))
 
 

@@ -30,7 +30,7 @@ from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.topic.compacted import CompactedLog, find_compaction
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST
-from readonly_engine.topic.transactions import TopicTransactions
+from readonly_engine.topic.transactions import OwnerTransaction, TopicTransactions
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -241,7 +241,7 @@ class TopicRegistry:
                 opened,
                 partial(self._last_message, topic),
                 partial(self._max_read_position, topic),
-                partial(self._is_aborted, topic),
+                partial(self._ask_transaction, topic),
             )
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard)
         served.joining += 1
@@ -480,13 +480,15 @@ class TopicRegistry:
             log.info("%s: the owner does not say how far consumers may read: %s", topic, error)
             return None
 
-    async def _is_aborted(self, topic: TopicName, txn: tuple[int, int]) -> bool:
-        """Return whether the topic's owner says that it has aborted a transaction."""
+    async def _ask_transaction(self, topic: TopicName, txn: tuple[int, int]) -> OwnerTransaction | None:
+        """Ask the topic's owner about a transaction; None where it does not say."""
         try:
-            return await self._admin.is_aborted(topic, txn)
+            known = await self._admin.transaction(topic, txn)
+            last = await self._admin.last_confirmed(topic)
         except RelayError as error:
-            log.info("%s: the owner does not say whether transaction %s was aborted: %s", topic, txn, error)
-            return False
+            log.info("%s: the owner cannot be asked about transaction (%d, %d): %s", topic, *txn, error)
+            return None
+        return None if known is None or last is None else OwnerTransaction(*known, last)
 
     async def owner_moved(self, topic: TopicName) -> None:
         """The topic is at another owner, or at one that was restarted: the cluster may have transactions now."""

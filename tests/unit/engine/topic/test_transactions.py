@@ -12,7 +12,7 @@ from readonly_engine.topic import transactions as transactions_module
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
-from readonly_engine.topic.transactions import SCAN_ENTRIES, TopicTransactions, TransactionIndex
+from readonly_engine.topic.transactions import SCAN_ENTRIES, OwnerTransaction, TopicTransactions, TransactionIndex
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
@@ -176,13 +176,13 @@ async def says_nothing():
     return None
 
 
-async def not_aborted(txn):
-    return False
+async def is_open(txn):
+    return OwnerTransaction(open=True, aborted=False, last_entry=Position(9, 9))
 
 
 def transactions_of(log):
     """Of a cluster that has none, as far as is known: the owner is not asked."""
-    return TopicTransactions(log, says_nothing, says_nothing, not_aborted)
+    return TopicTransactions(log, says_nothing, says_nothing, is_open)
 
 
 def everything(log, transactions, start, positions):
@@ -309,7 +309,7 @@ def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_wha
         async def last():
             return answers[0]
 
-        transactions = TopicTransactions(log, last, says_nothing, not_aborted)
+        transactions = TopicTransactions(log, last, says_nothing, is_open)
         assert transactions.permitted(entries) == entries, "no transactions so far"
         transactions.on_last_entry(Position(0, 4))
         transactions.guard()
@@ -329,20 +329,35 @@ def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_on_wha
     asyncio.run(run())
 
 
-def test_a_message_behind_the_marker_of_its_aborted_transaction_is_dropped_when_the_owner_says_so(monkeypatch):
-    monkeypatch.setattr(transactions_module, "ASK_ABORTED_S", (0.01, 0.02))
+OPEN = OwnerTransaction(open=True, aborted=False, last_entry=Position(0, 3))
+ABORTED = OwnerTransaction(open=False, aborted=True, last_entry=Position(0, 3))
+UNKNOWN = OwnerTransaction(open=False, aborted=False, last_entry=Position(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("answers", "aborted"),
+    [
+        pytest.param([ABORTED], True, id="aborted"),
+        pytest.param([None, OPEN, ABORTED], True, id="the owner is slow to know"),
+        pytest.param([UNKNOWN, UNKNOWN], False, id="the owner has lost its snapshot"),
+        pytest.param([UNKNOWN, None, UNKNOWN, OPEN, UNKNOWN, UNKNOWN], False, id="only two answers in a row count"),
+        pytest.param([UNKNOWN, ABORTED], True, id="found in the end"),
+    ],
+)
+def test_a_message_behind_the_marker_of_its_transaction_is_what_the_owner_takes_it_for(monkeypatch, answers, aborted):
+    monkeypatch.setattr(transactions_module, "ASK_OWNER_S", (0.01, 0.02))
 
     async def run():
         entries = [entry((0, 0), 7, ABORT), entry((0, 1), 7), entry((0, 2)), entry((0, 3), 8)]
         log = GrowingLog(entries)
         log.write_up_to(4)
-        asked = []
+        left = list(answers)
 
-        async def aborted(txn):
-            asked.append(txn)
-            return txn == (1, 7) and len(asked) > 2
+        async def ask(txn):
+            assert txn == (1, 7)
+            return left.pop(0)
 
-        transactions = TopicTransactions(log, says_nothing, says_nothing, aborted)
+        transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
         told = asyncio.Event()
         transactions.listen(told.set)
         index = transactions.index(Position(0, 1))
@@ -351,9 +366,35 @@ def test_a_message_behind_the_marker_of_its_aborted_transaction_is_dropped_when_
             transactions.advance(index, Position(0, 2))
             if index.limit <= Position(0, 2):
                 await asyncio.wait_for(told.wait(), 5)
-        assert asked == [(1, 7)] * 3
-        assert index.aborted((1, 7))
+        assert not left
+        assert index.aborted((1, 7)) == aborted
         assert index.limit == Position(0, 3), "the other transaction is open, and nothing waits for it"
+        transactions.close()
+
+    asyncio.run(run())
+
+
+def test_a_transaction_that_the_owner_does_not_know_is_open_until_all_is_read_that_it_had(monkeypatch):
+    monkeypatch.setattr(transactions_module, "ASK_OWNER_S", (0.01, 0.02))
+
+    async def run():
+        log = GrowingLog([entry((0, 0), 7), entry((0, 1)), entry((0, 2), 7, ABORT)])
+        log.write_up_to(2)
+        asked = 0
+
+        async def ask(txn):
+            nonlocal asked
+            asked += 1
+            if asked == 4:
+                log.write_up_to(3)
+            return OwnerTransaction(open=False, aborted=False, last_entry=Position(0, 2))
+
+        transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+        index = transactions.index(Position(0, 0))
+        transactions.listen(lambda: transactions.advance(index, Position(0, 0)))
+        transactions.advance(index, Position(0, 0))
+        await until(lambda: asked >= 4 and index.first_open is None)
+        assert index.aborted((1, 7)), "its marker was found in time"
         transactions.close()
 
     asyncio.run(run())
@@ -361,16 +402,16 @@ def test_a_message_behind_the_marker_of_its_aborted_transaction_is_dropped_when_
 
 @pytest.mark.parametrize("ends", [COMMIT, ABORT])
 def test_the_owner_is_not_asked_about_a_transaction_that_has_ended(monkeypatch, ends):
-    monkeypatch.setattr(transactions_module, "ASK_ABORTED_S", (0.05, 0.05))
+    monkeypatch.setattr(transactions_module, "ASK_OWNER_S", (0.05, 0.05))
 
     async def run():
         log = GrowingLog([entry((0, 0), 7), entry((0, 1), 7, ends)])
         log.write_up_to(1)
 
-        async def aborted(txn):
+        async def ask(txn):
             pytest.fail("asked")
 
-        transactions = TopicTransactions(log, says_nothing, says_nothing, aborted)
+        transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
         told = asyncio.Event()
         transactions.listen(told.set)
         index = transactions.index(Position(0, 0))
@@ -395,8 +436,8 @@ def test_a_late_message_is_remembered_as_aborted_until_its_own_ledger_is_gone():
     index.trimmed(3)
     assert not index.aborted((1, 7))
     index.feed([entry((3, 0), 8), entry((4, 0))])
-    index.abort((1, 8))
-    index.abort((1, 9))
+    index.end((1, 8), aborted=True)
+    index.end((1, 9), aborted=True)
     index.trimmed(4)
     assert index.aborted((1, 8))
     assert not index.aborted((1, 9))
