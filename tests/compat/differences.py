@@ -1,4 +1,4 @@
-"""Rows that are known not to be equal, and why."""
+"""Known differences between pool and owner, with reasons."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from typing import Final
 ANY: Final = ""
 
 _BATCH_ACKS: Final = (
-    "As long as a consumer is connected, what is acked of a batch counts in the pool as at the owner. When the last one has "
-    "gone, the pool keeps it for the next one, at whichever broker. But an owner that stores its cursor meanwhile may have "
-    "been told to go back, and tells it nowhere: then the whole batch comes again, as it does without batch-index acks."
+    "While a consumer is connected, batch-index acks work in the pool as at the owner. After the last consumer "
+    "has disconnected, the pool keeps them for the next one, at any broker. But if the owner stores its cursor "
+    "meanwhile, the cursor may have been reset, which the owner does not show. Then the whole batch is "
+    "redelivered, as without batch-index acks."
 )
 
 REASONS: Final[dict[tuple[str, str], str]] = {
     ("batch_index", ANY): _BATCH_ACKS,
     ("batch_index_cumulative", ANY): _BATCH_ACKS,
     ("consumer_metadata", ANY): (
-        "What the client gave is there; beside it the pool notes its own name (`pulsar-readonly.pool`), by which it "
-        "tells its consumers from those that are connected straight to the owner."
+        "The client's metadata is complete. The pool adds its own name (`pulsar-readonly.pool`), to distinguish "
+        "its consumers from those connected directly to the owner."
     ),
     ("owner_dispatch_stats", ANY): (
-        "Messages go out at the pool, so the pool counts them: `GET /stats` of its brokers, and the metrics. "
-        "The owner sees a consumer that asks for nothing."
+        "The pool dispatches the messages, so the pool counts them: `GET /stats` of its brokers, and the metrics. "
+        "The owner has a zero-permit consumer."
     ),
 }
 """By scenario and client: `go-0.14.0`, `go` for all of its releases, or ANY."""
 
 _NO_TXN: Final = (
-    "Go's client does not write a transaction's id into its messages' metadata. The owner keeps these back until the "
-    "transaction ends, and so does the pool; then it delivers aborted ones as any others."
+    "Go's client does not write a transaction's id into its messages' metadata. The owner and the pool hold these "
+    "messages back until the transaction ends, and then deliver those of aborted transactions like others."
 )
 _EMPTY: Final = "Go's newer client drops a single message with an empty payload when it reads it."
-_INCLUSIVE: Final = "Go's older client hands over the message too that it seeks to."
+_INCLUSIVE: Final = "Go's older client delivers also the message to which it seeks."
 _EMPTIED: Final = (
-    "Go's older client empties its queue when a seek is done, also of what has come since; then messages are missing."
+    "Go's older client clears its queue after a seek, with messages that arrived since; then messages are missing."
 )
 
 QUIRKS: Final[dict[tuple[str, str], str]] = {
@@ -42,27 +43,30 @@ QUIRKS: Final[dict[tuple[str, str], str]] = {
     ("transaction_backlog", "go"): _NO_TXN,
     ("empty_payload", "go-0.19.0"): _EMPTY,
     ("schema_string", "go-0.19.0"): _EMPTY,
-    ("deduplication", "go"): "Go's client does not say what the broker tells a new producer of its last sequence id.",
+    (
+        "deduplication",
+        "go",
+    ): "Go's client does not expose the last sequence id that the broker sends to a new producer.",
     ("seek_id", "go-0.14.0"): _INCLUSIVE,
     ("unload_seek", "go-0.14.0"): _INCLUSIVE,
     ("reader_seek", "go-0.14.0"): _EMPTIED,
     ("reader_time", "go-0.14.0"): _EMPTIED,
-    ("zero_queue", "go-0.14.0"): "Go's older client without a queue asks for a message before the application does.",
+    ("zero_queue", "go-0.14.0"): "Without a queue, Go's older client requests a message before the application does.",
 }
-"""By scenario and client (`go` or `go-0.14.0`): what a client does not do right at the owner either, by a fault of its own.
-The scenario must then fail in the same check through the pool."""
+"""Faults of a client, at the owner too, by scenario and client (`go` or `go-0.14.0`). The scenario must fail in the same check
+through the pool."""
 
 
 SOMETIMES: Final = frozenset({_EMPTIED, _BATCH_ACKS})
-"""Those that depend on what is faster: a row may be equal and right all the same."""
+"""Differences that depend on timing: a row may be equal and right."""
 
 
 def reason(scenario: str, client: str) -> str:
-    """Why a scenario is not equal with this client; empty when it should be."""
+    """Return why a scenario differs with this client; empty if it should not."""
     names = (client, client.partition("-")[0], ANY)
     return next((REASONS[scenario, name] for name in names if (scenario, name) in REASONS), "")
 
 
 def quirk(scenario: str, client: str) -> str:
-    """Why a scenario fails with this client wherever it connects; empty when it should not."""
+    """Return why a scenario fails with this client at any server; empty if it should not."""
     return QUIRKS.get((scenario, client)) or QUIRKS.get((scenario, client.partition("-")[0]), "")

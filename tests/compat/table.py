@@ -1,4 +1,4 @@
-"""The matrix as a table of docs/reference/compatibility.md."""
+"""The matrix of clients and features as a table of docs/reference/compatibility.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIGNS: Final = {
 
 
 def unexplained(matrix: Matrix) -> list[str]:
-    """What is wrong: cells that are not equal without a reason, rows that fail, reasons that are not true."""
+    """Return problems: differences without a reason, rows that fail, reasons that do not apply."""
     wrong: list[str] = []
     for scenario in matrix.scenarios:
         for client in matrix.clients:
@@ -34,22 +34,20 @@ def unexplained(matrix: Matrix) -> list[str]:
             if cell.verdict is Verdict.BROKEN or (cell.verdict is Verdict.DIFFERENT and not why):
                 wrong.append(f"{scenario.name}, {client}: {cell.verdict.value}: {cell.detail}")
             if cell.verdict is Verdict.EQUAL and why and why not in SOMETIMES:
-                wrong.append(
-                    f"{scenario.name}, {client}: a reason is given for a difference that is not there (any more)"
-                )
+                wrong.append(f"{scenario.name}, {client}: it has a reason, but no difference (any more)")
             if cell.verdict is Verdict.EQUAL and fault and fault not in SOMETIMES:
-                wrong.append(f"{scenario.name}, {client}: it is right, although a fault of the client's own is given")
+                wrong.append(f"{scenario.name}, {client}: it is right, but a fault of the client is declared")
     return wrong
 
 
 def table(matrix: Matrix) -> list[str]:
-    """The lines between BEGIN and END."""
+    """Return the lines between BEGIN and END."""
     total = {verdict: sum(cell.verdict is verdict for cell in matrix.cells.values()) for verdict in Verdict}
     twice = sum(cell.tries > 1 and cell.verdict is Verdict.EQUAL for cell in matrix.cells.values())
     lines = [
         (
             f"{len(matrix.scenarios)} features, {len(matrix.clients)} clients: {total[Verdict.EQUAL]} cells equal"
-            f" ({twice} of them at a second try), {total[Verdict.QUIRK]} the same, but not right by the client's own fault,"
+            f" ({twice} of them at a second try), {total[Verdict.QUIRK]} equally wrong by a fault of the client,"
             f" {total[Verdict.DIFFERENT]} different,"
             f" {total[Verdict.NOT_OFFERED]} not offered by the client, {total[Verdict.BROKEN]} failed at the owner"
             + (f"; {matrix.seconds / 60:.0f} minutes." if matrix.seconds else ".")
@@ -71,7 +69,7 @@ def table(matrix: Matrix) -> list[str]:
             mark = f" [{len(notes)}]"
         lines.append(f"| {scenario.title}{mark} | {' | '.join(_cell(cell) for cell in cells)} |")
     if notes:
-        lines += ["", "### Why rows are not equal", "", *(f"{n}. {note}" for n, note in enumerate(notes, 1))]
+        lines += ["", "### Reasons of differences", "", *(f"{n}. {note}" for n, note in enumerate(notes, 1))]
     return [line for line, before in zip(lines, ["x", *lines], strict=False) if line or before]
 
 
@@ -82,7 +80,7 @@ def _why(scenario: str, client: str, cell: Cell) -> str:
         case Verdict.DIFFERENT:
             return reason(scenario, client) or "No reason is known: a defect."
         case Verdict.BROKEN:
-            return f"In this run nothing could be compared with {client}: it failed at the owner, or its driver did, twice."
+            return f"Not compared with {client} in this run: it failed at the owner, or its driver failed, twice."
         case _:
             return ""
 
@@ -97,7 +95,7 @@ def _column(client: str) -> str:
 
 
 def write(document: Path, lines: list[str]) -> None:
-    """Put the lines into a document, between BEGIN and END."""
+    """Write the lines into a page, between BEGIN and END."""
     text = document.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -42,7 +42,7 @@ def _wait_hole(s: Session, topic: str) -> None:
 
 @acks
 def individual_holes(s: Session) -> Any:
-    """Individual acks leave holes: only what was not acked comes again."""
+    """Individual acks leave holes: only unacknowledged messages are redelivered."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(10))
     consumer = client.consumer(topic, type="shared")
@@ -74,7 +74,7 @@ def individual_exclusive(s: Session) -> Any:
 
 @acks
 def cumulative(s: Session) -> Any:
-    """A cumulative ack covers all before it."""
+    """A cumulative ack covers all earlier messages."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(10))
     consumer = client.consumer(topic, type="failover")
@@ -115,7 +115,7 @@ def whole_batch(s: Session) -> Any:
 
 @acks
 def batch_index(s: Session) -> Any:
-    """Batch-index acks: of a batch only what was not acked comes again."""
+    """Batch-index acks: only unacknowledged messages of a batch are redelivered."""
     client, topic = s.client(), s.topic()
     _batch_and_one(client, topic)
     consumer = client.consumer(topic, type="shared", batch_index_ack=True)
@@ -145,7 +145,7 @@ def batch_index_cumulative(s: Session) -> Any:
 
 @acks
 def batch_without_index(s: Session) -> Any:
-    """Without batch-index acks a batch acked in part comes again whole."""
+    """Without batch-index acks, a partly acknowledged batch is redelivered completely."""
     client, topic = s.client(), s.topic()
     _batch_and_one(client, topic)
     consumer = client.consumer(topic, type="shared")
@@ -161,7 +161,7 @@ def batch_without_index(s: Session) -> Any:
 
 @acks
 def ack_receipt(s: Session) -> Any:
-    """Ack receipts: an ack returns when the broker has it."""
+    """Ack receipts: an ack returns when the broker has confirmed it."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(5))
     consumer = client.consumer(topic, type="shared", ack_receipt=True)
@@ -174,7 +174,7 @@ def ack_receipt(s: Session) -> Any:
 
 @acks
 def ack_list(s: Session) -> Any:
-    """A list of messages acked in one call."""
+    """A list of messages acknowledged in one call."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(6))
     consumer = client.consumer(topic, type="shared")
@@ -188,7 +188,7 @@ def ack_list(s: Session) -> Any:
 
 @acks
 def ack_grouped(s: Session) -> Any:
-    """Acks that the client gathers for 100 ms."""
+    """Acks that the client groups for 100 ms."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(100))
     consumer = client.consumer(topic, type="shared", ack_group_ms=100)
@@ -200,7 +200,7 @@ def ack_grouped(s: Session) -> Any:
 
 @again
 def nack(s: Session) -> Any:
-    """A negative ack brings a message again after its delay, with its redelivery count."""
+    """A negative ack redelivers a message after its delay, with its redelivery count."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(3))
     consumer = client.consumer(topic, type="shared", nack_delay_ms=300)
@@ -273,7 +273,7 @@ def redeliver_all(s: Session) -> Any:
 
 @again
 def redeliver_exclusive(s: Session) -> Any:
-    """Redelivery on an Exclusive subscription: from the first unacknowledged message on, in order."""
+    """Redelivery on an Exclusive subscription: in order from the first unacknowledged message."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(8))
     consumer = client.consumer(topic)
@@ -289,7 +289,7 @@ def redeliver_exclusive(s: Session) -> Any:
 
 @again
 def redelivery_on_close(s: Session) -> Any:
-    """Shared: what a consumer had not acked goes to another when it closes, counted as redelivered."""
+    """Shared: unacknowledged messages of a closed consumer go to another, counted as redelivered."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(5))
     first = client.consumer(topic, type="shared")
@@ -303,7 +303,7 @@ def redelivery_on_close(s: Session) -> Any:
 
 @again
 def ack_timeout(s: Session) -> Any:
-    """Ack timeout: what is not acked in time comes again."""
+    """Ack timeout: messages not acknowledged in time are redelivered."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(2))
     consumer = client.consumer(topic, type="shared", ack_timeout_ms=10_000)
@@ -318,7 +318,7 @@ def ack_timeout(s: Session) -> Any:
 
 @again
 def dead_letter(s: Session) -> Any:
-    """Dead letter: after so many deliveries a message goes to the dead letter topic."""
+    """Dead letter: after a number of deliveries a message goes to the dead letter topic."""
     client, topic, dead = s.client(), s.topic(), s.topic("dead")
     letters = client.consumer(dead, "letters")
     client.producer(topic).send_all(["good", "bad"], lambda value: {"properties": {"is": value}})
@@ -344,7 +344,7 @@ def dead_letter(s: Session) -> Any:
 
 @again
 def retry_letter(s: Session) -> Any:
-    """Retry letter: a message is put off, comes again by way of the retry topic, and then is a dead letter."""
+    """Retry letter: a message is redelivered through the retry topic, then goes to the dead letter topic."""
     client, topic, retry, dead = s.client(), s.topic(), s.topic("retry"), s.topic("dead")
     letters = client.consumer(dead, "letters")
     policy = {"max_redeliver": 2, "topic": dead, "retry_topic": retry}
@@ -362,7 +362,7 @@ def retry_letter(s: Session) -> Any:
 
 @again
 def delayed(s: Session) -> Any:
-    """Delayed delivery on Shared: not before its time, others first."""
+    """Delayed delivery on Shared: not before its time, after other messages."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic, type="shared")
@@ -382,7 +382,7 @@ def delayed(s: Session) -> Any:
 
 @again
 def delayed_backlog(s: Session) -> Any:
-    """Delayed messages in a backlog come in the order of their times."""
+    """Delayed messages of a backlog are delivered in the order of their times."""
     client, topic = s.client(), s.topic()
     consumer = client.consumer(topic, type="shared")
     consumer.close()
@@ -398,7 +398,7 @@ def delayed_backlog(s: Session) -> Any:
 
 @again
 def delayed_exclusive(s: Session) -> Any:
-    """Delayed messages on Exclusive come at once, in order."""
+    """Delayed messages on Exclusive are delivered at once, in order."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic)
@@ -411,7 +411,7 @@ def delayed_exclusive(s: Session) -> Any:
 
 @flow
 def small_queue(s: Session) -> Any:
-    """A receiver queue of 1: never more messages on the way than there are permits."""
+    """A receiver queue of 1: never more messages in flight than permits."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(30))
     slow = client.consumer(topic, type="shared", queue=1)
@@ -427,7 +427,7 @@ def small_queue(s: Session) -> Any:
 
 @flow
 def zero_queue(s: Session) -> Any:
-    """A receiver queue of 0: a message comes when it is asked for."""
+    """A receiver queue of 0: a message is delivered on request."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(10))
     first = client.consumer(topic, type="shared", queue=0)
@@ -463,7 +463,7 @@ def long_backlog(s: Session) -> Any:
 
 @flow
 def batch_receive(s: Session) -> Any:
-    """Batch receive: so many messages in one call, fewer after its timeout."""
+    """Batch receive: a number of messages in one call, fewer after its timeout."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(25))
     consumer = client.consumer(topic, batch_receive={"max_messages": 10, "max_bytes": -1, "timeout_ms": 3000})
@@ -488,7 +488,7 @@ def listener(s: Session) -> Any:
 
 @flow
 def pause(s: Session) -> Any:
-    """A consumer that pauses gets no more than it had asked for; after resuming it gets the rest."""
+    """A paused consumer gets no more than its permits; after resuming it gets the rest."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic, listener=True, queue=5)
@@ -504,7 +504,7 @@ def pause(s: Session) -> Any:
 
 @flow
 def waiting_receive(s: Session) -> Any:
-    """A receive that waits is answered when a message comes."""
+    """A waiting receive returns when a message arrives."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic)

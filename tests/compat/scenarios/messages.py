@@ -73,7 +73,7 @@ def attributes(s: Session) -> Any:
 
 @theme
 def sequence_ids(s: Session) -> Any:
-    """Sequence ids that the application gives."""
+    """Sequence ids set by the application."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     for sequence_id in (5, 6, 9):
@@ -86,7 +86,7 @@ def sequence_ids(s: Session) -> Any:
 
 @theme
 def batch_attributes(s: Session) -> Any:
-    """Messages of a batch have keys, properties and ids of their own."""
+    """Messages of a batch have their own keys, properties and ids."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic, batching=_BATCH)
     ids = producer.send_all(numbers(10), lambda value: {"key": f"k{value}", "properties": {"n": value}})
@@ -217,7 +217,7 @@ def encrypted(s: Session) -> Any:
 
 @theme
 def encrypted_without_key(s: Session) -> Any:
-    """Encrypted messages handed over as they are to a consumer without the key."""
+    """Encrypted messages delivered undecrypted to a consumer without the key."""
     client, topic = s.client(), s.topic()
     client.producer(topic, encrypt=_keys(s, key="compat")).send("secret")
     message = client.consumer(topic, decrypt={"failure": "consume"}).receive()
@@ -265,7 +265,7 @@ def schema_avro(s: Session) -> Any:
 
 @schemas
 def schema_evolves(s: Session) -> Any:
-    """Avro schema that gains a field: old and new messages, read with the new schema."""
+    """Avro schema with an added field: old and new messages, read with the new schema."""
     client, topic = s.client(), s.topic()
     old, new = ({"type": "avro", "definition": definition} for definition in (_USER, _USER_MORE))
     client.producer(topic, schema=old).send({"name": "old", "age": 1})
@@ -280,7 +280,7 @@ def schema_evolves(s: Session) -> Any:
 
 @schemas
 def schema_auto(s: Session) -> Any:
-    """Auto-consume: the consumer takes the topic's schema from the broker."""
+    """Auto-consume: the consumer gets the topic's schema from the broker."""
     client, topic = s.client(), s.topic()
     client.producer(topic, schema={"type": "avro", "definition": _USER}).send({"name": "n", "age": 7})
     value = client.consumer(topic, schema="auto_consume").receive().value
@@ -290,7 +290,7 @@ def schema_auto(s: Session) -> Any:
 
 @schemas
 def schema_incompatible_consumer(s: Session) -> Any:
-    """A consumer whose schema does not fit the topic's is refused."""
+    """A consumer with an incompatible schema is refused."""
     client, topic = s.client(), s.topic()
     client.producer(topic, schema={"type": "json", "definition": _USER}).close()
     return s.refused(
@@ -300,7 +300,7 @@ def schema_incompatible_consumer(s: Session) -> Any:
 
 @schemas
 def schema_incompatible_producer(s: Session) -> Any:
-    """A producer whose schema does not fit the topic's is refused."""
+    """A producer with an incompatible schema is refused."""
     client, topic = s.client(), s.topic()
     client.producer(topic, schema={"type": "json", "definition": _USER}).close()
     return s.refused(

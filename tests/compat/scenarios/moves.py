@@ -36,7 +36,7 @@ def _at_least_once(
 
 @theme
 def unload_exclusive(s: Session) -> Any:
-    """The topic is unloaded at its owner while it is consumed: producer and consumer go on."""
+    """The topic is unloaded at its owner while it is consumed: producer and consumer continue."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic)
@@ -53,7 +53,7 @@ def unload_exclusive(s: Session) -> Any:
 
 @theme
 def unload_unacked(s: Session) -> Any:
-    """Unloaded with unacknowledged messages: they can still be acked, or come again."""
+    """Unloaded with unacknowledged messages: they can still be acknowledged, or are redelivered."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(20))
     consumer = client.consumer(topic, type="shared")
@@ -100,7 +100,7 @@ def unload_key_shared(s: Session) -> Any:
 
 @theme
 def unload_reader(s: Session) -> Any:
-    """Unloaded under a reader: it goes on where it was."""
+    """Unloaded under a reader: it continues at its position."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     reader = client.reader(topic)
@@ -115,7 +115,7 @@ def unload_reader(s: Session) -> Any:
 
 @theme
 def unload_seek(s: Session) -> Any:
-    """Unloaded, then a seek to an id of before."""
+    """Unloaded, then a seek to an earlier id."""
     client, topic = s.client(), s.topic()
     ids = client.producer(topic).send_all(numbers(20))
     consumer = client.consumer(topic)
@@ -131,7 +131,7 @@ def unload_seek(s: Session) -> Any:
 
 @theme.own_pool
 def restart_exclusive(s: Session) -> Any:
-    """The server of a topic ends in the middle (pool: its broker is killed): consumers go on, nothing is lost."""
+    """The server of a topic dies (pool: its broker is killed): consumers continue, nothing is lost."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic, ack_group_ms=_GATHER_MS)
@@ -146,7 +146,7 @@ def restart_exclusive(s: Session) -> Any:
 
 @theme.own_pool
 def restart_shared(s: Session) -> Any:
-    """The server of a topic ends in the middle: Shared and Key_Shared consumers go on."""
+    """The server of a topic dies: Shared and Key_Shared consumers continue."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     shared = [client.consumer(topic, "shared", type="shared", queue=10, ack_group_ms=_GATHER_MS) for _ in range(2)]
@@ -163,7 +163,7 @@ def restart_shared(s: Session) -> Any:
 
 @theme.own_pool
 def restart_delayed(s: Session) -> Any:
-    """The server of a topic ends while messages are delayed: they still come, not before their time."""
+    """The server of a topic dies while messages are delayed: they are delivered, not before their time."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic, type="shared", ack_group_ms=_GATHER_MS)

@@ -18,7 +18,7 @@ _BATCH = {"max_messages": 10, "max_delay_ms": 10_000}
 
 @seeks
 def seek_id(s: Session) -> Any:
-    """Seek to a message id: the messages after it come."""
+    """Seek to a message id: delivery continues after it."""
     client, topic = s.client(), s.topic()
     ids = client.producer(topic).send_all(numbers(10))
     consumer = client.consumer(topic)
@@ -73,7 +73,7 @@ def seek_earliest(s: Session) -> Any:
 
 @seeks
 def seek_latest(s: Session) -> Any:
-    """Seek to the latest message: only new ones come."""
+    """Seek to the latest message: only new messages are delivered."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(10))
@@ -89,7 +89,7 @@ def seek_latest(s: Session) -> Any:
 
 @seeks
 def seek_time(s: Session) -> Any:
-    """Seek to a time: the first message published then or later comes."""
+    """Seek to a time: delivery continues with the first message published then or later."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     for value in numbers(6):
@@ -144,7 +144,7 @@ def admin_reset(s: Session) -> Any:
 
 @seeks
 def admin_skip(s: Session) -> Any:
-    """An administrator skips a subscription's backlog; a consumer that comes then gets only what follows."""
+    """An administrator skips a subscription's backlog; a consumer that connects then gets new messages only."""
     client, topic = s.client(), s.topic()
     consumer = client.consumer(topic)
     consumer.close()
@@ -174,7 +174,7 @@ def reader_earliest(s: Session) -> Any:
 
 @readers
 def reader_latest(s: Session) -> Any:
-    """Reader from the latest message: only new ones."""
+    """Reader from the latest message: only new messages."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(5))
@@ -249,7 +249,7 @@ def reader_time(s: Session) -> Any:
 
 @readers
 def reader_has_next(s: Session) -> Any:
-    """Reader: hasMessageAvailable tells whether there is more, without waiting."""
+    """Reader: hasMessageAvailable returns at once whether there are more messages."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(5))
     reader = client.reader(topic)
@@ -262,7 +262,7 @@ def reader_has_next(s: Session) -> Any:
 
 @readers
 def reader_has_next_empty(s: Session) -> Any:
-    """Reader: hasMessageAvailable on an empty topic, and behind the last message."""
+    """Reader: hasMessageAvailable on an empty topic, and after the last message."""
     client, empty, topic = s.client(), s.topic(), s.topic()
     client.producer(empty).close()
     client.producer(topic).send("a")
@@ -273,7 +273,7 @@ def reader_has_next_empty(s: Session) -> Any:
 
 @readers
 def reader_named(s: Session) -> Any:
-    """Reader with a subscription name of its own: the owner lists it while it is there."""
+    """Reader with a subscription name of its own: the owner lists it while it is connected."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send("a")
     reader = client.reader(topic, subscription="my-reader")
@@ -335,7 +335,7 @@ def table_view(s: Session) -> Any:
 
 @readers
 def compacted(s: Session) -> Any:
-    """Compacted reads: of a compacted topic the latest message of each key."""
+    """Compacted reads: the latest message of each key of a compacted topic."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     for number in range(30):
@@ -368,7 +368,7 @@ def table_view_compacted(s: Session) -> Any:
 
 @readers
 def last_message_id(s: Session) -> Any:
-    """Last message id of a consumer: the last published message, in a batch its last one."""
+    """Last message id of a consumer: the last published message, also inside of a batch."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     ids = producer.send_all(numbers(3))

@@ -29,7 +29,7 @@ def many_messages(s: Session) -> Any:
 
 @theme
 def name_taken(s: Session) -> Any:
-    """A producer name that is taken is refused, and free again after closing."""
+    """A producer name in use is refused, and available after closing."""
     client, other, topic = s.client(), s.client(), s.topic()
     first = client.producer(topic, name="me")
     kind = s.refused(lambda: other.producer(topic, name="me"), "ProducerBusy", "NotAllowed", "Other", "ProducerFenced")
@@ -71,7 +71,7 @@ def access_waits(s: Session) -> Any:
 
 @theme
 def access_fencing(s: Session) -> Any:
-    """Exclusive access with fencing: the former producer is shut out."""
+    """Exclusive access with fencing: the former producer is fenced."""
     client, topic = s.client(), s.topic()
     first = client.producer(topic, access="exclusive")
     first.send("a")
@@ -85,7 +85,7 @@ def access_fencing(s: Session) -> Any:
 
 @theme
 def deduplication(s: Session) -> Any:
-    """Deduplication: a sequence id that was seen is dropped; a producer that comes back learns its last one."""
+    """Deduplication: a repeated sequence id is dropped; a producer that reconnects gets its last one."""
     client, topic = s.client(), s.topic(namespace=s.place.dedup_namespace)
     producer = client.producer(topic, name="me")
     for sequence_id in (1, 2, 2, 1, 3):
@@ -121,19 +121,19 @@ def _publish_in_all_ways(s: Session, namespace: str) -> Any:
 
 @theme
 def deduplication_stores_all(s: Session) -> Any:
-    """Deduplication: all that new producers send is stored once, in order: singly, in batches, waited for and not."""
+    """Deduplication: messages of new producers are stored once, in order: single and batched, synchronous and asynchronous."""
     return _publish_in_all_ways(s, s.place.dedup_namespace)
 
 
 @theme
 def plain_stores_all(s: Session) -> Any:
-    """Without deduplication: all that new producers send is stored once, in order."""
+    """Without deduplication: messages of new producers are stored once, in order."""
     return _publish_in_all_ways(s, s.place.namespace)
 
 
 @theme
 def deduplication_unload(s: Session) -> Any:
-    """Deduplication: the topic is unloaded again and again while messages are sent: each is stored once, in order."""
+    """Deduplication: the topic is unloaded repeatedly during publishing: each message is stored once, in order."""
     client, topic = s.client(), s.topic(namespace=s.place.dedup_namespace)
     producer = client.producer(topic)
     producer.send("0")
@@ -148,7 +148,7 @@ def deduplication_unload(s: Session) -> Any:
 
 @theme
 def stays_connected(s: Session) -> Any:
-    """A producer is connected right after it was created, and stays so."""
+    """A producer is connected right after its creation, and stays connected."""
     client, seen = s.client(), []
     producer = client.producer(s.topic())
     for value in numbers(20):
@@ -184,7 +184,7 @@ def routing_single(s: Session) -> Any:
 
 @theme
 def receipts(s: Session) -> Any:
-    """Receipts carry the id under which the message is received."""
+    """Receipts have the id with which the message is received."""
     client, topic = s.client(), s.topic()
     ids = client.producer(topic).send_all(numbers(20))
     messages = client.consumer(topic).take(20)
@@ -195,7 +195,7 @@ def receipts(s: Session) -> Any:
 
 @transactions
 def commit(s: Session) -> Any:
-    """Messages of a transaction come when it is committed, not before."""
+    """Messages of a transaction are delivered after its commit, not before."""
     client, topic = s.client(transactions=True), s.topic()
     producer = client.producer(topic, send_timeout_ms=0)
     consumer = client.consumer(topic)
@@ -213,7 +213,7 @@ def commit(s: Session) -> Any:
 
 @transactions
 def abort(s: Session) -> Any:
-    """Messages of an aborted transaction never come."""
+    """Messages of an aborted transaction are never delivered."""
     client, topic = s.client(transactions=True), s.topic()
     producer = client.producer(topic, send_timeout_ms=0)
     consumer = client.consumer(topic)
@@ -247,7 +247,7 @@ def abort_shared(s: Session) -> Any:
 
 @transactions
 def transaction_backlog(s: Session) -> Any:
-    """A backlog with ended transactions in it, read by a reader and by a new subscription."""
+    """A backlog with ended transactions, read by a reader and by a new subscription."""
     client, topic = s.client(transactions=True), s.topic()
     producer = client.producer(topic, send_timeout_ms=0)
     for end in ("commit", "abort", "commit"):
@@ -262,7 +262,7 @@ def transaction_backlog(s: Session) -> Any:
 
 @transactions
 def ack_committed(s: Session) -> Any:
-    """Acks in a committed transaction count."""
+    """Acks in a committed transaction take effect."""
     client, topic = s.client(transactions=True), s.topic()
     client.producer(topic).send_all(numbers(4))
     consumer = client.consumer(topic, type="shared")
@@ -281,7 +281,7 @@ def ack_committed(s: Session) -> Any:
 
 @transactions
 def ack_aborted(s: Session) -> Any:
-    """Acks in an aborted transaction do not count: the messages come again."""
+    """Acks in an aborted transaction have no effect: the messages are redelivered."""
     client, topic = s.client(transactions=True), s.topic()
     client.producer(topic).send_all(numbers(4))
     consumer = client.consumer(topic, type="shared")
@@ -300,7 +300,7 @@ def ack_aborted(s: Session) -> Any:
 
 @transactions
 def ack_conflict(s: Session) -> Any:
-    """A message acked in an open transaction cannot be acked in another."""
+    """A message acknowledged in an open transaction cannot be acknowledged in another."""
     client, topic = s.client(transactions=True), s.topic()
     client.producer(topic).send("a")
     consumer = client.consumer(topic, type="shared")

@@ -32,7 +32,7 @@ def _everything(consumers: list[Consumer], count: int) -> list[list[str]]:
 
 @theme
 def exclusive(s: Session) -> Any:
-    """Exclusive: a backlog and what follows it, in order."""
+    """Exclusive: a backlog and new messages, in order."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(150))
@@ -60,7 +60,7 @@ def exclusive_busy(s: Session) -> Any:
 
 @theme
 def wrong_type(s: Session) -> Any:
-    """A consumer of another type than those that are connected is refused."""
+    """A consumer of another type than the connected ones is refused."""
     client, topic = s.client(), s.topic()
     client.consumer(topic, type="shared")
     return [
@@ -71,7 +71,7 @@ def wrong_type(s: Session) -> Any:
 
 @theme
 def initial_latest(s: Session) -> Any:
-    """A new subscription at the latest position gets what comes after it."""
+    """A new subscription at the latest position gets new messages only."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(5))
@@ -84,7 +84,7 @@ def initial_latest(s: Session) -> Any:
 
 @theme
 def goes_on(s: Session) -> Any:
-    """A consumer that comes back goes on where acknowledgements ended."""
+    """A consumer that reconnects continues after the last acknowledgement."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(10))
     consumer = client.consumer(topic)
@@ -119,7 +119,7 @@ def failover_switches(s: Session) -> Any:
 
 @theme
 def failover_events(s: Session) -> Any:
-    """Failover: consumers are told when they become active and inactive."""
+    """Failover: consumers are notified when they become active or inactive."""
     client, topic = s.client(), s.topic(partitions=1)
     client.producer(topic).close()
 
@@ -137,7 +137,7 @@ def failover_events(s: Session) -> Any:
 
 @theme
 def shared(s: Session) -> Any:
-    """Shared: messages are shared out, each to one consumer."""
+    """Shared: messages are distributed, each to one consumer."""
     client, topic = s.client(), s.topic()
     consumers = [client.consumer(topic, type="shared", queue=10) for _ in range(3)]
     client.producer(topic).send_all(numbers(120))
@@ -150,7 +150,7 @@ def shared(s: Session) -> Any:
 
 @theme
 def shared_across_clients(s: Session) -> Any:
-    """Shared: consumers on several connections, one of which ends."""
+    """Shared: consumers on several connections, one of which closes."""
     topic = s.topic()
     clients = [s.client() for _ in range(3)]
     consumers = [client.consumer(topic, type="shared", queue=5) for client in clients]
@@ -218,7 +218,7 @@ def key_shared_sticky(s: Session) -> Any:
 
 @theme
 def key_shared_overlap(s: Session) -> Any:
-    """Key_Shared, sticky ranges that overlap are refused."""
+    """Key_Shared, sticky ranges: overlapping ranges are refused."""
     client, topic = s.client(), s.topic()
     client.consumer(topic, type="key_shared", key_shared={"mode": "sticky", "ranges": [[0, 40000]]})
     return s.refused(
@@ -247,7 +247,7 @@ def key_shared_out_of_order(s: Session) -> Any:
 
 @theme
 def key_shared_ordering_key(s: Session) -> Any:
-    """Key_Shared: the ordering key decides before the key."""
+    """Key_Shared: the ordering key has precedence over the key."""
     client, topic = s.client(), s.topic()
     consumers = [client.consumer(topic, type="key_shared") for _ in range(2)]
     values = numbers(40)
@@ -260,7 +260,7 @@ def key_shared_ordering_key(s: Session) -> Any:
 
 @theme
 def key_shared_leaves(s: Session) -> Any:
-    """Key_Shared: the keys of a consumer that closes go to the others, in order."""
+    """Key_Shared: the keys of a closed consumer go to the others, in order."""
     client, topic = s.client(), s.topic()
     first = client.consumer(topic, type="key_shared")
     producer = client.producer(topic)
@@ -295,7 +295,7 @@ def many_subscriptions(s: Session) -> Any:
 
 @theme
 def non_durable(s: Session) -> Any:
-    """A subscription that is not durable starts at an id and leaves nothing behind."""
+    """A non-durable subscription starts at an id and leaves no cursor."""
     client, topic = s.client(), s.topic()
     ids = client.producer(topic).send_all(numbers(10))
     consumer = client.consumer(topic, "passing", durable=False, start=ids[3], start_inclusive=True)
@@ -308,7 +308,7 @@ def non_durable(s: Session) -> Any:
 
 @theme
 def unsubscribe(s: Session) -> Any:
-    """Unsubscribe deletes the subscription; a new one of that name begins anew."""
+    """Unsubscribe deletes the subscription; a new one of that name starts afresh."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(3))
     consumer = client.consumer(topic)
@@ -335,7 +335,7 @@ def unsubscribe_busy(s: Session) -> Any:
 
 @theme
 def unsubscribe_force(s: Session) -> Any:
-    """Forced unsubscribe: the subscription goes although others are connected."""
+    """Forced unsubscribe: the subscription is deleted with other consumers connected."""
     client, topic = s.client(), s.topic()
     client.producer(topic).close()
     first = client.consumer(topic, type="shared")

@@ -68,7 +68,7 @@ def one_partition(s: Session) -> Any:
 
 @theme
 def partitions_grow(s: Session) -> Any:
-    """A partition that is added later is consumed too."""
+    """A partition that is added later is consumed."""
     client, topic = s.client(), s.topic(partitions=2)
     consumer = client.consumer(topic, discovery_ms=1000)
     s.admin.update_partitions(topic, 3)
@@ -96,7 +96,7 @@ def several(s: Session) -> Any:
 
 @theme
 def pattern(s: Session) -> Any:
-    """A pattern of topic names: those that are there, and one that comes later."""
+    """A pattern of topic names: existing topics, and one created later."""
     client = s.client()
     for name in ("red", "green", "other"):
         client.producer(s.topic(name)).send(name)
@@ -124,7 +124,7 @@ def pattern_shared(s: Session) -> Any:
 
 @theme
 def consumer_first(s: Session) -> Any:
-    """A consumer on a topic that nobody has made yet."""
+    """A consumer on a topic that does not exist yet."""
     client, topic = s.client(), s.topic()
     consumer = client.consumer(topic)
     client.producer(topic).send("first")
@@ -135,7 +135,7 @@ def consumer_first(s: Session) -> Any:
 
 @theme
 def not_found(s: Session) -> Any:
-    """A topic that is not there, where topics are not made by use: consumer, reader, producer."""
+    """A missing topic without automatic creation: consumer, reader, producer."""
     client, topic = s.client(operation_timeout_ms=5000), s.topic(namespace=s.place.strict_namespace)
     kinds = ("TopicNotFound", "Metadata", "Timeout", "Other", "NotAllowed")
     return [
@@ -147,7 +147,7 @@ def not_found(s: Session) -> Any:
 
 @theme
 def no_namespace(s: Session) -> Any:
-    """A namespace that is not there."""
+    """A missing namespace."""
     client = s.client(operation_timeout_ms=5000)
     topic = s.topic(namespace=f"public/compat-nowhere-{s.tag}")
     kinds = ("TopicNotFound", "Metadata", "Timeout", "Other", "NotAllowed", "Authorization", "Connect")
@@ -156,7 +156,7 @@ def no_namespace(s: Session) -> Any:
 
 @theme
 def made_later(s: Session) -> Any:
-    """A topic that is made after a consumer asked for it in vain."""
+    """A topic that is created after a consumer failed to subscribe."""
     client, topic = s.client(operation_timeout_ms=5000), s.topic(namespace=s.place.strict_namespace)
     s.refused(lambda: client.consumer(topic), "TopicNotFound", "Metadata", "Timeout", "Other")
     s.admin.create_topic(topic)
@@ -169,7 +169,7 @@ def made_later(s: Session) -> Any:
 
 @theme
 def terminated(s: Session) -> Any:
-    """A terminated topic: everything up to its end, and producers are refused."""
+    """A terminated topic: all messages up to its end, and producers are refused."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(5))
@@ -183,7 +183,7 @@ def terminated(s: Session) -> Any:
 
 @theme
 def end_of_topic(s: Session) -> Any:
-    """A consumer is told when it has reached the end of a terminated topic."""
+    """A consumer is notified at the end of a terminated topic."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(3))
@@ -201,7 +201,7 @@ def end_of_topic(s: Session) -> Any:
 
 @theme
 def terminated_reader(s: Session) -> Any:
-    """A reader of a terminated topic: hasMessageAvailable ends."""
+    """A reader of a terminated topic: hasMessageAvailable becomes false."""
     client, topic = s.client(), s.topic()
     client.producer(topic).send_all(numbers(5))
     s.admin.terminate(topic)
@@ -215,7 +215,7 @@ def terminated_reader(s: Session) -> Any:
 
 @theme
 def deleted(s: Session) -> Any:
-    """A topic deleted by force under a consumer: it comes back, empty, and goes on."""
+    """A topic deleted by force under a consumer: it is created again, empty, and consumed."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(5))
@@ -233,7 +233,7 @@ def deleted(s: Session) -> Any:
 
 @theme
 def deleted_subscription(s: Session) -> Any:
-    """A subscription deleted by force under its consumer: the consumer comes back with a new one."""
+    """A subscription deleted by force under its consumer: the consumer reconnects with a new one."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     producer.send_all(numbers(5))
@@ -261,7 +261,7 @@ def non_persistent(s: Session) -> Any:
 
 @theme
 def tail_latency(s: Session) -> Any:
-    """Single messages at the tail arrive one by one, none waits for the next."""
+    """Single messages at the tail arrive one by one, without waiting for the next."""
     client, topic = s.client(), s.topic()
     producer = client.producer(topic)
     consumer = client.consumer(topic)
