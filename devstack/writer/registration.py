@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from devstack.kube.kubectl import Kubectl
 
 BOOKIES: Final = ("pulsar-bookie-0", "pulsar-bookie-1")
-FIRST_TIMEOUT_S: Final = 180.0
-"""Time for bookies of a new cluster, whose image may have to be unpacked first."""
-AGAIN_TIMEOUT_S: Final = 120.0
-"""Time for bookies of a cluster that has run before: ZooKeeper's session timeout of 30 s, twice, and their start."""
+TIMEOUT_S: Final = 240.0
+"""Time for the start of both bookies on a busy machine, and for the end of their earlier sessions (30 s)."""
 SAY_EVERY_S: Final = 30.0
 _POLL_S: Final = 1.0
 _LIST: Final = "api/v1/bookie/list_bookies?type=rw&print_hostnames=false"
@@ -62,19 +60,18 @@ def wait_until_registered(
         DevstackError: a bookie is not registered in time; says how to start over.
     """
     begin = said = now()
-    timeout = AGAIN_TIMEOUT_S if again else FIRST_TIMEOUT_S
     while missing := unregistered(kubectl, namespace):
         names = " and ".join(missing)
-        if now() - begin >= timeout:
+        if now() - begin >= TIMEOUT_S:
             after, cause = (
                 (" again", " (stock bookies sometimes do not after a stop of Kubernetes)") if again else ("", "")
             )
             raise DevstackError(
-                f"writer: {names} did not register{after} in ZooKeeper within {timeout:g} s{cause}; "
+                f"writer: {names} did not register{after} in ZooKeeper within {TIMEOUT_S:g} s{cause}; "
                 "start over with: make clean-demo, then make demo",
                 kubectl.run("-n", namespace, "get", "pods", "-o", "wide").strip().replace("\n", "\n  "),
             )
         if now() - said >= SAY_EVERY_S:
             said = now()
-            say(f"waiting for {names} to register in ZooKeeper, {now() - begin:.0f} of at most {timeout:g} s")
+            say(f"waiting for {names} to register in ZooKeeper, {now() - begin:.0f} of at most {TIMEOUT_S:g} s")
         sleep(_POLL_S)

@@ -23,11 +23,11 @@ SCALE_OPTIONS=--write` writes this page.
 Measured on {processors} processors, with a load of {load_average:.1f} by everything on the machine. Other work makes the seconds
 longer; requests and memory do not depend on it.
 
-| what | settled after | requests | watches, lists | status writes | processor | memory |
+| change | settled after | requests | watches, lists | status writes | processor | memory |
 |---|---|---|---|---|---|---|
 {rows}
 
-The operator's highest memory: {peak:.0f} MiB. While nothing changed it made {idle:.1f} requests a minute{besides}.
+The operator's highest memory: {peak:.0f} MiB. While nothing changed it made {idle:.1f} requests per minute{besides}.
 
 `make scale SCALE_OPTIONS=--together` has all topics in one namespace of Pulsar, where every tenth binding is an expression:
 the highest interaction of bindings. `--pools 1 --namespaces 1 --bindings 1000` has all of them in one pool.
