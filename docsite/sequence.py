@@ -91,12 +91,12 @@ Step = Message | Note | Begin | Otherwise | End
 
 @dataclass(slots=True)
 class Diagram:
-    """What a text says.
+    """A parsed diagram.
 
     Attributes:
-        title: above the picture.
-        names: of the participants, from left to right.
-        steps: from top to bottom.
+        title: title above the picture.
+        names: names of the participants, from left to right.
+        steps: steps from top to bottom.
     """
 
     title: str = ""
@@ -105,7 +105,7 @@ class Diagram:
 
 
 def parse(text: str) -> Diagram:
-    """Read a diagram.
+    """Parse a diagram.
 
     Raises:
         DiagramError: a line is none of the above, names an unknown participant, or a frame has no end.

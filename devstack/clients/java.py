@@ -18,7 +18,7 @@ _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-depe
 
 
 def ensure_java(version: str, source: Path, main: str) -> tuple[str, ...]:
-    """What follows `java` in the command of a program that uses this release.
+    """Return the arguments of `java` for a program that uses this release.
 
     Args:
         version: the release.

@@ -11,7 +11,7 @@ from devstack.errors import DevstackError
 Language = Literal["python", "java", "go"]
 
 LOCKS: Final = Path(__file__).parent / "locks"
-"""What is fetched for each client, with checksums; `python -m devstack clients lock` makes these files again."""
+"""Packages of each client with checksums; `python -m devstack clients lock` generates these files."""
 
 
 @dataclass(frozen=True, slots=True)

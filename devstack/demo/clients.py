@@ -1,4 +1,4 @@
-"""The stock clients of the demo; runs in a pod, with nothing but the Python client of Apache Pulsar.
+"""The stock clients of the demo. The program runs in a pod with the Python client of Apache Pulsar.
 
     clients.py prepare  ADMIN_URL TOPIC PARTITIONS SUBSCRIPTION...
     clients.py produce  SERVICE_URL TOPIC COUNT
@@ -27,12 +27,12 @@ LINGER_S = 2.0
 
 
 def say(text: str) -> None:
-    """Progress."""
+    """Print progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 def request(method: str, url: str, body: str | None = None) -> None:
-    """Ask the admin API; what is there already, or not any more, is as good as done."""
+    """Send a request to the admin API. An object that exists already, or is deleted already, is no error."""
     call = urllib.request.Request(  # noqa: S310 - the demo's own cluster
         url, method=method, data=None if body is None else body.encode(), headers={"Content-Type": "application/json"}
     )
@@ -46,7 +46,7 @@ def request(method: str, url: str, body: str | None = None) -> None:
 
 
 def prepare(admin: str, topic: str, partitions: str, *subscriptions: str) -> dict[str, Any]:
-    """Make the topic anew, with subscriptions at its start."""
+    """Create the topic again, with subscriptions at its start."""
     path = f"{admin}/admin/v2/{topic.replace('://', '/')}"
     request("DELETE", f"{path}/partitions?force=true")
     request("PUT", f"{path}/partitions", partitions)
@@ -57,8 +57,8 @@ def prepare(admin: str, topic: str, partitions: str, *subscriptions: str) -> dic
 
 
 def produce(url: str, topic: str, count: str) -> dict[str, Any]:
-    """Publish the numbers below a count, with keys; waits for every receipt."""
-    import pulsar  # noqa: PLC0415 - only where it is installed
+    """Publish the numbers below a count, with keys, and wait for every receipt."""
+    import pulsar  # noqa: PLC0415 - installed in the pod only
 
     client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
     producer = client.create_producer(topic, block_if_queue_full=True)
@@ -88,7 +88,7 @@ class Consumers:
         self._last = time.monotonic()
 
     def run(self, consumer: Any, mine: list[int], timeout: type[Exception]) -> None:
-        """Receive and ack; what is acked counts once the broker has confirmed it, which the end of the demo checks."""
+        """Receive and ack messages. The end of the demo checks that the owner has the acks."""
         while not self.done():
             try:
                 message = consumer.receive(RECEIVE_MS)
@@ -105,13 +105,13 @@ class Consumers:
                     say(f"received {len(self._seen)}")
 
     def done(self) -> bool:
-        """Whether all has arrived and nothing came after it for a while, or nothing comes any more."""
+        """Return whether all messages arrived and no further one for LINGER_S, or none for DEADLINE_S."""
         quiet = time.monotonic() - self._last
         return quiet > (LINGER_S if len(self._seen) >= self._count else DEADLINE_S)
 
 
 def consume(url: str, topic: str, subscription: str, kind: str, consumers: str, count: str) -> dict[str, Any]:
-    """Receive and ack all numbers, by several consumers, each on a client of its own."""
+    """Receive and ack all numbers with several consumers, each on a client of its own."""
     import pulsar  # noqa: PLC0415
 
     group = Consumers(int(count))

@@ -1,4 +1,4 @@
-"""`python -m devstack demo`: the main job from nothing, with a table of what came of it."""
+"""`python -m devstack demo`: the quickstart from nothing, with a table of the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add run and clean."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     running = commands.add_parser("run", help="bring everything up, produce, read through the pool, and report")
-    running.add_argument("--messages", type=int, default=MESSAGES, help=f"how many (default {MESSAGES})")
+    running.add_argument("--messages", type=int, default=MESSAGES, help=f"number of messages (default {MESSAGES})")
     running.add_argument("--keep-operator", action="store_true", help="use the operator that is installed already")
     running.set_defaults(run=_run)
     cleaning = commands.add_parser("clean", help="end the Kubernetes of the demo, and all that runs in it")
@@ -38,7 +38,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"\n{render(results)}\n\n{demo.objects()}\n")
     problems = [problem for result in results for problem in result.problems]
     for problem in problems:
-        print(f"NOT as it should be: {problem}")
+        print(f"PROBLEM: {problem}")
     print(f"The demo took {time.monotonic() - begin:.0f} s. To look around:")
     print(f"  export KUBECONFIG={demo.kubeconfig}")
     print("  kubectl describe robp/demo rotb/orders;  kubectl logs demo-0")

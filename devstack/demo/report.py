@@ -13,14 +13,14 @@ class SubscriptionResult:
     Attributes:
         name: the subscription.
         kind: its type.
-        consumers: how many consumers it had.
-        produced: how many messages there were: the numbers from 0 on.
-        received: the numbers that arrived, of all consumers together.
-        acked: how many were acked by the clients.
-        owner_backlog: messages that the owner still holds for it.
-        owner_dispatched: messages that the owner itself sent to it.
-        mark_delete: the owner's mark-delete position in each partition.
-        pool_dispatched: messages that each read-only broker sent to it.
+        consumers: number of its consumers.
+        produced: number of published messages: the numbers from 0 on.
+        received: numbers received by all consumers together.
+        acked: number of messages acked by the clients.
+        owner_backlog: backlog of the subscription at the owner.
+        owner_dispatched: messages that the owner itself dispatched.
+        mark_delete: mark-delete position at the owner, by partition.
+        pool_dispatched: messages dispatched by each read-only broker.
     """
 
     name: str
@@ -36,17 +36,17 @@ class SubscriptionResult:
 
     @property
     def lost(self) -> int:
-        """Messages that never arrived."""
+        """Number of messages that did not arrive."""
         return len(set(range(self.produced)) - set(self.received))
 
     @property
     def duplicated(self) -> int:
-        """Arrivals beyond the first of each message."""
+        """Number of repeated arrivals."""
         return len(self.received) - len(set(self.received))
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is not as it should be."""
+        """Deviations from exactly-once delivery through the pool."""
         found = []
         if self.lost:
             found.append(f"{self.name}: {self.lost} messages were lost")
@@ -66,14 +66,14 @@ def subscription_result(
     internal: dict[str, Any],
     pool: dict[str, dict[str, int]],
 ) -> SubscriptionResult:
-    """Put together what a client, the owner and the brokers of the pool say.
+    """Combine the figures of a client, the owner and the brokers of the pool.
 
     Args:
-        client: the result of `clients.py consume`.
-        produced: how many messages there were.
-        stats: the topic's partitioned-stats.
-        internal: the topic's partitioned-internalStats.
-        pool: broker → subscription → messages dispatched.
+        client: result of `clients.py consume`.
+        produced: number of published messages.
+        stats: partitioned-stats of the topic.
+        internal: partitioned-internalStats of the topic.
+        pool: dispatched messages by broker and subscription.
     """
     name = client["subscription"]
     owner = stats["subscriptions"][name]
@@ -93,14 +93,14 @@ def subscription_result(
 
 
 def table(rows: list[list[str]]) -> str:
-    """Rows as aligned columns, the first row as their heads."""
+    """Format rows as aligned columns; the first row has the headings."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
 def render(results: list[SubscriptionResult]) -> str:
-    """The table of all subscriptions."""
+    """Return the table of all subscriptions."""
     brokers = sorted({broker for result in results for broker in result.pool_dispatched})
     head = ["subscription", "type", "consumers", "produced", "received", "acked", "lost", "duplicated", "backlog"]
     rows = [[*head, "sent by owner", *(f"sent by {broker}" for broker in brokers)]]

@@ -1,4 +1,4 @@
-"""From nothing to messages read through a pool, step by step."""
+"""The demo, step by step: clusters, operator, pool and binding, clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Demo:
     """One run of the demo.
 
     Args:
-        messages: how many messages are produced.
+        messages: number of messages to publish.
         keep_operator: whether an operator is installed already.
     """
 
@@ -51,10 +51,10 @@ class Demo:
         self._client_image = ""
 
     def bring_up(self) -> None:
-        """The writable cluster, the operator, the pool and the binding.
+        """Start the writable cluster, the operator, the pool and the binding.
 
         Raises:
-            DevstackError: a part is not ready in time; the hint says how its pods are.
+            DevstackError: a part is not ready in time; the hint has the state of its pods.
         """
         for image in build([TARGETS[name] for name in ("engine", "operator", "client")]):
             load(image)
@@ -71,12 +71,12 @@ class Demo:
     def _install_operator(self) -> None:
         with step("the operator is installed: kubectl apply -k manifests/overlays/devstack"):
             self._kubectl.run("apply", "--server-side", "--force-conflicts", "-k", str(OPERATOR), timeout=120)
-            # An image of the same name may be newer than what runs.
+            # The running operator may have an older image of the same name.
             self._kubectl.run("-n", OPERATOR_NAMESPACE, "rollout", "restart", "deployment")
             self._wait("rollout", "status", "deployment", namespace=OPERATOR_NAMESPACE)
 
     def read_and_ack(self) -> list[SubscriptionResult]:
-        """Produce, consume, and put together what everyone says of it.
+        """Publish and consume; return the results of each subscription.
 
         Raises:
             DevstackError: a client failed, or did not end in time.
@@ -96,12 +96,12 @@ class Demo:
             self._start("prepare", self.writer.admin_url, TOPIC, str(PARTITIONS), "exclusive", "shared")
             self._result("prepare")
         before = self._dispatched()
-        with step(f"{count} messages: produced at the writer, read through the pool by 1 + 3 consumers"):
+        with step(f"{count} messages: published to the writable cluster, read through the pool by 1 + 3 consumers"):
             self._start("consume-exclusive", pool_url, TOPIC, "exclusive", "Exclusive", "1", count)
             self._start("consume-shared", pool_url, TOPIC, "shared", "Shared", "3", count)
             self._start("produce", self.writer.service_url, TOPIC, count)
             produced = self._result("produce")
-            say(f"{produced['produced']} messages are confirmed by the writer")
+            say(f"the writable cluster has confirmed {produced['produced']} messages")
             clients = [self._result("consume-exclusive"), self._result("consume-shared")]
         if produced["failed"]:
             raise DevstackError(f"{produced['failed']} messages could not be produced")
@@ -118,7 +118,7 @@ class Demo:
         return self._kubectl.run("get", "robp,rotb", "-A").strip()
 
     def _restart_stale_brokers(self) -> None:
-        """Brokers of an earlier run may have an older image of the same name: replace them, one by one."""
+        """Replace brokers of an earlier run, one by one: they may have an older image of the same name."""
         if self._kubectl.succeeds("-n", POOL_NAMESPACE, "get", f"statefulset/{POOL}"):
             self._kubectl.run("-n", POOL_NAMESPACE, "rollout", "restart", f"statefulset/{POOL}")
             self._wait("rollout", "status", f"statefulset/{POOL}", namespace=POOL_NAMESPACE)
@@ -173,14 +173,14 @@ class Demo:
     def _logs(self, name: str) -> str:
         return self._kubectl.run("-n", CLIENT_NAMESPACE, "logs", name)
 
-    # What the owner and the brokers say, through the API server's proxy
+    # Statistics of the owner and of the brokers, through the API server's proxy
 
     def _admin(self, path: str) -> Any:
         service = f"/api/v1/namespaces/{self.writer.namespace}/services/pulsar-broker:8080/proxy"
         return json.loads(self._kubectl.run("get", "--raw", f"{service}/admin/v2/{TOPIC.replace('://', '/')}/{path}"))
 
     def _settled_stats(self) -> tuple[Any, Any]:
-        """The owner's statistics once the last acks have landed, or as they are after some seconds."""
+        """Return the owner's statistics after the last acks have arrived, or after 10 s."""
         deadline = time.monotonic() + 10
         while True:
             stats = self._admin("partitioned-stats?getPreciseBacklog=true")
@@ -190,7 +190,7 @@ class Demo:
             time.sleep(0.2)
 
     def _dispatched(self) -> dict[str, dict[str, int]]:
-        """Messages that each broker of the pool has sent, by subscription."""
+        """Return the dispatched messages of each broker of the pool, by subscription."""
         selector = "pulsar-readonly.io/pool=" + POOL
         pods = self._kubectl.json("-n", POOL_NAMESPACE, "get", "pods", "-l", selector)["items"]
         found: dict[str, dict[str, int]] = {}

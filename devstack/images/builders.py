@@ -27,7 +27,7 @@ _BUILD_DEADLINE = 1800.0
 
 
 class Builder(Protocol):
-    """What builds and keeps images."""
+    """A tool that builds and stores images."""
 
     name: str
 

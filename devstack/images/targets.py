@@ -100,7 +100,7 @@ def _pulsar_context() -> Iterator[Path]:
 
 @contextmanager
 def _spark_context() -> Iterator[Path]:
-    """What Docker would see of the project, and Delta's jars, which Maven fetches."""
+    """Return the files of the build context: those of the project, and Delta's jars from Maven."""
     from devstack.jars.fetch import ensure_jars  # noqa: PLC0415  only this image needs it
 
     jars = ensure_jars("delta")

@@ -39,7 +39,7 @@ class Kubectl:
         return json.loads(self.run(*arguments, "-o", "json", timeout=timeout))
 
     def succeeds(self, *arguments: str, timeout: float = 30) -> bool:
-        """Whether it ends well."""
+        """Return whether the command succeeds."""
         return succeeds([self.program, *arguments], timeout=timeout, env=self._env())
 
     def apply(self, manifest: str, *options: str) -> str:

@@ -42,7 +42,7 @@ class Node:
 
     @property
     def folder(self) -> Path:
-        """What it sees as /run, /var/lib and /var/log, and its configuration files."""
+        """Folders that the node has as /run, /var/lib and /var/log, and its configuration files."""
         return self.state / self.name
 
     @property
@@ -108,7 +108,7 @@ class Layout:
 
     @property
     def sysctls(self) -> Path:
-        """What the machine-wide kernel settings were before kubelet changed them."""
+        """File with the machine-wide kernel settings from before kubelet changed them."""
         return self.state / "sysctls.json"
 
     def nodes(self, count: int) -> list[Node]:

@@ -1,4 +1,4 @@
-"""The writable cluster: ZooKeeper, two bookies and one or two brokers, as stock as can be."""
+"""The writable cluster: ZooKeeper, two bookies and one or two brokers, with few changes of stock settings."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class WriterSpec:
     """The specification of the source cluster.
 
     Attributes:
-        namespace: the Kubernetes namespace, which is the cluster's alone.
-        brokers: how many brokers.
+        namespace: the Kubernetes namespace, for this cluster only.
+        brokers: number of brokers.
         explicit_lac_ms: interval at which brokers write the explicit LAC, in ms; 0 is off, as in a stock Pulsar.
     """
 
@@ -77,11 +77,11 @@ class WriterStatus:
         return bool(self.wanted) and self.ready == self.wanted
 
     def as_json(self) -> dict[str, Any]:
-        """For --json."""
+        """Return the status for --json."""
         return {"up": self.up, **asdict(self)}
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the status as lines of text."""
         if not self.wanted:
             return [f"writer: there is none in namespace {self.namespace}"]
         lines = [f"writer in namespace {self.namespace}: {'up' if self.up else 'not ready'}"]
@@ -103,13 +103,13 @@ class Home:
 
 
 def render(name: str, spec: WriterSpec, image: str, home: Home) -> str:
-    """One of the manifests, filled in.
+    """Return one of the manifests with its values.
 
     Args:
-        name: its file's name without .yaml.
-        spec: what the cluster is like.
-        image: Pulsar's image.
-        home: where the data is.
+        name: name of its file without .yaml.
+        spec: specification of the cluster.
+        image: image of Pulsar.
+        home: location of the data.
     """
     text = (_MANIFESTS / f"{name}.yaml").read_text()
     return fill(
@@ -125,17 +125,17 @@ def render(name: str, spec: WriterSpec, image: str, home: Home) -> str:
 
 
 def up(spec: WriterSpec) -> WriterStatus:
-    """Bring the cluster to what the spec says and wait until it takes messages.
+    """Start or update the cluster by its specification, and wait until it is ready.
 
     Raises:
-        DevstackError: no Kubernetes runs, or a part did not become ready; the hint says how its pods are.
+        DevstackError: no Kubernetes runs, or a part is not ready in time; the hint has the state of its pods.
     """
     kubectl = _kubectl()
     again = kubectl.succeeds("-n", spec.namespace, "get", "statefulset/pulsar-bookie")
     image = build([TARGETS["pulsar"]])[0]
     load(image)
     kubectl.apply(fill((_MANIFESTS / "namespace.yaml").read_text(), NAMESPACE=spec.namespace))
-    # A folder for each life of the namespace: what an earlier cluster stored would not fit new metadata.
+    # A folder for each creation of the namespace: stored data of an earlier cluster do not match new metadata.
     life = kubectl.json("get", "namespace", spec.namespace)["metadata"]["uid"]
     home = Home(_data_node(kubectl, spec), f"/var/lib/pulsar-readonly/{life}")
     with step("ZooKeeper starts"):
@@ -158,7 +158,7 @@ def down(namespace: str) -> None:
     kubectl = _kubectl()
     everything = ("-n", namespace, "delete", "--all", "--wait=false", "--timeout=30s")
     with step(f"deleting the writable cluster and its namespace {namespace}"):
-        # Brokers that lose their bookies first would use up all the time that they have for an orderly end.
+        # Brokers that lose their bookies first would use all of their grace period.
         kubectl.run(*everything, "statefulsets", "--cascade=orphan")
         kubectl.run(*everything, "pods", "--grace-period=1")
         kubectl.run("delete", "namespace", namespace, "--ignore-not-found", "--timeout=150s", timeout=160)
@@ -191,10 +191,10 @@ def _kubectl() -> Kubectl:
 
 
 def _data_node(kubectl: Kubectl, spec: WriterSpec) -> str:
-    """The node that the data is on, or will be: the first one that takes pods.
+    """Return the node of the data; for a new cluster the first schedulable node.
 
     Raises:
-        DevstackError: no node takes pods.
+        DevstackError: no node is schedulable.
     """
     found = kubectl.run(
         "-n", spec.namespace, "get", "statefulset", "pulsar-zookeeper", "--ignore-not-found", "-o", "json"
@@ -207,12 +207,12 @@ def _data_node(kubectl: Kubectl, spec: WriterSpec) -> str:
         if not taints & {"NoSchedule", "NoExecute"}:
             return str(node["metadata"]["labels"][_HOSTNAME])
     raise DevstackError(
-        "writer: no node takes pods", "see: kubectl describe nodes; a drained one needs kubectl uncordon"
+        "writer: no node is schedulable", "see: kubectl describe nodes; a drained node needs kubectl uncordon"
     )
 
 
 def _initialize(kubectl: Kubectl, spec: WriterSpec, manifest: str) -> None:
-    """Run the initialising job to its end; one that is done is left alone, even if today's image is another."""
+    """Run the initialising job to its end, unless it has succeeded before."""
     job = ("-n", spec.namespace, "get", "job", "pulsar-pulsar-init", "--ignore-not-found")
 
     def succeeded() -> bool:

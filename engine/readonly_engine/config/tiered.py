@@ -25,7 +25,7 @@ MIN_CACHED_READS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieredConfig:
-    """How offloaded ledgers are read. Each field is a key of `tiered-storage`, with dashes."""
+    """Settings for reading offloaded ledgers. Each field is a key of `tiered-storage`, with dashes."""
 
     read_priority: str = field(
         default=TIERED_STORAGE_FIRST,

@@ -119,7 +119,9 @@ class HttpPort:
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             connection = None if request.transport is None else self._connections.get(request.transport)
             if connection is None:
-                return web.Response(status=web.HTTPServiceUnavailable.status_code)  # it was aborted: nobody reads this
+                return web.Response(
+                    status=web.HTTPServiceUnavailable.status_code
+                )  # the connection was aborted: no client reads this
             del self._connections[connection.transport]
             self._connections[connection.transport] = connection  # now the youngest
             connection.begin()

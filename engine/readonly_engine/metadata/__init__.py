@@ -1,1 +1,1 @@
-"""What the cluster's metadata store says: topics, ledgers, bookies. Read and watched; only our own nodes are written."""
+"""The cluster's metadata store: topics, ledgers and bookies. It is read and watched; brokers write only nodes of their own."""
