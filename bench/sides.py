@@ -36,7 +36,7 @@ POOL: Final = "pool"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Workload:
     """Readers and publishing.
 
     Attributes:
@@ -141,7 +141,7 @@ class Sides:
         cpu: whether figures of CPU are needed, and so a baseline.
     """
 
-    def __init__(self, cluster: BenchCluster, work: Work, seconds: float, *, cpu: bool = True) -> None:
+    def __init__(self, cluster: BenchCluster, work: Workload, seconds: float, *, cpu: bool = True) -> None:
         self._sides = (BASELINE, OWNER, POOL) if cpu else (OWNER, POOL)
         self._cluster = cluster
         self._work = work
@@ -179,7 +179,7 @@ class Sides:
 
 def measure_side(
     cluster: BenchCluster,
-    work: Work,
+    work: Workload,
     topic: str,
     side: str,
     broker: str | None,
@@ -250,12 +250,12 @@ def _measure(
 def run_all(
     cluster: BenchCluster,
     plan: Plan,
-    works: Sequence[Work],
+    works: Sequence[Workload],
     seconds: float = 0.0,
     warm_up: int = WARM_UP,
     *,
     cpu: bool = True,
-) -> list[tuple[Work, list[Round]]]:
+) -> list[tuple[Workload, list[Round]]]:
     """Run several works, the first of them with a longer warm-up.
 
     Args:
@@ -284,7 +284,7 @@ def busy(rounds: Sequence[Round], side: str, group: str) -> Sample:
     return Sample(tuple(measured.cpu[group] / measured.seconds for measured in sides))
 
 
-def behind(work: Work, rounds: Sequence[Round]) -> list[str]:
+def behind(work: Workload, rounds: Sequence[Round]) -> list[str]:
     """Return a note for each side that did not keep up with publishing."""
     notes = []
     for side in (OWNER, POOL):

@@ -19,7 +19,7 @@ from bench.cluster import BASE_PORT, BenchCluster
 from bench.figures import Sample, ratio
 from bench.plan import ROUNDS, SECONDS, Plan
 from bench.scenarios import fan_out, growth, latency, shared
-from bench.sides import WARM_UP, Measured, Work, measure_side
+from bench.sides import WARM_UP, Measured, Workload, measure_side
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 OLD: Final = "old"
 NEW: Final = "new"
 
-BENCHES: Final[dict[str, tuple[Work, ...]]] = {
+BENCHES: Final[dict[str, tuple[Workload, ...]]] = {
     "fan-out": fan_out.WORKS,
     "shared": shared.WORKS,
     "latency": latency.BUSY,
@@ -79,7 +79,7 @@ def row(name: str, pairs: Sequence[Pair]) -> tuple[str, ...]:
     )
 
 
-def measure(cluster: BenchCluster, work: Work, plan: Plan, seconds: float, python: str, warm_up: int) -> list[Pair]:
+def measure(cluster: BenchCluster, work: Workload, plan: Plan, seconds: float, python: str, warm_up: int) -> list[Pair]:
     """Measure one work in rounds; return the rounds after the warm-up.
 
     Args:

@@ -79,7 +79,7 @@ SECOND_STACK: Final = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SuiteGroup:
     """Tests that run one after the other in a process of their own.
 
     Attributes:
@@ -92,10 +92,12 @@ class Group:
 
 
 GROUPS: Final = (
-    Group(("tests/integration", *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS, *SECOND_STACK)))),
-    Group(SECOND_STACK, "second"),
-    Group(OTHER_STACKS),
-    Group(("tests/unit", LOCAL_KUBERNETES, "tests/e2e")),
+    SuiteGroup(
+        ("tests/integration", *(f"--ignore={path}" for path in (LOCAL_KUBERNETES, *OTHER_STACKS, *SECOND_STACK)))
+    ),
+    SuiteGroup(SECOND_STACK, "second"),
+    SuiteGroup(OTHER_STACKS),
+    SuiteGroup(("tests/unit", LOCAL_KUBERNETES, "tests/e2e")),
 )
 """No two of them use the same servers, because a group stops its servers at its end."""
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Bar, Report, Sample, ratio
-from bench.sides import POOL, Work, behind, busy, run_all, sample
+from bench.sides import POOL, Workload, behind, busy, run_all, sample
 
 if TYPE_CHECKING:
     from bench.cluster import BenchCluster
@@ -17,8 +17,8 @@ TITLE: Final = "Fan-out: CPU of the serving broker per delivered message"
 SHAPES: Final = ((50, 1000), (200, 100), (1000, 10))
 
 WORKS: Final = (
-    *(Work(readers, rate, size) for size in (1024, 100, 16384) for readers, rate in SHAPES),
-    *(Work(readers, rate, 1024, batched=True) for readers, rate in SHAPES),
+    *(Workload(readers, rate, size) for size in (1024, 100, 16384) for readers, rate in SHAPES),
+    *(Workload(readers, rate, 1024, batched=True) for readers, rate in SHAPES),
 )
 
 

@@ -6,16 +6,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Bar, Report
-from bench.sides import POOL, Work, busy, run_all, sample
+from bench.sides import POOL, Workload, busy, run_all, sample
 
 if TYPE_CHECKING:
     from bench.cluster import BenchCluster
     from bench.plan import Plan
 
 TITLE: Final = "Growth: CPU of the serving broker per delivered message"
-SUBSCRIBERS: Final = tuple(Work(readers, 20) for readers in (1, 10, 100, 1000))
-RATES: Final = tuple(Work(50, rate) for rate in (1, 10, 100, 1000))
-TOPICS: Final = tuple(Work(topics, 200, topics=topics) for topics in (10, 100, 1000, 5000))
+SUBSCRIBERS: Final = tuple(Workload(readers, 20) for readers in (1, 10, 100, 1000))
+RATES: Final = tuple(Workload(50, rate) for rate in (1, 10, 100, 1000))
+TOPICS: Final = tuple(Workload(topics, 200, topics=topics) for topics in (10, 100, 1000, 5000))
 
 
 def run(cluster: BenchCluster, plan: Plan) -> Report:

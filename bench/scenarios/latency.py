@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Bar, Report, Sample
-from bench.sides import OWNER, POOL, Work, run_all
+from bench.sides import OWNER, POOL, Workload, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from bench.sides import Measured, Round
 
 TITLE: Final = "Latency at the tail, with explicit LAC every 100 ms"
-BUSY: Final = (Work(1, 1000), Work(10, 1000), Work(50, 1000))
-ISOLATED: Final = (Work(1, 1), Work(50, 1))
+BUSY: Final = (Workload(1, 1000), Workload(10, 1000), Workload(50, 1000))
+ISOLATED: Final = (Workload(1, 1), Workload(50, 1))
 ISOLATED_S: Final = 20.0
 """Twenty isolated messages per round: their p99 is the slowest."""
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Bar, Report, Sample, ratio
-from bench.sides import OWNER, POOL, Work, run_all, sample
+from bench.sides import OWNER, POOL, Workload, run_all, sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 TITLE: Final = "Saturation: MB delivered per CPU second of the serving broker"
 
 WORKS: Final = (
-    Work(20, 5_000, 1024),
-    Work(20, 10_000, 1024, batched=True),
-    Work(20, 10_000, 100),
+    Workload(20, 5_000, 1024),
+    Workload(20, 10_000, 1024, batched=True),
+    Workload(20, 10_000, 100),
 )
 """High rates; a fast machine may keep up with them."""
 
 
-def per_cpu_second(work: Work, rounds: Sequence[Round], name: str) -> Sample:
+def per_cpu_second(work: Workload, rounds: Sequence[Round], name: str) -> Sample:
     """Return MB per CPU second, from the cost of a message."""
     return Sample(tuple(work.size / value for value in sample(rounds, name).values))
 
 
-def _by_the_clock(work: Work, rounds: Sequence[Round], side: str) -> Sample:
+def _by_the_clock(work: Workload, rounds: Sequence[Round], side: str) -> Sample:
     sides: list[Measured] = [getattr(round_, side) for round_ in rounds]
     return Sample(tuple(measured.delivered * work.size / measured.seconds / 1e6 for measured in sides))
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from bench.figures import Bar, Report, ratio
-from bench.sides import Work, behind, run_all, sample
+from bench.sides import Workload, behind, run_all, sample
 
 if TYPE_CHECKING:
     from bench.cluster import BenchCluster
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 TITLE: Final = "Shared, 100 consumers with acks: CPU of the brokers per message"
 WORKS: Final = (
-    Work(100, 2_000, 1024, shared=True),
-    Work(100, 5_000, 1024, shared=True),
-    Work(100, 5_000, 1024, batched=True, shared=True),
+    Workload(100, 2_000, 1024, shared=True),
+    Workload(100, 5_000, 1024, shared=True),
+    Workload(100, 5_000, 1024, batched=True, shared=True),
 )
 
 

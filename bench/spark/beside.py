@@ -81,7 +81,7 @@ CORES: Final = (SHARED, APART)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SideMeasurement:
     """One side, measured once.
 
     Attributes:
@@ -212,7 +212,7 @@ class Bench:
         pin(others, every[:-1] if cores == APART else every)
         self._cores = cores
 
-    def turn(self, side: str, seconds: float) -> Turn:
+    def turn(self, side: str, seconds: float) -> SideMeasurement:
         """Measure one side.
 
         Raises:
@@ -248,7 +248,7 @@ class Bench:
         """Return the number of published messages."""
         return self._publisher.counted().receipts
 
-    def _measure(self, side: str, seconds: float) -> Turn:
+    def _measure(self, side: str, seconds: float) -> SideMeasurement:
         groups = {
             "owner": [self._pid("broker-0")],
             "bookies": [self._pid("bookie-0"), self._pid("bookie-1")],
@@ -260,7 +260,7 @@ class Bench:
         after = {name: cpu_seconds(pids) for name, pids in groups.items()}
         published_after = self._publisher.counted()
         reads = entries_read(self._stack.endpoints) - reads
-        return Turn(
+        return SideMeasurement(
             side=side,
             cores=self._cores,
             seconds=published_after.seconds - published.seconds,
@@ -369,13 +369,13 @@ def the_bench(base_port: int, messages: int, *, keep: bool = False) -> Iterator[
             yield Bench(stack, open_.enter_context(engine_side(MASTER, MEMORY, folder)), publisher, backlogs, folder)
 
 
-def run(arguments: argparse.Namespace) -> list[Turn]:
+def run(arguments: argparse.Namespace) -> list[SideMeasurement]:
     """Measure all turns, and return them without the warm-up.
 
     Raises:
         DevstackError: a turn could not be measured.
     """
-    turns: list[Turn] = []
+    turns: list[SideMeasurement] = []
     if arguments.prepare:
         with filled(arguments.base_port, arguments.messages, keep=True):
             return turns
@@ -388,7 +388,7 @@ def run(arguments: argparse.Namespace) -> list[Turn]:
     return turns
 
 
-def rounds(bench: Bench, arguments: argparse.Namespace) -> list[Turn]:
+def rounds(bench: Bench, arguments: argparse.Namespace) -> list[SideMeasurement]:
     """Measure all sides by turns, and return the turns without the warm-up."""
     turns = []
     for number in range(-arguments.warm_up, arguments.rounds):
@@ -402,7 +402,7 @@ def rounds(bench: Bench, arguments: argparse.Namespace) -> list[Turn]:
     return turns
 
 
-def table(turns: Sequence[Turn]) -> str:
+def table(turns: Sequence[SideMeasurement]) -> str:
     """Return the table of medians, with the spread, as Markdown."""
     lines = [
         (
@@ -419,7 +419,7 @@ def table(turns: Sequence[Turn]) -> str:
     return "\n".join(lines)
 
 
-def row(turns: Sequence[Turn], alone: float) -> str:
+def row(turns: Sequence[SideMeasurement], alone: float) -> str:
     """Return one row of the table.
 
     Args:
@@ -442,9 +442,9 @@ def row(turns: Sequence[Turn], alone: float) -> str:
     )
 
 
-def read(files: Sequence[Path]) -> list[Turn]:
+def read(files: Sequence[Path]) -> list[SideMeasurement]:
     """Read turns from files of `--json`."""
-    return [Turn(**turn) for file in files for turn in json.loads(file.read_text(encoding="utf-8"))["turns"]]
+    return [SideMeasurement(**turn) for file in files for turn in json.loads(file.read_text(encoding="utf-8"))["turns"]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -36,7 +36,7 @@ OPERATORS = "app.kubernetes.io/name=pulsar-readonly-operator"
 
 
 @dataclass(frozen=True)
-class Flow:
+class TrafficTotals:
     """What the clients saw.
 
     Attributes:
@@ -99,14 +99,14 @@ def flowing(kubernetes, namespace, pool, binding, eventually):
 
         eventually(flows, 120)
 
-    def end() -> Flow:
+    def end() -> TrafficTotals:
         kubernetes("exec", "clients", "-n", namespace, "--", "python", "-c", "open('/tmp/stop', 'w').close()")
 
         def ended():
             assert kubernetes.get("pod", "clients", namespace)["status"]["phase"] == "Succeeded"
 
         eventually(ended, 240, every=0.5)
-        return Flow(**json.loads(kubernetes("logs", "clients", "-n", namespace).splitlines()[-1]))
+        return TrafficTotals(**json.loads(kubernetes("logs", "clients", "-n", namespace).splitlines()[-1]))
 
     return start, end
 

@@ -85,7 +85,7 @@ class Move:
 
 
 @dataclass(slots=True)
-class Moves:
+class Reconnects:
     """What the clients' log says of connections.
 
     Attributes:
@@ -106,14 +106,14 @@ class Moves:
         assert not hurried, f"their connection ended before they were elsewhere: {hurried}"
 
 
-def moves(log: str, until: float) -> Moves:
+def moves(log: str, until: float) -> Reconnects:
     """Follow each consumer through the log of the stock C++ library; each client has a thread of its own.
 
     Args:
         log: its text.
         until: seconds since 1970; what comes later is the clients' own end.
     """
-    found = Moves()
+    found = Reconnects()
     attached: dict[tuple[str, str], str] = {}
     told: dict[tuple[str, str], tuple[float, str, bool]] = {}
     for line in log.splitlines():

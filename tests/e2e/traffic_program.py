@@ -94,7 +94,7 @@ class Publisher:
             self.failed.append(result.name)
 
 
-class Receiver:
+class PoolConsumer:
     """A consumer that acks, or a reader, on a client of its own.
 
     Args:
@@ -172,7 +172,7 @@ class Traffic:
                 admin("PUT", f"{plan['admin']}/admin/v2/{topic.replace('://', '/')}/partitions", str(partitions))
         # the library has one logger for all clients of a process: the first one's
         self._writer = pulsar.Client(plan["writer"], logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Info))
-        self._receivers = [Receiver(pulsar, plan["pool"], one) for one in plan["consumers"]]
+        self._receivers = [PoolConsumer(pulsar, plan["pool"], one) for one in plan["consumers"]]
         self._publishers = {topic: Publisher(self._writer, topic, plan["rate"]) for topic in plan["topics"]}
 
     def progress(self) -> dict[str, Any]:

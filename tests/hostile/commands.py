@@ -41,7 +41,7 @@ SLACK: Final = {"tasks": 20, "resident": 64 << 20}
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """A row of the table.
 
     Attributes:
@@ -59,8 +59,8 @@ class Row(NamedTuple):
 
 
 ROWS: Final = (
-    *(Row(name, (name,)) for name in CLIENT_COMMANDS),
-    Row(f"{len(SERVER_COMMANDS)} commands of servers", SERVER_COMMANDS),
+    *(CommandRow(name, (name,)) for name in CLIENT_COMMANDS),
+    CommandRow(f"{len(SERVER_COMMANDS)} commands of servers", SERVER_COMMANDS),
 )
 
 
@@ -78,7 +78,7 @@ class Reactions(NamedTuple):
     losses: int
 
 
-def run_row(row: Row, url: str, topics: str) -> Reactions:
+def run_row(row: CommandRow, url: str, topics: str) -> Reactions:
     """Send all frames of a row to a server.
 
     Args:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.hostile.attacks import Attack
-    from tests.hostile.commands import Reactions, Row
+    from tests.hostile.commands import CommandRow, Reactions
     from tests.hostile.run import Outcome
 
 BEGIN: Final = "<!-- hostile: written by make hostile HOSTILE_OPTIONS=--write -->"
@@ -31,7 +31,7 @@ def table(outcomes: Mapping[Attack, tuple[Outcome, Outcome]]) -> list[str]:
     return rows
 
 
-def commands_table(reactions: Mapping[Row, tuple[Reactions, Reactions]]) -> list[str]:
+def commands_table(reactions: Mapping[CommandRow, tuple[Reactions, Reactions]]) -> list[str]:
     """Make one row for each command, in Markdown: the owner's reaction before the pool's where they differ."""
     rows = [
         f"| command | {' | '.join(MALFORMED.values())} | others' slowest PING |",

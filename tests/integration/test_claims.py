@@ -124,14 +124,14 @@ def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
         async with store(pulsar) as again, store(pulsar) as other:
             async with store(pulsar) as before:
                 assert (await before.claim(path, b"a")).session
-                looked, go_on = asyncio.Event(), asyncio.Event()
+                looked, proceed = asyncio.Event(), asyncio.Event()
                 call = again._call
 
                 async def look(function: Callable[..., Any], *args: object) -> Any:
                     answer = await call(function, *args)
                     if function == again._client.get_async and not looked.is_set():
                         looked.set()
-                        await go_on.wait()
+                        await proceed.wait()
                     return answer
 
                 monkeypatch.setattr(again, "_call", look)
@@ -139,7 +139,7 @@ def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
                 await looked.wait()
             taken = await other.claim(path, b"b")
             assert taken.session
-            go_on.set()
+            proceed.set()
             assert await claiming == (0, b"b")
             found = await other.get(path)
             assert found is not None

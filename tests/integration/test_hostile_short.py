@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devstack.pool import Pool
     from devstack.pulsar.status import Endpoints
     from tests.hostile.attacks import Attack
-    from tests.hostile.commands import Row
+    from tests.hostile.commands import CommandRow
 
 TOPICS = "persistent://public/default/test-"
 
@@ -34,7 +34,7 @@ SHORT = {"CONNECT", "SUBSCRIBE", "SEND", "ACK", "LOOKUP", "SEEK"}
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if SHORT.intersection(row.commands)], ids=lambda row: row.name)
-def test_malformed_commands_harm_nobody_at_the_pool(pool: Pool, pulsar: Endpoints, row: Row) -> None:
+def test_malformed_commands_harm_nobody_at_the_pool(pool: Pool, pulsar: Endpoints, row: CommandRow) -> None:
     broker = pool.brokers[0]
     before = broker_counts(broker)
     owner, served = (run_row(row, url, TOPICS) for url in (pulsar.writer_url, broker.url))

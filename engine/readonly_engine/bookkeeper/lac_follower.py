@@ -176,7 +176,7 @@ class LacFollower:
         flows = False
         if self._poll_target is not None:
             now = self._loop.time()
-            self._poll_target.settle(self._ledger.best_first, now)
+            self._poll_target.switch_to_best(self._ledger.best_first, now)
             flows = self._arrival_rate.quick(now)
             if flows and await self._read_tail_batch(bookie_id, polls):
                 return

@@ -36,7 +36,7 @@ class RequestBudget:
         What is under way has deadlines of its own, so there is room sooner or later.
         """
         if not self._waiters and self._fits(size, requests):
-            self._take(size, requests)
+            self._count(size, requests)
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((size, requests, waiter))
@@ -51,10 +51,10 @@ class RequestBudget:
 
     def release(self, size: int, requests: int = 1) -> None:
         """What was admitted with these figures has ended."""
-        self._take(-size, -requests)
+        self._count(-size, -requests)
         self._wake()
 
-    def _take(self, size: int, requests: int) -> None:
+    def _count(self, size: int, requests: int) -> None:
         self.requests += requests
         self.bytes += size
 
@@ -69,6 +69,6 @@ class RequestBudget:
             if not waiter.done():
                 if not self._fits(size, requests):
                     return
-                self._take(size, requests)
+                self._count(size, requests)
                 waiter.set_result(None)
             self._waiters.popleft()

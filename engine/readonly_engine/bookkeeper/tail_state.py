@@ -158,7 +158,7 @@ class PollTarget:
         self._change(bookie, now)
         return True
 
-    def settle(self, order: Callable[[], Sequence[str]], now: float) -> None:
+    def switch_to_best(self, order: Callable[[], Sequence[str]], now: float) -> None:
         """Now and then, let the bookie lead that is the best one by now."""
         if now - self._changed_at < RETURN_S:
             return

@@ -103,7 +103,7 @@ class ZooKeeperStore:
         """Watch a node's value."""
         watchers = self._watchers
 
-        async def look(_fired: Callable[[object], None]) -> NodeRead[Versioned | None]:
+        async def read(_fired: Callable[[object], None]) -> NodeRead[Versioned | None]:
             while True:
                 try:
                     value, stat = await self._call(self._client.get_async, path, watchers.handler(DATA, path))
@@ -116,7 +116,7 @@ class ZooKeeperStore:
             stat = await self._call(self._client.exists_async, path)
             return None if stat is None else stat.mzxid
 
-        watch = NodeWatch(path, look, probe, changed, partial(watchers.remove, DATA, path))
+        watch = NodeWatch(path, read, probe, changed, partial(watchers.remove, DATA, path))
         watchers.add(DATA, path, watch)
         return watch
 
@@ -124,7 +124,7 @@ class ZooKeeperStore:
         """Watch the names of a node's children."""
         watchers = self._watchers
 
-        async def look(_fired: Callable[[object], None]) -> NodeRead[frozenset[str]]:
+        async def read(_fired: Callable[[object], None]) -> NodeRead[frozenset[str]]:
             while True:
                 try:
                     handler = watchers.handler(CHILDREN, path)
@@ -144,7 +144,7 @@ class ZooKeeperStore:
             for kind in (CHILDREN, DATA):
                 watchers.remove(kind, path, watch)
 
-        watch = NodeWatch(path, look, probe, changed, stopped)
+        watch = NodeWatch(path, read, probe, changed, stopped)
         for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
             watchers.add(kind, path, watch)
         return watch

@@ -118,14 +118,14 @@ class Reloaded(Generic[T]):
     def __init__(self, files: Sequence[Path], make: Callable[[], T]) -> None:
         self._files = files
         self._make = make
-        self._seen = self._look()
+        self._last_signatures = self._signatures()
         self._made = make()
 
     def get(self) -> T:
         """Return the current value."""
-        seen = self._look()
-        if seen != self._seen:
-            self._seen = seen
+        signatures = self._signatures()
+        if signatures != self._last_signatures:
+            self._last_signatures = signatures
             try:
                 self._made = self._make()
             except (OSError, ValueError) as error:
@@ -134,7 +134,7 @@ class Reloaded(Generic[T]):
                 log.info("read again: %s", ", ".join(map(str, self._files)))
         return self._made
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
+    def _signatures(self) -> list[tuple[int, int, int] | None]:
         return [_identity_of(path) for path in self._files]
 
 

@@ -151,11 +151,11 @@ async def _advance(iterator: AsyncIterator[TopicEntry], index: int, waiting: lis
 async def _as_they_come(parts: list[_Part]) -> AsyncGenerator[tuple[_Part, TopicEntry], None]:
     queue: asyncio.Queue[tuple[_Part, TopicEntry]] = asyncio.Queue(QUEUED_ENTRIES)
 
-    async def pump(part: _Part) -> None:
+    async def read_part(part: _Part) -> None:
         async for entry in part.reader.entries(follow=True):
             await queue.put((part, entry))
 
-    tasks = [asyncio.create_task(pump(part)) for part in parts]
+    tasks = [asyncio.create_task(read_part(part)) for part in parts]
     ended: asyncio.Future[list[None]] = asyncio.gather(*tasks)
     try:
         while True:

@@ -176,8 +176,8 @@ class CompactedLog:
         self._listeners: set[Callable[[], None]] = set()
         self._watch: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._looking = asyncio.Lock()
-        self._looked: float | None = None
+        self._refreshing = asyncio.Lock()
+        self._refreshed_at: float | None = None
         log_.listen(self._topic_moved)
 
     async def opened(self) -> None:
@@ -307,13 +307,13 @@ class CompactedLog:
 
     async def _refresh(self, fresh_s: float = 0.0) -> None:
         """Look for the compaction, unless that was done so shortly before."""
-        async with self._looking:
+        async with self._refreshing:
             now = asyncio.get_running_loop().time()
-            if self._looked is None or now - self._looked > fresh_s:
-                await self._look()
-                self._looked = now
+            if self._refreshed_at is None or now - self._refreshed_at > fresh_s:
+                await self._reload()
+                self._refreshed_at = now
 
-    async def _look(self) -> None:
+    async def _reload(self) -> None:
         first_ledger = self.chain.first_ledger
         found = await self._find()
         known = self._compaction

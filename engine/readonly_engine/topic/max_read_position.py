@@ -58,7 +58,7 @@ class MaxReadPositionSchedule:
         self._exact_at = 0.0
         self._pause = EXACT_S[0]
 
-    def want(self, position: Position, tail: Position, now: float) -> None:
+    def request(self, position: Position, tail: Position, now: float) -> None:
         """Somebody waits for an entry. The topic goes on to `tail` now: what comes there may have ended a transaction."""
         if position <= self.limit:
             return
@@ -110,19 +110,19 @@ class MaxReadPosition:
     Args:
         last: asks the owner for the last message that it delivers; None where it does not say.
         exact: asks it how far exactly it lets consumers read; None where it does not say.
-        moved: called when the limit has moved.
+        on_moved: called when the limit has moved.
     """
 
     def __init__(
         self,
         last: Callable[[], Awaitable[Position | None]],
         exact: Callable[[], Awaitable[Position | None]],
-        moved: Callable[[], None],
+        on_moved: Callable[[], None],
     ) -> None:
         self.active = False
         self._last = last
         self._exact = exact
-        self._moved = moved
+        self._on_moved = on_moved
         self._schedule = MaxReadPositionSchedule()
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -137,9 +137,9 @@ class MaxReadPosition:
         """Whether consumers may get an entry."""
         return not self.active or position <= self._schedule.limit
 
-    def want(self, position: Position, tail: Position) -> None:
+    def request(self, position: Position, tail: Position) -> None:
         """Ask the owner until it allows an entry; the topic goes on to `tail` now."""
-        self._schedule.want(position, tail, self._loop.time())
+        self._schedule.request(position, tail, self._loop.time())
         self._wanted.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._ask())
@@ -148,7 +148,7 @@ class MaxReadPosition:
     def notify(self, position: Position) -> None:
         """The owner has said by itself that consumers may read up to a position."""
         if self._schedule.answered(position, self._loop.time()) and self.active:
-            self._moved()
+            self._on_moved()
 
     def close(self) -> None:
         """Ask no more."""
@@ -172,7 +172,7 @@ class MaxReadPosition:
                     async with asyncio.timeout(ANSWER_S):
                         position = await self._last()
             if position is not None and self._schedule.answered(position, self._loop.time(), exact=exact):
-                self._moved()
+                self._on_moved()
 
 
 def _ended(task: asyncio.Task[None]) -> None:

@@ -64,7 +64,7 @@ class TopicReader:
         try:
             while True:
                 moved.clear()
-                self._settle()
+                self._skip_missing()
                 if not follow and (end is None or self.position > end):
                     return
                 if not self._log.chain.readable(self.position):
@@ -82,7 +82,7 @@ class TopicReader:
             if self._ahead is not None:
                 self._ahead.cancel()
 
-    def _settle(self) -> None:
+    def _skip_missing(self) -> None:
         """Go on at the next entry that there is, or will be."""
         chain = self._log.chain
         settled = chain.at_or_after(self.position)

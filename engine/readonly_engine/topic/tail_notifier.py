@@ -132,11 +132,11 @@ class TailNotifier:
         self._handle = None
         self._due = self._at_once = False
         try:
-            self._look()
+            self._dispatch()
         except Exception as error:  # noqa: BLE001 - whoever listens may make any mistake
             self._failed(error)
 
-    def _look(self) -> None:
+    def _dispatch(self) -> None:
         limit = self._chain.limit
         if not self._listeners or self._notified is None or limit is None or limit <= self._notified:
             self._notify(None, limit)

@@ -141,7 +141,7 @@ class TopicTransactions:
         self._log = log_
         self._ask_transaction = ask_transaction
         self._questions: dict[TransactionIndex, asyncio.Task[None]] = {}
-        self._max_read_position = MaxReadPosition(last_message, exact_limit, self._tell)
+        self._max_read_position = MaxReadPosition(last_message, exact_limit, self._notify_listeners)
         self._indexes: list[TransactionIndex] = []
         self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
         self._listeners: set[Callable[[], None]] = set()
@@ -190,7 +190,7 @@ class TopicTransactions:
         wanted = entries[-1].position
         if limit.allows(wanted):
             return entries
-        limit.want(wanted, self._log.chain.limit or wanted)
+        limit.request(wanted, self._log.chain.limit or wanted)
         return [entry for entry in entries if limit.allows(entry.position)]
 
     def index(self, start: Position) -> TransactionIndex:
@@ -272,7 +272,7 @@ class TopicTransactions:
         if error is not None:
             log.error("%s: the search for markers of transactions failed", self._log.topic, exc_info=error)
             return
-        self._tell()
+        self._notify_listeners()
 
     async def _find_end(self, index: TransactionIndex, txn: tuple[int, int]) -> None:
         """Ask the owner about the first open transaction, until it has ended.
@@ -315,8 +315,8 @@ class TopicTransactions:
         if error is not None:
             log.error("%s: the owner cannot be asked about transactions", self._log.topic, exc_info=error)
             return
-        self._tell()
+        self._notify_listeners()
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in list(self._listeners):
             listener()

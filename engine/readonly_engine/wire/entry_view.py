@@ -129,5 +129,5 @@ def summarize(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]:
     """
     if _native is None:
         return pure_summarize(views)
-    told: tuple[int, int, bool, bool] = _native.summarize(views)
-    return told
+    summary: tuple[int, int, bool, bool] = _native.summarize(views)
+    return summary

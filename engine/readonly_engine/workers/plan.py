@@ -33,13 +33,13 @@ def worker_config(config: EngineConfig, index: int) -> EngineConfig:
     return replace(
         config,
         workers=1,
-        listen=_moved(config.listen, move),
-        tls_listen=None if config.tls_listen is None else _moved(config.tls_listen, move),
-        http=_moved(config.http, move),
-        advertised_url=_moved_url(config.advertised_url, move),
-        advertised_tls_url=_moved_url(config.advertised_tls_url, move),
+        listen=_shifted(config.listen, move),
+        tls_listen=None if config.tls_listen is None else _shifted(config.tls_listen, move),
+        http=_shifted(config.http, move),
+        advertised_url=_shifted_url(config.advertised_url, move),
+        advertised_tls_url=_shifted_url(config.advertised_tls_url, move),
         advertised_listeners={
-            name: Urls(_moved_url(urls.url, move), _moved_url(urls.tls_url, move))
+            name: Urls(_shifted_url(urls.url, move), _shifted_url(urls.tls_url, move))
             for name, urls in config.advertised_listeners.items()
         },
         bind_addresses=tuple(replace(bind, port=bind.port + move) for bind in config.bind_addresses),
@@ -84,11 +84,11 @@ def _twice(ports: Iterable[int]) -> int:
     return 0
 
 
-def _moved(address: Address, move: int) -> Address:
+def _shifted(address: Address, move: int) -> Address:
     return Address(address.host, address.port + move)
 
 
-def _moved_url(url: str, move: int) -> str:
+def _shifted_url(url: str, move: int) -> str:
     if not url:
         return ""
     parts = urlsplit(url)

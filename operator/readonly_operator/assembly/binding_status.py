@@ -90,11 +90,11 @@ def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> 
         _write(context, body, _all("InvalidSpec", message), {})
 
 
-def _conditions(state: LookupState, holding: int, topics: int | None) -> list[Condition]:
-    head = f"{holding} of {state.brokers} brokers hold it"
+def _conditions(state: LookupState, applied: int, topics: int | None) -> list[Condition]:
+    head = f"{applied} of {state.brokers} brokers hold it"
     if topics == 0:
         head += "; the writable cluster has no such topic yet"
-    if state.brokers and holding == state.brokers == len(state.reports):
+    if state.brokers and applied == state.brokers == len(state.reports):
         # brokers may lack another binding of the pool; this one is complete
         return [
             Condition("Ready", ConditionStatus.TRUE, "Held", head),

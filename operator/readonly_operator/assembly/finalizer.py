@@ -76,7 +76,7 @@ def registration_condition(context: Context, pool: Pool, finalizer_errors: Mappi
     return [context.registrations.report(pool.key).condition or waiting]
 
 
-def release(context: Context, body: Manifest, say: Callable[[Condition], object]) -> None:
+def release(context: Context, body: Manifest, report: Callable[[Condition], object]) -> None:
     """Remove the finalizer of a pool that is being deleted once nothing is left to restore; else report the pending work.
 
     Raises:
@@ -86,13 +86,13 @@ def release(context: Context, body: Manifest, say: Callable[[Condition], object]
         return
     waiting = _pending(context, body)
     if waiting is not None:
-        say(waiting)
+        report(waiting)
         return
     try:
         _set(context, body, present=False)
     except KubeError as error:
         if error.status == FORBIDDEN:
-            say(_forbidden(explicit_lac.TYPE, body["metadata"]["namespace"]))
+            report(_forbidden(explicit_lac.TYPE, body["metadata"]["namespace"]))
         raise
 
 

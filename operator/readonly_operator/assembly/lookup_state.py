@@ -36,7 +36,7 @@ class LookupState:
 
     def converged(self) -> bool:
         """Return whether every broker holds the desired config."""
-        return self._holding() == self.brokers and len(self.reports) == self.brokers
+        return self._applied() == self.brokers and len(self.reports) == self.brokers
 
     def behind(self) -> list[BrokerReport]:
         """Return brokers that answer and hold another config."""
@@ -77,7 +77,7 @@ class LookupState:
             return Condition(
                 TYPE, ConditionStatus.TRUE, "Held", f"{self.brokers} of {self.brokers} brokers hold {bindings}"
             )
-        return self.shortfall(f"{self._holding()} of {self.brokers} brokers hold {bindings}")
+        return self.shortfall(f"{self._applied()} of {self.brokers} brokers hold {bindings}")
 
     def shortfall(self, head: str) -> Condition:
         """Return LookupConfigured for brokers that lack bindings; the message starts with `head`."""
@@ -104,7 +104,7 @@ class LookupState:
             silent.append(f"{-missing} more than wanted, about to end")
         return Condition(TYPE, ConditionStatus.UNKNOWN, "BrokersSilent", f"{head}; {listed(silent)}")
 
-    def _holding(self) -> int:
+    def _applied(self) -> int:
         return sum(
             report.reachable and report.revision == self.wanted.revision and not report.problem
             for report in self.reports

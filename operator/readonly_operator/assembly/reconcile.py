@@ -111,7 +111,7 @@ def _skip_paused(context: Context, pool: Pool, body: Manifest, bindings: PoolBin
 def _lookup(context: Context, pool: Pool, bindings: PoolBindings) -> LookupConfig:
     """Return the desired lookup redirection config."""
     known = context.store.get(CONFIG_MAP, pool.key.namespace, pool.key.bindings_map)
-    return LookupConfig.holding(context.lookup_history.entries(pool.key, known, bindings.good))
+    return LookupConfig.of_entries(context.lookup_history.entries(pool.key, known, bindings.good))
 
 
 def _apply(context: Context, pool: Pool, body: Manifest, lookup: LookupConfig) -> list[str]:

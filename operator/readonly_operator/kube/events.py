@@ -127,7 +127,7 @@ class Budget:
         self._tokens = float(BURST)
         self._at = now
 
-    def take(self, now: float) -> bool:
+    def consume(self, now: float) -> bool:
         """Take a token; return False when there is none."""
         self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
         self._at = now
@@ -176,7 +176,7 @@ class Recorder:
             last = self._last.get(name)
             if last is not None and now - last < REPEAT_SECONDS:
                 return False
-            if not self._budget.take(now):
+            if not self._budget.consume(now):
                 return False
             if len(self._last) >= MAX_REMEMBERED:
                 self._last = {one: at for one, at in self._last.items() if now - at < REPEAT_SECONDS}

@@ -94,10 +94,10 @@ class LookupConfig:
     @classmethod
     def of(cls, bindings: Iterable[Binding]) -> LookupConfig:
         """Return the config of these bindings, in any order."""
-        return cls.holding(Entry.of(binding) for binding in bindings)
+        return cls.of_entries(Entry.of(binding) for binding in bindings)
 
     @classmethod
-    def holding(cls, entries: Iterable[Entry]) -> LookupConfig:
+    def of_entries(cls, entries: Iterable[Entry]) -> LookupConfig:
         """Return the config of these entries, in any order."""
         held = tuple(sorted(entries))
         # the letter keeps YAML parsers from reading a number

@@ -28,7 +28,7 @@ _ROUTING = {
     "single": pulsar.PartitionsRoutingMode.UseSinglePartition,
 }
 _FAILURE = {"fail": "FAIL", "discard": "DISCARD", "consume": "CONSUME"}
-_MOST_OF_BATCH = 1 << 20
+_MAX_BATCH_BYTES = 1 << 20
 
 
 class Fields:
@@ -102,7 +102,7 @@ def producer_arguments(fields: Fields, schema: Any) -> dict[str, Any]:
             "batching_enabled": True,
             "batching_max_messages": batching["max_messages"],
             "batching_max_publish_delay_ms": batching["max_delay_ms"],
-            "batching_max_allowed_size_in_bytes": _MOST_OF_BATCH,
+            "batching_max_allowed_size_in_bytes": _MAX_BATCH_BYTES,
         }
         if batching.get("key_based"):
             arguments["batching_type"] = pulsar.BatchingType.KeyBased

@@ -20,7 +20,7 @@ from bench.paths import DOCUMENT
 from bench.plan import Plan
 from bench.plot import draw, nice_step
 from bench.scenarios.fan_out import WORKS
-from bench.sides import Measured, Round, Work, behind
+from bench.sides import Measured, Round, Workload, behind
 from devstack.errors import DevstackError
 
 
@@ -65,10 +65,10 @@ def test_the_owner_is_charged_for_what_readers_add():
 
 def test_a_side_that_does_not_keep_up_is_named():
     one = Round(side("owner", 50_000), side("pool", 40_000))
-    assert behind(Work(50, 100), [one]) == [
+    assert behind(Workload(50, 100), [one]) == [
         "50 x 100/s, 1 KB, pool: 80% of the published messages were delivered in time."
     ]
-    assert behind(Work(50, 100, shared=True), [Round(side("owner", 1000), side("pool", 1000))]) == []
+    assert behind(Workload(50, 100, shared=True), [Round(side("owner", 1000), side("pool", 1000))]) == []
 
 
 REPORT = Report(

@@ -9,7 +9,7 @@ from bench.spark import beside, common, paired, scale
 
 def turn(side, owner_cpu, p99, cores=beside.SHARED):
     read = 0.0 if side in {beside.BASELINE, beside.BUSY} else 3e9
-    return beside.Turn(side, cores, 30.0, 30_000, owner_cpu, 3.0, 30.0, 1.0, p99, read)
+    return beside.SideMeasurement(side, cores, 30.0, 30_000, owner_cpu, 3.0, 30.0, 1.0, p99, read)
 
 
 def test_an_owner_is_compared_with_itself_alone():

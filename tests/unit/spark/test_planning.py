@@ -95,10 +95,10 @@ def test_micro_batches_follow_each_other_to_the_end_and_cover_everything_once(fo
             assert reached == ends
         for name, state in found.items():
             assert starts[name] <= reached[name] <= ends[name]
-            news = positions_in(state.entry_ranges(starts[name], reached[name]))
+            added = positions_in(state.entry_ranges(starts[name], reached[name]))
             # No topic waits while it has something to read.
-            assert news or not positions_in(state.entry_ranges(starts[name], ends[name]))
-            covered[name] += news
+            assert added or not positions_in(state.entry_ranges(starts[name], ends[name]))
+            covered[name] += added
         if all(not positions_in(state.entry_ranges(reached[name], ends[name])) for name, state in found.items()):
             break
         starts = reached

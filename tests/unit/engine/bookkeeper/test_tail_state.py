@@ -59,22 +59,22 @@ def test_who_knew_more_leads_where_nobody_told_of_it_in_time():
 def test_the_best_one_leads_again_some_time_after_a_change():
     leader = PollTarget(ORDER, 0)
     leader.overdue("far", 5, 5, 10)
-    leader.settle(lambda: ORDER, 10 + RETURN_S - 1)
+    leader.switch_to_best(lambda: ORDER, 10 + RETURN_S - 1)
     assert leader.bookie == "far"
-    leader.settle(lambda: ORDER, 10 + RETURN_S)
+    leader.switch_to_best(lambda: ORDER, 10 + RETURN_S)
     assert leader.bookie == "near"
     asked = []
-    leader.settle(lambda: asked.append(0) or ORDER, 10 + RETURN_S + 1)
+    leader.switch_to_best(lambda: asked.append(0) or ORDER, 10 + RETURN_S + 1)
     assert asked == [], "the order is not worked out at every poll"
 
 
 def test_one_that_failed_does_not_lead_again_before_it_has_answered():
     leader = PollTarget(ORDER, 0)
     leader.failed("near", ORDER, 0)
-    leader.settle(lambda: ORDER, RETURN_S)
+    leader.switch_to_best(lambda: ORDER, RETURN_S)
     assert leader.bookie == "far"
     leader.answered("near")
-    leader.settle(lambda: ORDER, 2 * RETURN_S)
+    leader.switch_to_best(lambda: ORDER, 2 * RETURN_S)
     assert leader.bookie == "near"
 
 

@@ -139,12 +139,13 @@ def subscribe():
     return CommandSubscribe(topic="persistent://public/default/t", subscription="s", consumer_id=77, request_id=5)
 
 
-def play(golden, scene, *, mute=True, command=None):
+def play(golden, scene, *, zero_permit=True, command=None):
     async def run():
         owners = OwnerDirectory(owner_url(golden))
         owner, events = Owner(owners, golden), Events()
         owner.next()
-        consumer = events.consumer = OwnerConsumer(owners, Identity(), command or subscribe(), events, zero_permit=mute)
+        sent = command or subscribe()
+        consumer = events.consumer = OwnerConsumer(owners, Identity(), sent, events, zero_permit=zero_permit)
         task = asyncio.create_task(consumer.subscribe())
         asked = await answered(owner, task)
         await task
@@ -470,7 +471,7 @@ def test_a_question_of_a_consumer_that_cannot_be_kept_is_answered_with_an_error(
         with pytest.raises(OwnerUnavailableError, match="GET_LAST_MESSAGE_ID"):
             await asyncio.wait_for(task, 1)
 
-    play(golden, scene, mute=False)
+    play(golden, scene, zero_permit=False)
 
 
 def test_an_ack_that_the_owner_refuses_is_answered_with_its_error(golden):
@@ -527,7 +528,7 @@ def test_a_consumer_that_passes_through_sends_flow_and_ends_with_its_connection(
         await settle()
         assert len(events.ended) == 1
 
-    play(golden, scene, mute=False)
+    play(golden, scene, zero_permit=False)
 
 
 def test_closing_while_subscribing_leaves_nothing_at_the_owner(golden):

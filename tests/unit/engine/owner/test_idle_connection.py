@@ -16,7 +16,7 @@ class Silent(asyncio.Transport):
         pass
 
 
-class Resident:
+class FakeHandler:
     """A consumer that its owner closes."""
 
     def __init__(self, connection):
@@ -38,8 +38,8 @@ def test_acks_that_the_owner_never_answers_keep_no_connection_from_being_idle(go
         connection.connection_made(Silent())
         connection.data_received(golden("broker_connected"))
         answers = []
-        resident, other = Resident(connection), Resident(connection)
-        consumer_id, stays = connection.add_consumer(resident), connection.add_consumer(other)
+        handler, other = FakeHandler(connection), FakeHandler(connection)
+        consumer_id, stays = connection.add_consumer(handler), connection.add_consumer(other)
         for of_consumer in (consumer_id, stays):
             ack = CommandAck(consumer_id=of_consumer, ack_type=CommandAck.Individual)
             ack.message_id.add(ledger_id=1, entry_id=2)
@@ -50,7 +50,7 @@ def test_acks_that_the_owner_never_answers_keep_no_connection_from_being_idle(go
         if by_owner:
             close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
             connection.data_received(encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close)))
-            assert resident.closed == [consumer_id]
+            assert handler.closed == [consumer_id]
         else:
             connection.remove_consumer(consumer_id)
         assert answers == [consumer_id, consumer_id], "to be sent again"

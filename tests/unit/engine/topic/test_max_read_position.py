@@ -21,14 +21,14 @@ def test_nothing_is_asked_while_nobody_waits():
     asking = MaxReadPositionSchedule()
     assert asking.due() is None
     asking.answered(at(5), 0)
-    asking.want(at(5), at(9), 1)
+    asking.request(at(5), at(9), 1)
     assert asking.due() is None
     assert asking.limit == at(5)
 
 
 def test_who_waits_first_has_the_owner_asked_at_once_and_the_cheap_question():
     asking = MaxReadPositionSchedule()
-    asking.want(at(3), at(3), 100)
+    asking.request(at(3), at(3), 100)
     assert asking.due() <= 100
     assert not asking.begin(100)
     assert asking.answered(at(3), 100.001)
@@ -38,7 +38,7 @@ def test_who_waits_first_has_the_owner_asked_at_once_and_the_cheap_question():
 def test_while_the_tail_moves_questions_keep_their_distance():
     asking, now, questions = MaxReadPositionSchedule(), 100.0, []
     for entry_id in range(1000):
-        asking.want(at(entry_id), at(entry_id), now)
+        asking.request(at(entry_id), at(entry_id), now)
         if asking.due() <= now:
             assert not asking.begin(now), "an owner that answers in time is not asked for more"
             questions.append(now)
@@ -49,7 +49,7 @@ def test_while_the_tail_moves_questions_keep_their_distance():
 
 def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_question_and_to_longer_and_longer_waits():
     asking, now = MaxReadPositionSchedule(), 100.0
-    asking.want(at(3), at(3), now)
+    asking.request(at(3), at(3), now)
     asking.begin(now)
     asking.answered(at(1), now)
     waits = []
@@ -67,13 +67,13 @@ def test_an_answer_that_does_not_cover_what_is_waited_for_leads_to_the_exact_que
 
 def test_what_comes_at_the_tail_may_be_the_end_of_the_transaction():
     asking, now = MaxReadPositionSchedule(), 100.0
-    asking.want(at(3), at(3), now)
+    asking.request(at(3), at(3), now)
     asking.begin(now)
     for _ in range(10):
         now = asking.due()
         asking.begin(now)
     quiet = asking.due()
-    asking.want(at(3), at(4), now + 0.5)
+    asking.request(at(3), at(4), now + 0.5)
     assert asking.due() < now + 0.5 < quiet
     assert not asking.begin(now + 0.5)
     assert asking.due() == quiet
@@ -81,7 +81,7 @@ def test_what_comes_at_the_tail_may_be_the_end_of_the_transaction():
 
 def test_markers_at_the_end_are_no_sign_of_a_transaction_that_is_open():
     asking = MaxReadPositionSchedule()
-    asking.want(at(4), at(4), 100)
+    asking.request(at(4), at(4), 100)
     asking.begin(100)
     asking.answered(at(3), 100)
     assert asking.begin(asking.due())
@@ -92,10 +92,10 @@ def test_markers_at_the_end_are_no_sign_of_a_transaction_that_is_open():
 
 def test_what_comes_while_the_owner_is_asked_is_no_sign_of_a_transaction_either():
     asking = MaxReadPositionSchedule()
-    asking.want(at(3), at(3), 100)
+    asking.request(at(3), at(3), 100)
     asking.begin(100)
     assert asking.begin(asking.due())
-    asking.want(at(7), at(7), 101)
+    asking.request(at(7), at(7), 101)
     assert asking.answered(at(3), 102, exact=True)
     assert not asking.held
     assert asking.begin(103)
@@ -135,7 +135,7 @@ def test_every_entry_is_let_through_as_soon_as_the_owner_lets_it_and_never_befor
             held_from = tail
         elif step == "release":
             held_from = None
-        asking.want(at(tail), at(tail), now)
+        asking.request(at(tail), at(tail), now)
         assert asking.limit <= at(tail)
         ask_until(now + seconds)
     held_from = None
@@ -173,15 +173,15 @@ def test_entries_wait_for_the_owner_and_those_who_wait_are_told():
     async def run():
         owner = Owner()
         assert not owner.limit.allows(at(2))
-        owner.limit.want(at(2), at(2))
+        owner.limit.request(at(2), at(2))
         owner.last = at(2)
         await owner.lets(at(2))
         assert owner.asked == ["last"]
-        owner.limit.want(at(3), at(3))
+        owner.limit.request(at(3), at(3))
         owner.exact = at(3)  # a marker, which is no message
         await owner.lets(at(3))
         assert owner.asked[-1] == "exact"
-        owner.limit.want(at(4), at(4))
+        owner.limit.request(at(4), at(4))
         owner.limit.notify(at(4))  # by itself
         await owner.lets(at(4))
         owner.limit.close()
@@ -193,7 +193,7 @@ def test_where_the_exact_question_has_no_answer_the_other_is_asked_again():
     async def run():
         owner = Owner()
         owner.exact = None
-        owner.limit.want(at(2), at(2))
+        owner.limit.request(at(2), at(2))
         async with asyncio.timeout(DEADLINE_S):
             while "exact" not in owner.asked:
                 await asyncio.sleep(0)

@@ -74,9 +74,9 @@ def test_pausing_and_going_on_are_told():
 
 def test_only_so_many_in_a_time():
     budget = Budget(0.0)
-    assert [budget.take(0.0) for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
-    assert [budget.take(1.0), budget.take(1.0)] == [True, False]
-    assert sum(budget.take(1000.0) for _ in range(100)) == BURST
+    assert [budget.consume(0.0) for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+    assert [budget.consume(1.0), budget.consume(1.0)] == [True, False]
+    assert sum(budget.consume(1000.0) for _ in range(100)) == BURST
     assert REPEAT_SECONDS > BURST
 
 

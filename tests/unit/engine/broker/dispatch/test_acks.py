@@ -33,9 +33,9 @@ class Scene:
             else SingleActiveDispatcher(topic.chain, self.cursor, elected=False)
         )
         self.dispatcher.add(self.receiver)
-        self.deliveries = self.pump()
+        self.deliveries = self.read_more()
 
-    def pump(self):
+    def read_more(self):
         found = []
         while (want := self.dispatcher.next_read(NOW)) is not None:
             entries = self.topic.read(*want)
@@ -60,7 +60,7 @@ def test_what_is_left_of_a_batch_is_delivered_again_and_costs_its_permits(topic)
     assert scene.receiver.pending == {position: 5}
     assert scene.receiver.unacked == 5
     scene.dispatcher.redeliver(scene.receiver, [position])
-    (delivery,) = scene.pump()
+    (delivery,) = scene.read_more()
     assert (delivery.redelivery_count, delivery.unacked) == (1, 0b1111100000)
     assert scene.receiver.permits == 985
     assert scene.receiver.pending == {position: 5}
@@ -101,7 +101,7 @@ def test_a_cumulative_ack_within_a_batch(topic, batch_acks):
     scene.ack(second, 0b1110, cumulative=True)
     assert scene.cursor.unacked_bits(second) == (0b1100 if batch_acks else 0), "it does not go back"
     scene.dispatcher.redeliver(scene.receiver, [])
-    assert [(d.entry.position, d.unacked) for d in scene.pump()] == [(second, 0b1100 * batch_acks), (third, 0)]
+    assert [(d.entry.position, d.unacked) for d in scene.read_more()] == [(second, 0b1100 * batch_acks), (third, 0)]
     scene.ack(third, cumulative=True)
     assert scene.cursor.unacked_bits(second) == 0
 
@@ -120,9 +120,9 @@ def test_acks_let_a_consumer_go_on_that_has_too_much_unacked(topic):
     assert [d.entry.position for d in scene.deliveries] == positions[:4]
     assert scene.receiver.blocked
     assert not scene.ack(positions[0]).unblocked
-    assert scene.pump() == []
+    assert scene.read_more() == []
     assert scene.ack(positions[1]).unblocked, "half is acked"
-    assert [d.entry.position for d in scene.pump()] == positions[4:6]
+    assert [d.entry.position for d in scene.read_more()] == positions[4:6]
 
 
 def test_a_subscription_with_too_much_unacked_gets_nothing_new_but_what_is_delivered_again(topic):
@@ -131,14 +131,14 @@ def test_a_subscription_with_too_much_unacked_gets_nothing_new_but_what_is_deliv
     assert len(scene.deliveries) == 4
     other = ConsumerState(permits=1000)
     scene.dispatcher.add(other)
-    assert scene.pump() == []
+    assert scene.read_more() == []
     scene.dispatcher.redeliver(scene.receiver, [positions[0]])
-    assert [d.entry.position for d in scene.pump()] == [positions[0]]
+    assert [d.entry.position for d in scene.read_more()] == [positions[0]]
     scene.ack(positions[1])
     scene.ack(positions[2])
-    assert scene.pump() == []
+    assert scene.read_more() == []
     assert scene.ack(positions[3]).unblocked, "less than half is left"
-    assert len(scene.pump()) == 3
+    assert len(scene.read_more()) == 3
 
 
 def test_a_consumer_that_gives_everything_back_is_not_blocked_any_more(topic):
@@ -147,7 +147,7 @@ def test_a_consumer_that_gives_everything_back_is_not_blocked_any_more(topic):
     scene = Scene(topic, limits=UnackedLimits(consumer=4, subscription=0))
     assert scene.receiver.blocked
     scene.dispatcher.redeliver(scene.receiver, [])
-    assert [d.redelivery_count for d in scene.pump()] == [1] * 4
+    assert [d.redelivery_count for d in scene.read_more()] == [1] * 4
 
 
 def test_the_owners_stored_parts_are_taken(topic):
@@ -186,7 +186,7 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
 
     one, two = scene(), scene()
 
-    def pump(topic, cursor, dispatcher, receivers):
+    def read_more(topic, cursor, dispatcher, receivers):
         found = []
         while (want := dispatcher.next_read(NOW)) is not None:
             entries = topic.read(*want)
@@ -198,7 +198,7 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
                 break
         return found
 
-    assert pump(*one) == pump(*two)
+    assert read_more(*one) == read_more(*two)
     for chosen in acks:
         entries = [one[0].positions[number] for number in chosen]
         for which, receiver in enumerate(one[3]):
@@ -222,7 +222,7 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
                 other.blocked,
                 other.acked,
             )
-        assert pump(*one) == pump(*two)
+        assert read_more(*one) == read_more(*two)
 
 
 @pytest.mark.parametrize("kind", [SHARED, EXCLUSIVE])
@@ -236,7 +236,7 @@ def test_an_ack_of_an_entry_that_is_still_to_come_does_not_count(topic, kind, un
         topic.write()
     topic.roll()
     topic.write()
-    assert [delivery.entry.position for delivery in scene.pump()] == [
+    assert [delivery.entry.position for delivery in scene.read_more()] == [
         position for position in topic.positions if position != first
     ]
 

@@ -66,7 +66,7 @@ class Delivering(RuleBasedStateMachine):
     @rule(data=st.data(), permits=st.integers(1, 6))
     def flow(self, data, permits):
         self.grant(self.receiver(data), permits)
-        self.pump(permits)
+        self.read_more(permits)
 
     def grant(self, receiver, permits):
         receiver.permits += permits
@@ -80,7 +80,7 @@ class Delivering(RuleBasedStateMachine):
     # Delivery
 
     @rule(count=st.integers(1, 30))
-    def pump(self, count):
+    def read_more(self, count):
         for _ in range(MANY):
             ready = [receiver for receiver in self.may_receive() if receiver.ready]
             want = self.dispatcher.next_read(NOW)
@@ -117,7 +117,7 @@ class Delivering(RuleBasedStateMachine):
         for receiver in self.consumers:
             receiver.writable = True
             self.grant(receiver, MANY)
-        self.pump(30)
+        self.read_more(30)
 
 
 class SharedMachine(Delivering):
@@ -199,7 +199,7 @@ class SharedMachine(Delivering):
             self.dispatcher.remove(receiver)
         self.add()
         self.grant(self.consumers[0], 2)
-        self.pump(2)
+        self.read_more(2)
 
     @precondition(lambda self: self.consumers)
     @rule(data=st.data())
@@ -343,7 +343,7 @@ def test_every_interleaving(make_topic, machine):
 # Single scenes that the models leave open.
 
 
-def pump(topic, dispatcher, count=100):
+def read_more(topic, dispatcher, count=100):
     """Deliver until nothing moves: (name of the receiver, entry, redelivery count)."""
     found = []
     while (want := dispatcher.next_read(NOW)) is not None:
@@ -367,7 +367,7 @@ def test_entries_go_round_in_batches_of_twenty(topic, shared):
     consumers = [ConsumerState(permits=1000) for _ in range(3)]
     for receiver in consumers:
         shared.add(receiver)
-    got = [consumers.index(receiver) for receiver, _, _ in pump(topic, shared)]
+    got = [consumers.index(receiver) for receiver, _, _ in read_more(topic, shared)]
     assert got == [0] * 20 + [1] * 20 + [2] * 20 + [0] * 20 + [1] * 10
 
 
@@ -378,7 +378,7 @@ def test_one_whose_turn_comes_early_has_a_whole_turn(topic, shared):
     slow, second, third = ConsumerState(permits=3), ConsumerState(permits=1000), ConsumerState(permits=1000)
     for receiver in (slow, second, third):
         shared.add(receiver)
-    got = ["slow" if r is slow else "second" if r is second else "third" for r, _, _ in pump(topic, shared)]
+    got = ["slow" if r is slow else "second" if r is second else "third" for r, _, _ in read_more(topic, shared)]
     assert got[:43] == ["slow"] * 3 + ["second"] * 20 + ["third"] * 20
 
 
@@ -388,7 +388,7 @@ def test_a_consumer_without_permits_is_passed_over(topic, shared):
     slow, fast = ConsumerState(permits=2), ConsumerState(permits=1000)
     shared.add(slow)
     shared.add(fast)
-    assert [receiver is slow for receiver, _, _ in pump(topic, shared)] == [True, True, False, False, False, False]
+    assert [receiver is slow for receiver, _, _ in read_more(topic, shared)] == [True, True, False, False, False, False]
 
 
 def test_a_batch_may_overdraw_the_permits_once(topic, shared):
@@ -396,12 +396,12 @@ def test_a_batch_may_overdraw_the_permits_once(topic, shared):
     topic.write()
     receiver = ConsumerState(permits=3)
     shared.add(receiver)
-    assert [entry for _, entry, _ in pump(topic, shared)] == [0]
+    assert [entry for _, entry, _ in read_more(topic, shared)] == [0]
     assert receiver.permits == -47
     receiver.permits += 47
     assert shared.next_read(NOW) is None
     receiver.permits += 1
-    assert [entry for _, entry, _ in pump(topic, shared)] == [1]
+    assert [entry for _, entry, _ in read_more(topic, shared)] == [1]
 
 
 def test_what_is_delivered_again_comes_before_what_is_new_and_counts(topic, shared):
@@ -410,13 +410,15 @@ def test_what_is_delivered_again_comes_before_what_is_new_and_counts(topic, shar
     receiver, other = ConsumerState(permits=3), ConsumerState()
     shared.add(receiver)
     shared.add(other)
-    assert [entry for _, entry, _ in pump(topic, shared)] == [0, 1, 2]
+    assert [entry for _, entry, _ in read_more(topic, shared)] == [0, 1, 2]
     shared.redeliver(receiver, [Position(1, 2), Position(1, 0), Position(1, 0)])
     other.permits = 10
-    assert pump(topic, shared) == [(other, 0, 1), (other, 2, 1), (other, 3, 0)]
+    assert read_more(topic, shared) == [(other, 0, 1), (other, 2, 1), (other, 3, 0)]
     shared.remove(other)
     receiver.permits = 10
-    assert pump(topic, shared) == [(receiver, 0, 1), (receiver, 2, 1), (receiver, 3, 0)], "it left: that does not count"
+    assert read_more(topic, shared) == [(receiver, 0, 1), (receiver, 2, 1), (receiver, 3, 0)], (
+        "it left: that does not count"
+    )
 
 
 def test_one_cannot_give_back_what_another_holds(topic, shared):
@@ -424,9 +426,9 @@ def test_one_cannot_give_back_what_another_holds(topic, shared):
     holder, other = ConsumerState(permits=1), ConsumerState(permits=1)
     shared.add(holder)
     shared.add(other)
-    pump(topic, shared)
+    read_more(topic, shared)
     shared.redeliver(other, [Position(1, 0)])
-    assert pump(topic, shared) == []
+    assert read_more(topic, shared) == []
     assert holder.pending == {Position(1, 0): 1}
 
 
@@ -438,12 +440,12 @@ def test_an_entry_that_is_acked_or_trimmed_while_it_waits_for_its_redelivery_doe
     topic.write()
     receiver = ConsumerState(permits=10)
     shared.add(receiver)
-    pump(topic, shared)
+    read_more(topic, shared)
     shared.redeliver(receiver, [])
     cursor.ack(Position(1, 0))
     shared.acked(Position(1, 0))
     topic.trim()
-    assert pump(topic, shared) == [(receiver, 0, 1)]
+    assert read_more(topic, shared) == [(receiver, 0, 1)]
     assert list(receiver.pending) == [(2, 0)]
 
 
@@ -455,11 +457,11 @@ def test_nobody_is_active_in_failover_until_the_owner_says_so(topic):
     dispatcher.add(two)
     assert dispatcher.next_read(NOW) is None
     dispatcher.activate(two)
-    assert pump(topic, dispatcher) == [(two, 0, 0)]
+    assert read_more(topic, dispatcher) == [(two, 0, 0)]
     dispatcher.activate(two)
-    assert pump(topic, dispatcher) == [], "told again, it does not start over"
+    assert read_more(topic, dispatcher) == [], "told again, it does not start over"
     dispatcher.activate(one)
-    assert pump(topic, dispatcher) == [(one, 0, 0)]
+    assert read_more(topic, dispatcher) == [(one, 0, 0)]
 
 
 def test_a_consumer_whose_connection_is_full_waits(topic):
@@ -470,7 +472,7 @@ def test_a_consumer_whose_connection_is_full_waits(topic):
     assert dispatcher.next_read(NOW) is None
     assert dispatcher.dispatch(topic.read(Position(1, 0), 1), NOW) == []
     receiver.writable = True
-    assert pump(topic, dispatcher) == [(receiver, 0, 0)]
+    assert read_more(topic, dispatcher) == [(receiver, 0, 0)]
 
 
 def test_outstanding_is_what_was_delivered_and_not_acked(topic, shared):
@@ -480,7 +482,7 @@ def test_outstanding_is_what_was_delivered_and_not_acked(topic, shared):
     for dispatcher in (shared, single):
         dispatcher.add(ConsumerState(permits=1))
         assert not dispatcher.outstanding
-        pump(topic, dispatcher)
+        read_more(topic, dispatcher)
         assert dispatcher.outstanding
         dispatcher._cursor.ack(position)
         dispatcher.acked(position)

@@ -46,7 +46,7 @@ class Side:
             self.dispatcher.add(receiver)
         self.short = 0
 
-    def pump(self, plainly):
+    def read_more(self, plainly):
         """What goes out, as (consumer, position)."""
         out = []
         while (want := self.dispatcher.next_read(NOW)) is not None:
@@ -93,7 +93,7 @@ def test_the_short_way_does_the_same(setup, script, limits):
         else:
             long.do(what, *given_)
             short.do(what, *given_)
-        assert short.pump(plainly=True) == long.pump(plainly=False)
+        assert short.read_more(plainly=True) == long.read_more(plainly=False)
         assert short.accounts == long.accounts
 
 
@@ -103,7 +103,7 @@ def test_new_entries_go_the_short_way_and_acks_in_between_do_not_change_that():
     for number in range(5):
         for _ in range(30):
             topic.write()
-        assert len(side.pump(plainly=True)) == 30
+        assert len(side.read_more(plainly=True)) == 30
         assert side.short == number + 1
         side.do("ack", 1, 5)  # leaves what the other has
     assert side.cursor.sparse
@@ -115,7 +115,7 @@ def test_what_is_acked_ahead_or_comes_again_goes_the_long_way():
     for _ in range(3):
         topic.write()
     side.cursor.ack(Position(1, 1))
-    assert side.pump(plainly=True) == [("0", Position(1, 0)), ("0", Position(1, 2))]
+    assert side.read_more(plainly=True) == [("0", Position(1, 0)), ("0", Position(1, 2))]
     side.do("redeliver", 0)
-    assert side.pump(plainly=True) == [("0", Position(1, 0)), ("0", Position(1, 2))]
+    assert side.read_more(plainly=True) == [("0", Position(1, 0)), ("0", Position(1, 2))]
     assert side.short == 0

@@ -137,7 +137,7 @@ class KeySharedMachine(RuleBasedStateMachine):
             self.redeliveries[position] = self.redeliveries.get(position, 0) + 1
 
     @rule(count=st.integers(1, 10))
-    def pump(self, count):
+    def read_more(self, count):
         for _ in range(MANY):
             want = self.dispatcher.next_read(self.now)
             if want is None:
@@ -191,7 +191,7 @@ class KeySharedMachine(RuleBasedStateMachine):
         for _ in range(MANY):
             for receiver in self.consumers:
                 self.grant(receiver, max(0, 10 - receiver.permits))
-            self.pump(30)
+            self.read_more(30)
             if not self.left():
                 break
             assert self.holder, "what is left has nobody"

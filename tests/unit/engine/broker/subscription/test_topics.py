@@ -182,11 +182,11 @@ def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_w
     async def run():
         served = TopicRegistry(Cluster(), None, None, Admin(), None)
         before = await served.join(TOPIC, first, lambda _: None)
-        guard, asked, go_on = served._guard_reads, asyncio.Event(), asyncio.Event()
+        guard, asked, proceed = served._guard_reads, asyncio.Event(), asyncio.Event()
 
         async def slow(*args):
             asked.set()
-            await go_on.wait()
+            await proceed.wait()
             await guard(*args)
 
         monkeypatch.setattr(served, "_guard_reads", slow)
@@ -195,7 +195,7 @@ def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_w
         served.leave(before, first, lambda: True)
         if taken_before:
             served.leaving.remove(key, first)
-        go_on.set()
+        proceed.set()
         for _ in range(20):
             await asyncio.sleep(0)
         assert joining.done() == taken_before
