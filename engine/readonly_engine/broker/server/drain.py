@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.subscription.pause import Pause
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
-    from readonly_engine.broker.server.broker import Broker
+    from readonly_engine.broker.pool.claim_store import ClaimStore
+    from readonly_engine.broker.pool.membership import PoolMembership
+    from readonly_engine.broker.session.connection import ClientConnection
     from readonly_engine.broker.session.consumer import Consumer
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,28 @@ DISCONNECT_GRACE_S = 3.0
 POLL_INTERVAL_S = 0.02
 
 
-async def drain(broker: Broker) -> None:
+class DrainedBroker(Protocol):
+    """A broker that leaves its pool.
+
+    Attributes:
+        pool: its membership.
+        claim_store: its claims.
+        connections: its clients.
+    """
+
+    pool: PoolMembership
+    claim_store: ClaimStore
+    connections: set[ClientConnection]
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The consumers of all connections."""
+
+    async def wait_for_tasks(self, seconds: float) -> None:
+        """Wait for the broker's tasks, at most for a time."""
+
+
+async def drain(broker: DrainedBroker) -> None:
     """Leave the pool in order, as far as that is done in DRAIN_TIMEOUT_S."""
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
@@ -46,7 +69,7 @@ async def drain(broker: Broker) -> None:
         )
 
 
-async def _leave(broker: Broker) -> None:
+async def _leave(broker: DrainedBroker) -> None:
     await broker.pool.leave()
     cancelled = sum(connection.cancel_subscribes() for connection in list(broker.connections))
     consumers = broker.consumers

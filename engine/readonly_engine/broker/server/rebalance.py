@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.pool.member_selector import excess
 from readonly_engine.broker.server.drain import await_acks
+from readonly_engine.broker.session.services import Services
 from readonly_engine.broker.subscription.pause import Pause
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.server.broker import Broker
     from readonly_engine.broker.session.consumer import Consumer
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,14 @@ MAX_MOVED_FRACTION = 0.1
 """The part of its consumers that a broker sends on at one look: a new broker is filled in a minute, not in a storm."""
 
 
+class BalancedBroker(Services, Protocol):
+    """A broker of a pool, with its consumers."""
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The consumers of all connections."""
+
+
 class Rebalancer:
     """Looks at the load of this broker now and then.
 
@@ -33,7 +41,7 @@ class Rebalancer:
         broker: the broker.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BalancedBroker) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
         self._published = False

@@ -19,8 +19,8 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, Serve
 
 if TYPE_CHECKING:
     from readonly_engine.broker.pool.claim_store import ClaimHandle
-    from readonly_engine.broker.server.broker import Broker
-    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.session.client_link import ClientLink
+    from readonly_engine.broker.session.services import Services
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
 
@@ -40,9 +40,7 @@ CLAIMED_TYPES = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared}
 """Subscriptions whose messages one broker must hand out; for the others the owner says who gets them."""
 
 
-async def admit(
-    client: ClientConnection, topic: TopicName, subscribe: CommandSubscribe
-) -> tuple[Consumer, BaseCommand]:
+async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe) -> tuple[Consumer, BaseCommand]:
     """Create a consumer.
 
     Returns:
@@ -52,9 +50,9 @@ async def admit(
         RelayError: the client is refused.
         MetadataError: the topic cannot be read.
     """
-    broker = client.broker
-    reject_unbound(broker, topic)
-    refusal = broker.limits.subscribe(topic, subscribe.subscription)
+    services = client.services
+    reject_unbound(services, topic)
+    refusal = services.limits.subscribe(topic, subscribe.subscription)
     if refusal:
         raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
     claim: ClaimHandle | None = None
@@ -64,62 +62,62 @@ async def admit(
         from_peer = _pop_relayed_by(subscribe)
         # A consumer of another topic comes by a lookup from before, or because unbound topics are relayed; that of a
         # subscription that no binding names comes because a lookup does not say which subscription it is for.
-        bound = broker.bindings.serves(topic, subscribe.subscription)
+        bound = services.bindings.serves(topic, subscribe.subscription)
         if bound and subscribe.sub_type in CLAIMED_TYPES:
-            claim = await broker.claim_store.acquire(ClaimKey(topic, subscribe.subscription))
+            claim = await services.claim_store.acquire(ClaimKey(topic, subscribe.subscription))
             if claim.url and from_peer is not None:
                 raise OwnerUnavailableError(f"{from_peer} takes this broker for the one that serves the subscription")
         peer = claim.url if claim is not None else ""
         if peer:
-            subscribe.metadata.add(key=RELAYED_BY, value=broker.pool.url)
-        pass_through = not bound or bool(peer) or await broker.topics.passthrough.admit(topic, subscribe)
+            subscribe.metadata.add(key=RELAYED_BY, value=services.pool.url)
+        pass_through = not bound or bool(peer) or await services.topics.passthrough.admit(topic, subscribe)
         peer_url = ""
         if peer:
-            member = broker.pool.members.get(peer)
-            peer_url = broker.owners.peer_url(peer, "" if member is None else member.tls_url)
+            member = services.pool.members.get(peer)
+            peer_url = services.owners.peer_url(peer, "" if member is None else member.tls_url)
         consumer = Consumer(
             client, topic, subscribe, pass_through=pass_through, peer=peer, peer_url=peer_url, claim=claim, bound=bound
         )
         sent = lease_time()
-        answer = await subscribe_at_owner(consumer)
+        answer = await subscribe_at_owner(consumer, services.exclusives)
         if from_peer is not None:
             consumer.relayed_at = time.monotonic()
         if not pass_through:
-            subscription = await broker.topics.join(topic, consumer, partial(_check_claim, broker, claim))
+            subscription = await services.topics.join(topic, consumer, partial(_check_claim, services, claim))
             consumer.on_joined(subscription, sent)
         elif bound and not peer:
-            broker.topics.passthrough.add(consumer)
+            services.topics.passthrough.add(consumer)
         if consumer.unregistered:
             raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
-        if bound != broker.bindings.serves(topic, subscribe.subscription):
+        if bound != services.bindings.serves(topic, subscribe.subscription):
             # Those that are here already are sent away by the broker when the bindings change.
             raise OwnerUnavailableError(f"what binds {topic} has changed meanwhile; look it up again")
         if claim is not None and from_peer is None:
-            broker.pending_redirects.arrived(claim.key)
+            services.pending_redirects.arrived(claim.key)
         if consumer.exclusive:
-            broker.exclusives.add(consumer)
+            services.exclusives.add(consumer)
         admitted = True
         return consumer, answer
     finally:
         if not admitted:
             if consumer is not None:
                 consumer.unregister()
-                broker.spawn(consumer.close())
+                services.spawn(consumer.close())
             else:
-                broker.limits.leave(topic, subscribe.subscription)
+                services.limits.leave(topic, subscribe.subscription)
                 if claim is not None:
-                    broker.claim_store.release(claim)
+                    services.claim_store.release(claim)
 
 
-def _check_claim(broker: Broker, claim: ClaimHandle | None, subscription: Subscription) -> None:
+def _check_claim(services: Services, claim: ClaimHandle | None, subscription: Subscription) -> None:
     """Let nobody be served under a claim that is not this broker's any more, or was another's since the cursor was read."""
     if claim is None:
         return
-    if not broker.claim_store.is_valid(claim):
+    if not services.claim_store.is_valid(claim):
         raise OwnerUnavailableError(
             f"subscription {claim.key.subscription} of {claim.key.topic} may have been served by another broker; try again"
         )
-    if broker.claim_store.suspended:
+    if services.claim_store.suspended:
         subscription.pause(Pause.LEASE)
 
 
@@ -128,8 +126,8 @@ def redirect_if_supported(consumer: Consumer) -> None:
 
     It was subscribed through this broker first, so that it has heard from the owner that it may.
     """
-    client, broker = consumer.connection, consumer.connection.broker
-    member = broker.pool.members.get(consumer.peer)
+    client, services = consumer.connection, consumer.connection.services
+    member = services.pool.members.get(consumer.peer)
     urls = Urls() if member is None else member.urls_for(client.listener)
     if not urls.serve(tls=client.tls):
         return
@@ -139,8 +137,8 @@ def redirect_if_supported(consumer: Consumer) -> None:
         consumer.subscribe_command.subscription,
         consumer.subscribe_command.consumer_name,
     )
-    if broker.redirects.allow(client.client_version, client_key, time.monotonic()):
-        broker.spawn(consumer.redirect(urls.url, urls.tls_url))
+    if services.redirects.allow(client.client_version, client_key, time.monotonic()):
+        services.spawn(consumer.redirect(urls.url, urls.tls_url))
 
 
 def _pop_relayed_by(subscribe: CommandSubscribe) -> str | None:

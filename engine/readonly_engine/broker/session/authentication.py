@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.broker.session.client_link import ClientLink
 from readonly_engine.broker.session.handshake import ConnectRequest, Handshake
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from readonly_engine.broker.session.connection import ClientConnection
     from readonly_engine.owner.identity import Identity
     from readonly_engine.wire.pulsar_pb2 import AuthData, BaseCommand
 
 log = logging.getLogger(__name__)
+
+
+class AuthenticatedLink(ClientLink, Protocol):
+    """A client's connection that the owner admits or ends."""
+
+    def on_authenticated(self, identity: Identity, max_message_size: int) -> None:
+        """Take commands of the client from now on.
+
+        Args:
+            identity: identity that the owner has accepted.
+            max_message_size: the owner's, in bytes; 0 if it names none.
+        """
+
+    def disconnect(self, error_frame: bytes) -> None:
+        """End the connection; the client gets nothing more but this frame."""
 
 
 class ClientAuthentication:
@@ -23,7 +38,7 @@ class ClientAuthentication:
 
     __slots__ = ("_answers", "_client", "_handshake", "_identity")
 
-    def __init__(self, client: ClientConnection) -> None:
+    def __init__(self, client: AuthenticatedLink) -> None:
         self._client = client
         self._handshake = Handshake()
         self._answers: list[Callable[[bytes], None]] = []
@@ -45,11 +60,11 @@ class ClientAuthentication:
         """The client's connection is closed."""
         self._answers.clear()
         if self._identity is not None:
-            self._client.broker.owners.release(self._identity, self)
+            self._client.services.owners.release(self._identity, self)
 
     async def _authenticate(self, identity: Identity) -> None:
         try:
-            self._identity, owner = await self._client.broker.owners.authenticate(identity, self)
+            self._identity, owner = await self._client.services.owners.authenticate(identity, self)
         except RelayError as error:
             log.info("client %s is not let in: %s", self._client.peer, error)
             self._client.send(self._handshake.refuse(error.code, str(error)))

@@ -16,13 +16,13 @@ from readonly_engine.wire.pulsar_pb2 import ServerError
 if TYPE_CHECKING:
     import asyncio
 
-    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 log = logging.getLogger(__name__)
 
 
-def close_unready(client: ClientConnection, producer_id: int) -> None:
+def close_unready(client: ClientLink, producer_id: int) -> None:
     """End the connection of a client that publishes without a producer that is ready.
 
     As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
@@ -43,7 +43,7 @@ class ClientProducers:
 
     __slots__ = ("_client", "_closed_at", "_creating", "_producers", "_sizes", "_starting", "connections")
 
-    def __init__(self, client: ClientConnection) -> None:
+    def __init__(self, client: ClientLink) -> None:
         self.connections = ProducerConnections(client)
         self._client = client
         self._producers: dict[int, ProxiedProducer] = {}

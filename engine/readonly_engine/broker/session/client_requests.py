@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
-    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.session.requests import ConsumerLink
 
-_HANDLERS: Final[dict[int, Callable[[ClientConnection, BaseCommand], Coroutine[object, object, None]]]] = {
+_HANDLERS: Final[dict[int, Callable[[ConsumerLink, BaseCommand], Coroutine[object, object, None]]]] = {
     BaseCommand.LOOKUP: answer_lookup,
     BaseCommand.GET_OR_CREATE_SCHEMA: relay_to_schema_owner,
     **dict.fromkeys(ANY_BROKER_REQUESTS, relay_to_any_broker),
@@ -46,7 +46,7 @@ class ClientRequests:
 
     __slots__ = ("_client", "_closings", "_quota")
 
-    def __init__(self, client: ClientConnection) -> None:
+    def __init__(self, client: ConsumerLink) -> None:
         self._client = client
         self._quota = RequestQuota(MAX_CONCURRENT_REQUESTS, MAX_REQUEST_BYTES)
         self._closings = 0
@@ -66,7 +66,7 @@ class ClientRequests:
         """Count a request and return True; `release` must follow. If it exceeds a limit, refuse it and return False."""
         if not self._quota.acquire(size):
             whose = "this connection"
-        elif not self._client.broker.requests.acquire(size):
+        elif not self._client.services.requests.acquire(size):
             self._quota.release(size)
             whose = "all clients of this broker"
         else:
@@ -79,7 +79,7 @@ class ClientRequests:
     def release(self, size: int) -> None:
         """Stop counting a request: it was answered."""
         self._quota.release(size)
-        self._client.broker.requests.release(size)
+        self._client.services.requests.release(size)
 
     def _answered(self, size: int, _task: asyncio.Task[None]) -> None:
         self.release(size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from readonly_engine.broker.fanout.groups import NO_DESCRIPTOR
 from readonly_engine.broker.session.admission import admit, redirect_if_supported
@@ -21,6 +21,7 @@ from readonly_engine.broker.session.bounds import (
 )
 from readonly_engine.broker.session.client_producers import ClientProducers, close_unready
 from readonly_engine.broker.session.client_requests import SERVED_REQUESTS, ClientRequests
+from readonly_engine.broker.session.services import Services
 from readonly_engine.broker.session.topic_watcher import TopicWatcher
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
@@ -54,11 +55,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from readonly_engine.broker.fanout.groups import FanoutSubscriber
-    from readonly_engine.broker.server.broker import Broker
+    from readonly_engine.broker.session.client_link import LinkedConsumer
     from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.session.producer import ProxiedProducer
     from readonly_engine.broker.session.producer_connections import ProducerConnections
     from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.net.half_open import HalfOpenConnections
+    from readonly_engine.net.keep_alive import KeepAlive
+    from readonly_engine.net.write_coalescer import WriteCoalescer
     from readonly_engine.owner.identity import Identity
 
 log = logging.getLogger(__name__)
@@ -76,11 +80,35 @@ _UNCHECKED_COMMANDS = frozenset({BaseCommand.PING, BaseCommand.PONG, BaseCommand
 """Commands that are not relayed as they come."""
 
 
+class ClientRegistry(Services, Protocol):
+    """The broker, as its clients' connections see it.
+
+    Attributes:
+        connections: all open ones.
+        keep_alive: pings quiet ones.
+        half_open: those that are not authenticated yet.
+        write_coalescer: writes at the end of the event loop's turn.
+        slow_clients: how many do not read fast enough.
+        subscribing: how many SUBSCRIBEs are being processed.
+    """
+
+    connections: set[ClientConnection]
+    keep_alive: KeepAlive
+    half_open: HalfOpenConnections[ClientConnection]
+    write_coalescer: WriteCoalescer
+    slow_clients: int
+    subscribing: int
+
+    @property
+    def under_memory_pressure(self) -> bool:
+        """Whether what waits for slow clients comes near to what may wait in all."""
+
+
 class ClientConnection(asyncio.Protocol):
     """Serves one client.
 
     Args:
-        broker: where it has come to.
+        services: the broker.
         listener: the named listener at whose port it came in.
 
     Attributes:
@@ -89,8 +117,8 @@ class ClientConnection(asyncio.Protocol):
         direct_subscribers: who gets such bytes.
     """
 
-    def __init__(self, broker: Broker, listener: str = DEFAULT) -> None:
-        self.broker = broker
+    def __init__(self, services: ClientRegistry, listener: str = DEFAULT) -> None:
+        self.services = services
         self.listener = listener
         self.identity = ANONYMOUS
         self.connected = False
@@ -156,7 +184,7 @@ class ClientConnection(asyncio.Protocol):
         if self._closed:
             return
         if not self._unsent:
-            self.broker.write_coalescer.add(self)
+            self.services.write_coalescer.add(self)
         self._unsent.append(frame)
         self._unsent_bytes += len(frame)
         if self._unsent_bytes > MAX_COALESCED_BYTES:
@@ -183,7 +211,7 @@ class ClientConnection(asyncio.Protocol):
 
     def flush_all(self) -> None:
         """Send what waits for the end of the event loop's turn, to all clients."""
-        self.broker.write_coalescer.flush()
+        self.services.write_coalescer.flush()
 
     def write_remainder(self, data: bytes, written: int) -> None:
         """The socket has taken so many of these bytes: the transport sends the others when it can."""
@@ -192,7 +220,7 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is None or self._closed:
             return
         self._transport.write(data[written:])
-        if self.broker.under_memory_pressure and not self._buffer_reduced and self.buffered > REDUCED_BUFFER_BYTES:
+        if self.services.under_memory_pressure and not self._buffer_reduced and self.buffered > REDUCED_BUFFER_BYTES:
             self._buffer_reduced = True
             self._transport.set_write_buffer_limits(high=REDUCED_BUFFER_BYTES)
 
@@ -229,11 +257,11 @@ class ClientConnection(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         if not self.tls and (found := transport.get_extra_info("socket")) is not None:
             self._socket = self.descriptor = found.fileno()
-        self.broker.connections.add(self)
-        self.broker.keep_alive.add(self)
-        self._close_half_open(self.broker.half_open.add(self))
+        self.services.connections.add(self)
+        self.services.keep_alive.add(self)
+        self._close_half_open(self.services.half_open.add(self))
         self.address = str(peer[0]) if peer else ""
-        refusal = self.broker.limits.connect(self.address)
+        refusal = self.services.limits.connect(self.address)
         if refusal:
             log.warning("client %s is refused: %s", self.peer, refusal)
             self.refuse(-1, ServerError.NotAllowedError, refusal)
@@ -261,7 +289,7 @@ class ClientConnection(asyncio.Protocol):
         if self._slices.pending:
             self.pause_reading_for(self._slices, paused=True)
         if not self.connected:
-            self._close_half_open(self.broker.half_open.set_buffered(self, self._splitter.buffered_bytes))
+            self._close_half_open(self.services.half_open.set_buffered(self, self._splitter.buffered_bytes))
 
     @property
     def _idle(self) -> bool:
@@ -303,26 +331,26 @@ class ClientConnection(asyncio.Protocol):
         self.identity = identity
         self.connected = True
         self._splitter.max_frame_bytes = frame_limit(max_message_size)
-        self.broker.half_open.remove(self)
+        self.services.half_open.remove(self)
 
     def _close_half_open(self, other: ClientConnection | None) -> None:
         """Too many clients do not say who they are."""
         if other is not None:
             log.info("client %s has not finished its CONNECT, and too many others have not; closing it", other.peer)
-            self.broker.half_open.remove(other)
+            self.services.half_open.remove(other)
             other.abort()
 
     def pause_writing(self) -> None:
         """Called by asyncio."""
         self.writable = False
-        self.broker.slow_clients += 1
+        self.services.slow_clients += 1
         for consumer in self.consumers:
             consumer.on_writable_changed(writable=False)
 
     def resume_writing(self) -> None:
         """Called by asyncio."""
         self.writable = True
-        self.broker.slow_clients -= 1
+        self.services.slow_clients -= 1
         if self._buffer_reduced and self._transport is not None:
             self._buffer_reduced = False
             self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
@@ -340,19 +368,19 @@ class ClientConnection(asyncio.Protocol):
         self._probe_timer = None
         self._stop_direct_writes(permanently=True)
         log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
-        self.broker.connections.discard(self)
+        self.services.connections.discard(self)
         if not self.writable:
-            self.broker.slow_clients -= 1
-        self.broker.limits.disconnect(self.address)
-        self.broker.keep_alive.discard(self)
-        self.broker.half_open.remove(self)
+            self.services.slow_clients -= 1
+        self.services.limits.disconnect(self.address)
+        self.services.keep_alive.discard(self)
+        self.services.half_open.remove(self)
         self._authentication.on_connection_lost()
         self._slices.clear()
         for task in list(self._tasks):
             task.cancel()
         for consumer in self.consumers:
             self._forget(consumer)
-            self.broker.spawn(consumer.close())
+            self.services.spawn(consumer.close())
         for watcher in self._watchers.values():
             watcher.close()
         if self._producers is not None:
@@ -509,7 +537,7 @@ class ClientConnection(asyncio.Protocol):
         except TopicNameError as error:
             self.refuse(request_id, ServerError.InvalidTopicName, str(error))
             return
-        if self.broker.draining:
+        if self.services.draining:
             self._refuse_draining(request_id)
             return
         if self._subscribing_bytes + len(frame) > MAX_REQUEST_BYTES:
@@ -520,18 +548,18 @@ class ClientConnection(asyncio.Protocol):
         if not self._may_subscribe:
             self._queued_subscribes[consumer_id] = frame
             return
-        self.broker.subscribing += 1
+        self.services.subscribing += 1
         task = self.spawn(self._admit(topic, subscribe))
         self._subscribing[consumer_id] = task
         task.add_done_callback(lambda _: self._subscribe_done(consumer_id, len(frame)))
 
     @property
     def _may_subscribe(self) -> bool:
-        return len(self._subscribing) < MAX_CONCURRENT_SUBSCRIBES or self.broker.subscribing < MAX_BROKER_SUBSCRIBES
+        return len(self._subscribing) < MAX_CONCURRENT_SUBSCRIBES or self.services.subscribing < MAX_BROKER_SUBSCRIBES
 
     def _subscribe_done(self, consumer_id: int, size: int) -> None:
         """A consumer is in, or refused: the next may come."""
-        self.broker.subscribing -= 1
+        self.services.subscribing -= 1
         self._subscribing_bytes -= size
         self._subscribing.pop(consumer_id, None)
         while self._queued_subscribes and not self._closed and self._may_subscribe:
@@ -558,7 +586,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             consumer, answer = await admit(self, topic, subscribe)
         except asyncio.CancelledError:
-            if self.broker.draining:
+            if self.services.draining:
                 self._refuse_draining(request_id)
             raise
         except RelayError as error:
@@ -590,12 +618,12 @@ class ClientConnection(asyncio.Protocol):
         else:
             self.respond(answer, request_id)
 
-    def drop_consumer(self, consumer: Consumer) -> None:
+    def drop_consumer(self, consumer: LinkedConsumer) -> None:
         """Forget a consumer that the client is told to close, and close it at the owner."""
         self._forget(consumer)
-        self.broker.spawn(consumer.close())
+        self.services.spawn(consumer.close())
 
-    def _forget(self, consumer: Consumer) -> None:
+    def _forget(self, consumer: LinkedConsumer) -> None:
         if self._consumers.get(consumer.consumer_id) is consumer:
             del self._consumers[consumer.consumer_id]
         consumer.unregister()
@@ -679,7 +707,7 @@ class ClientConnection(asyncio.Protocol):
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run something for this client; it ends with the connection."""
-        task = self.broker.spawn(coroutine)
+        task = self.services.spawn(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

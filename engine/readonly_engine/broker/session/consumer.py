@@ -34,7 +34,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 
 if TYPE_CHECKING:
     from readonly_engine.broker.pool.claim_store import ClaimHandle
-    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
@@ -105,7 +105,7 @@ class Consumer:
 
     def __init__(
         self,
-        connection: ClientConnection,
+        connection: ClientLink,
         topic: TopicName,
         subscribe: CommandSubscribe,
         *,
@@ -143,7 +143,7 @@ class Consumer:
         self._leaving: Subscription | None = None
         self._closing: asyncio.Task[BaseCommand | None] | None = None
         self.owner_consumer = OwnerConsumer(
-            connection.broker.owners,
+            connection.services.owners,
             connection.identity,
             subscribe,
             self,
@@ -174,7 +174,7 @@ class Consumer:
             raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
         self.subscription = subscription
         if subscription.durable:
-            self.connection.broker.owner_leases.subscribed(self, sent)
+            self.connection.services.owner_leases.subscribed(self, sent)
         if self._active is not None:
             subscription.active_changed(self, active=self._active)
 
@@ -258,30 +258,30 @@ class Consumer:
         if self.unregistered:
             return
         self.unregistered = True
-        broker = self.connection.broker
-        broker.limits.leave(self.topic, self.subscribe_command.subscription)
-        broker.topics.passthrough.remove(self)
+        services = self.connection.services
+        services.limits.leave(self.topic, self.subscribe_command.subscription)
+        services.topics.passthrough.remove(self)
         if self.exclusive:
-            broker.exclusives.remove(self)
+            services.exclusives.remove(self)
         if self.subscription is not None:
-            broker.owner_leases.remove(self)
+            services.owner_leases.remove(self)
             self._leave_subscription(self.subscription)
             self.subscription = None
         if self.claim is not None and self.relayed_at is not None:
-            broker.pending_redirects.expect(self.claim.key, self.relayed_at, time.monotonic())
+            services.pending_redirects.expect(self.claim.key, self.relayed_at, time.monotonic())
         self._release_if_closed()
 
     def _leave_subscription(self, subscription: Subscription) -> None:
         """Leave the subscription; others wait until the owner has taken what was acked here."""
         self._leaving = subscription
         ours = partial(self._exclusively_served, subscription, self.claim)
-        self._saving_batches = self.connection.broker.topics.leave(subscription, self, ours)
+        self._saving_batches = self.connection.services.topics.leave(subscription, self, ours)
 
     def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:
         """Whether no other broker can have served the subscription since the copy of its cursor was made, or read anew."""
         if claim is None:
             return True
-        return self.connection.broker.claim_store.serves(claim.key) and not subscription.paused & Pause.STALE
+        return self.connection.services.claim_store.serves(claim.key) and not subscription.paused & Pause.STALE
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
         """Close the twin at the owner, once the next consumer of the subscription can find what this one leaves.
@@ -295,7 +295,7 @@ class Consumer:
             The owner's answer; None where the consumer was not there.
         """
         if self._closing is None:
-            self._closing = self.connection.broker.spawn(self._close(command))
+            self._closing = self.connection.services.spawn(self._close(command))
         return await asyncio.shield(self._closing)
 
     async def _close(self, command: BaseCommand | None) -> BaseCommand | None:
@@ -317,13 +317,13 @@ class Consumer:
         """Release the claim: the owner has processed the acks, or the wait timed out."""
         if not self.unregistered:
             return
-        broker = self.connection.broker
+        services = self.connection.services
         subscription, self._leaving = self._leaving, None
         if subscription is not None:
-            broker.topics.leaving.remove((subscription.topic, subscription.name), self)
+            services.topics.leaving.remove((subscription.topic, subscription.name), self)
         claim, self.claim = self.claim, None
         if claim is not None:
-            broker.claim_store.release(claim)
+            services.claim_store.release(claim)
 
     async def detach(self) -> None:
         """Leave, here and at the owner; the client does not know yet."""
@@ -404,7 +404,7 @@ class Consumer:
         self.in_sync = False
         if self.subscription is not None:
             self._newest_ledger = self.subscription.newest_ledger
-            self.connection.broker.owner_leases.detached(self)
+            self.connection.services.owner_leases.detached(self)
 
     @property
     def owner_connection(self) -> OwnerConnection | None:
@@ -419,7 +419,7 @@ class Consumer:
     def on_owner_dead(self, checked_at: float) -> None:
         """Nobody listens where the owner was."""
         if self.subscription is not None and self.lease_valid:
-            self.connection.broker.spawn(self._check_other_owner(self.subscription, checked_at))
+            self.connection.services.spawn(self._check_other_owner(self.subscription, checked_at))
 
     async def _check_other_owner(self, subscription: Subscription, checked_at: float) -> None:
         """Go on for as long as no other broker has loaded the topic: its list of ledgers would have one more."""
@@ -429,7 +429,7 @@ class Consumer:
             log.info("%s: whether it has another owner is not known: %s", self.topic, error)
             return
         if newest == self._newest_ledger:
-            self.connection.broker.owner_leases.extend_unowned(self, checked_at)
+            self.connection.services.owner_leases.extend_unowned(self, checked_at)
 
     def mark_delete_position(self) -> Position | None:
         """Up to where the subscription has acked everything."""
@@ -437,14 +437,14 @@ class Consumer:
 
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """The consumer is at the owner again."""
-        self.connection.broker.spawn(self._compare_cursor(state, time.monotonic()))
+        self.connection.services.spawn(self._compare_cursor(state, time.monotonic()))
 
     async def _compare_cursor(self, state: OwnerCursorState, observed_at: float) -> None:
         sent, attachments = lease_time(), self.owner_consumer.subscribe_count
         subscription = self.subscription
         if subscription is None:
             return
-        await self.connection.broker.topics.owner_moved(self.topic)
+        await self.connection.services.topics.owner_moved(self.topic)
         if not await subscription.resume_after_move(self, state, self._newest_ledger, observed_at):
             for consumer in subscription.consumers:
                 consumer.close_for_resubscribe("the owner's cursor was moved")
@@ -455,7 +455,7 @@ class Consumer:
                 replaceable = subscription.kind in CUMULATIVE_TYPES and not subscription.is_at_end(state)
                 if self.lease.lapsed or replaceable:
                     subscription.refresh()  # another may have had its place, and have acked behind the mark-delete position
-                self.connection.broker.owner_leases.subscribed(self, sent)
+                self.connection.services.owner_leases.subscribed(self, sent)
 
     def on_not_kept(self, reason: str) -> None:
         """The owner does not keep the consumer."""

@@ -14,25 +14,25 @@ from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopicResponse, ServerError
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.server.broker import Broker
-    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.session.client_link import ClientLink
+    from readonly_engine.broker.session.services import Services
     from readonly_engine.metadata.topic_name import TopicName
 
 _SYSTEM_NAMESPACE = ("pulsar", "system")
 """Tenant and namespace of the transaction coordinators, which clients always reach themselves."""
 
 
-def _unbound_error(broker: Broker, topic: TopicName) -> str:
+def _unbound_error(services: Services, topic: TopicName) -> str:
     """Why a topic is refused where the pool serves bound topics only; empty where it is not."""
-    if broker.unbound is not Unbound.REJECT or broker.bindings.covers(topic) or _is_coordinator_topic(topic):
+    if services.unbound is not Unbound.REJECT or services.bindings.covers(topic) or _is_coordinator_topic(topic):
         return ""
     return (
-        f"{topic} is not bound to pool {broker.pool.name}, which serves bound topics only: "
+        f"{topic} is not bound to pool {services.pool.name}, which serves bound topics only: "
         "bind it there, or connect to the writable cluster"
     )
 
 
-def reject_unbound(broker: Broker, topic: TopicName) -> None:
+def reject_unbound(services: Services, topic: TopicName) -> None:
     """Let a consumer or producer of a topic that is not bound look it up again, where the pool serves bound topics only.
 
     The lookup is what refuses it for good: until all brokers know of changed bindings, another one may have sent it here.
@@ -40,7 +40,7 @@ def reject_unbound(broker: Broker, topic: TopicName) -> None:
     Raises:
         OwnerUnavailableError: it does, and nothing binds the topic here.
     """
-    why = _unbound_error(broker, topic)
+    why = _unbound_error(services, topic)
     if why:
         raise OwnerUnavailableError(why)
 
@@ -49,23 +49,23 @@ def _is_coordinator_topic(topic: TopicName) -> bool:
     return (topic.tenant, topic.namespace) == _SYSTEM_NAMESPACE
 
 
-async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
+async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
     """Send the client to a broker of the pool; for a topic that is not bound, do what the pool's `unbound` says."""
     lookup = command.lookup_topic
-    broker = client.broker
+    services = client.services
     try:
         topic = parse_topic_name(lookup.topic)
     except TopicNameError:
         await relay_to_any_broker(client, command)  # the owner says what is wrong with it
         return
-    if not broker.bindings.covers(topic):
+    if not services.bindings.covers(topic):
         await _answer_unbound(client, command, topic)
         return
     if not client.identity.anonymous and not await _lookup_permitted(client, command):
         return
     if _redirect_to_pool(client, command):
         return
-    if broker.bindings.falls_back(topic):
+    if services.bindings.falls_back(topic):
         await relay_to_any_broker(client, command)
         return
     # Not the owner, unless the binding says so: a client stays where it is sent, and the owner would have the pool's load.
@@ -74,13 +74,13 @@ async def answer_lookup(client: ClientConnection, command: BaseCommand) -> None:
     )
 
 
-def _listener(client: ClientConnection, command: BaseCommand) -> str:
+def _listener(client: ClientLink, command: BaseCommand) -> str:
     """The listener that a client has named, or else came in by."""
     return command.lookup_topic.advertised_listener_name or client.listener
 
 
-def _no_broker_error(client: ClientConnection, listener: str) -> str:
-    members = client.broker.pool.members.values()
+def _no_broker_error(client: ClientLink, listener: str) -> str:
+    members = client.services.pool.members.values()
     names = sorted({name for member in members for name in member.listeners})
     if members and listener != DEFAULT and listener not in names:
         there = f"it has {', '.join(names)}" if names else "it has none"
@@ -88,10 +88,10 @@ def _no_broker_error(client: ClientConnection, listener: str) -> str:
     return "no broker of the pool is up" + (" with a TLS address" if client.tls else "") + "; try again"
 
 
-def _redirect_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
+def _redirect_to_pool(client: ClientLink, command: BaseCommand) -> bool:
     """Answer with a broker of the pool; False where there is none."""
     listener = _listener(client, command)
-    member = client.broker.choose_broker(tls=client.tls, listener=listener)
+    member = client.services.choose_broker(tls=client.tls, listener=listener)
     if member is None:
         return False
     urls = member.urls_for(listener)
@@ -106,18 +106,18 @@ def _redirect_to_pool(client: ClientConnection, command: BaseCommand) -> bool:
     return True
 
 
-async def _answer_unbound(client: ClientConnection, command: BaseCommand, topic: TopicName) -> None:
-    broker, request_id = client.broker, command.lookup_topic.request_id
-    why = _unbound_error(broker, topic)
+async def _answer_unbound(client: ClientLink, command: BaseCommand, topic: TopicName) -> None:
+    services, request_id = client.services, command.lookup_topic.request_id
+    why = _unbound_error(services, topic)
     if why:
         refuse_lookup(client, command, request_id, OwnerRefusedError(ServerError.NotAllowedError, why))
         return
-    if broker.unbound is not Unbound.PROXY or _is_coordinator_topic(topic):
+    if services.unbound is not Unbound.PROXY or _is_coordinator_topic(topic):
         await relay_to_any_broker(client, command)
         return
     asked = _without_listener(command)
     try:
-        owner = await broker.owners.any_broker(client.identity)
+        owner = await services.owners.any_broker(client.identity)
         answer = await owner.request(asked)
     except RelayError as error:
         refuse_lookup(client, command, request_id, error)
@@ -136,7 +136,7 @@ def _without_listener(command: BaseCommand) -> BaseCommand:
     return asked
 
 
-async def _lookup_permitted(client: ClientConnection, command: BaseCommand) -> bool:
+async def _lookup_permitted(client: ClientLink, command: BaseCommand) -> bool:
     """Whether the client may look the topic up at all, as the owner sees it; it is told where it may not.
 
     A client that shows no credentials is not asked about: where it may nothing, it hears of it when it subscribes. The owner's
@@ -144,7 +144,7 @@ async def _lookup_permitted(client: ClientConnection, command: BaseCommand) -> b
     """
     asked = _without_listener(command)
     try:
-        owner = await client.broker.owners.any_broker(client.identity)
+        owner = await client.services.owners.any_broker(client.identity)
         answer = await owner.request(asked)
     except OwnerRefusedError as error:
         refuse_lookup(client, command, command.lookup_topic.request_id, error)

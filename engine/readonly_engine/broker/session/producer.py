@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.pool.client_versions import restarts_sequence
 from readonly_engine.broker.pool.redirects import close_producer
@@ -33,8 +33,8 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.client_producers import ClientProducers
-    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.session.client_link import ClientLink
+    from readonly_engine.broker.session.producer_connections import ProducerConnections
     from readonly_engine.owner.connection import OwnerConnection
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,25 @@ NOTHING_PUBLISHED = -1
 
 UNUSED_SEQUENCE = 1 << 32
 """More than the messages that a client can have queued, so the next sequence id is not that of one of them."""
+
+
+class ProducerRegistry(Protocol):
+    """All producers of a client."""
+
+    @property
+    def connections(self) -> ProducerConnections:
+        """The client's connections to owners."""
+
+    def on_created(self, producer: ProxiedProducer) -> None:
+        """The owner has answered for a producer, or nobody waits for its answer any more."""
+
+    def drop(self, producer: ProxiedProducer, *, closed_by_broker: bool = False) -> None:
+        """Forget a producer.
+
+        Args:
+            producer: the producer.
+            closed_by_broker: whether the broker closes it; messages of it may be on their way.
+        """
 
 
 class ProxiedProducer:
@@ -58,7 +77,7 @@ class ProxiedProducer:
         unanswered: messages that the owner has neither confirmed nor refused.
     """
 
-    def __init__(self, connection: ClientConnection, producers: ClientProducers, command: BaseCommand) -> None:
+    def __init__(self, connection: ClientLink, producers: ProducerRegistry, command: BaseCommand) -> None:
         self.producer_id = command.producer.producer_id
         self.unanswered = 0
         self._client = connection
@@ -86,12 +105,12 @@ class ProxiedProducer:
 
     async def start(self) -> None:
         """Create the producer at the owner, and send the owner's answer to the client."""
-        broker, topic = self._client.broker, self._command.producer.topic
+        services, topic = self._client.services, self._command.producer.topic
         try:
-            if broker.draining:
+            if services.draining:
                 raise OwnerUnavailableError("this broker leaves the pool; look the topic up again")
             with suppress(TopicNameError):  # the owner says what is wrong with it
-                reject_unbound(broker, parse_topic_name(topic))
+                reject_unbound(services, parse_topic_name(topic))
             owner = await self._connections.connect_to_owner(topic)
             if owner.closed:
                 raise OwnerUnavailableError(f"the connection to {owner.url} broke")
@@ -117,7 +136,7 @@ class ProxiedProducer:
         if owner is None or self._ended:
             return
         self._fail(ServerError.ServiceNotReady, f"{owner.url} did not answer PRODUCER in {REQUEST_TIMEOUT_S:g} s")
-        self._client.broker.spawn(self.close())
+        self._client.services.spawn(self.close())
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:
@@ -263,7 +282,7 @@ class ProxiedProducer:
         self.unanswered = 0
 
     def _invalidate_owner(self) -> None:
-        self._client.broker.owners.invalidate(self._command.producer.topic, self._client.identity)
+        self._client.services.owners.invalidate(self._command.producer.topic, self._client.identity)
 
     def _close_at_client(self) -> None:
         """Close it at the client: a client that waits for its creation gets an error, else it would wait for long."""

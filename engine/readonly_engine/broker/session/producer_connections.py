@@ -12,7 +12,7 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.connection import ClientConnection
+    from readonly_engine.broker.session.client_link import ClientLink
     from readonly_engine.owner.connection import OwnerConnection
 
 IDLE_TIMEOUT_S: Final = 30.0
@@ -31,7 +31,7 @@ class ProducerConnections:
         pending_pings: owners that wait for a sign of life of the client.
     """
 
-    def __init__(self, client: ClientConnection) -> None:
+    def __init__(self, client: ClientLink) -> None:
         self.pending_pings: set[OwnerConnection] = set()
         self._client = client
         self._number = next(_numbers)
@@ -44,7 +44,7 @@ class ProducerConnections:
             RelayError: there is none, or it does not let the client in.
         """
         client = self._client
-        connection = await client.broker.owners.producer_connection(topic, client.identity, self._number)
+        connection = await client.services.owners.producer_connection(topic, client.identity, self._number)
         connection.dedicate_to(self)
         return connection
 
@@ -60,7 +60,7 @@ class ProducerConnections:
             timer.cancel()
         self._closing.clear()
         self.pending_pings.clear()
-        self._client.broker.owners.close_producer_connections(self._client.identity, self._number)
+        self._client.services.owners.close_producer_connections(self._client.identity, self._number)
 
     def answer_pings(self) -> None:
         """The client lives, or cannot be heard because this side does not read: answer the owners that have asked."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S
+from readonly_engine.broker.session.client_link import ClientLink
 from readonly_engine.owner.errors import RelayError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import body_of
@@ -19,7 +20,6 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.connection import ClientConnection
     from readonly_engine.broker.session.consumer import Consumer
 
 ANY_BROKER_REQUESTS = frozenset(
@@ -44,27 +44,34 @@ POLL_INTERVAL_S = 0.05
 """Between two looks for consumers that are on their way here."""
 
 
-async def relay_to_any_broker(client: ClientConnection, command: BaseCommand) -> None:
+class ConsumerLink(ClientLink, Protocol):
+    """A client's connection whose consumers are asked for by id."""
+
+    def consumer(self, consumer_id: int) -> Consumer | None:
+        """Return the consumer with an id."""
+
+
+async def relay_to_any_broker(client: ClientLink, command: BaseCommand) -> None:
     """Have any broker of the writable cluster answer."""
     request_id = body_of(command).request_id
     try:
-        owner = await client.broker.owners.any_broker(client.identity)
+        owner = await client.services.owners.any_broker(client.identity)
         client.respond(await owner.request(command), request_id)
     except RelayError as error:
         refuse_lookup(client, command, request_id, error)
 
 
-async def relay_to_schema_owner(client: ClientConnection, command: BaseCommand) -> None:
+async def relay_to_schema_owner(client: ClientLink, command: BaseCommand) -> None:
     """Have the owner of a topic say which version a schema has there."""
     request_id = command.get_or_create_schema.request_id
     try:
-        owner = await client.broker.owners.owner_of(command.get_or_create_schema.topic, client.identity)
+        owner = await client.services.owners.owner_of(command.get_or_create_schema.topic, client.identity)
         client.respond(await owner.request(command), request_id)
     except RelayError as error:
         client.refuse(request_id, error.code, str(error))
 
 
-async def relay_for_consumer(client: ClientConnection, command: BaseCommand) -> None:
+async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None:
     """Have the owner answer what concerns a consumer, and do here what follows from it."""
     body = body_of(command)
     request_id = body.request_id
@@ -111,7 +118,7 @@ async def _await_redirects(consumer: Consumer) -> None:
 
     Any client may claim to be on its way, again and again: so nobody is waited for any longer than one takes to come.
     """
-    redirects = consumer.connection.broker.pending_redirects
+    redirects = consumer.connection.services.pending_redirects
     deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
     while consumer.claim is not None and not consumer.unregistered:
         now = time.monotonic()
@@ -120,7 +127,7 @@ async def _await_redirects(consumer: Consumer) -> None:
         await asyncio.sleep(POLL_INTERVAL_S)
 
 
-def refuse_lookup(client: ClientConnection, command: BaseCommand, request_id: int, error: RelayError) -> None:
+def refuse_lookup(client: ClientLink, command: BaseCommand, request_id: int, error: RelayError) -> None:
     """Answer with an error; lookups and metadata requests have errors of their own."""
     # A client closes its whole connection on ServiceNotReady here; MetadataError makes it try again (ClientCnx).
     code = ServerError.MetadataError if error.code == ServerError.ServiceNotReady else error.code

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.broker.session.client_link import ClientLink
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.pulsar_pb2 import (
@@ -17,12 +18,18 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.connection import ClientConnection
     from readonly_engine.owner.connection import OwnerConnection
 
 log = logging.getLogger(__name__)
 
 BACKOFF_S = (0.1, 5.0)
+
+
+class WatcherLink(ClientLink, Protocol):
+    """A client's connection that has topic-list watchers."""
+
+    def drop_watcher(self, watcher: TopicWatcher) -> None:
+        """Forget a watcher that could not be created."""
 
 
 class TopicWatcher:
@@ -36,7 +43,7 @@ class TopicWatcher:
         watch: its WATCH_TOPIC_LIST.
     """
 
-    def __init__(self, client: ClientConnection, watch: CommandWatchTopicList) -> None:
+    def __init__(self, client: WatcherLink, watch: CommandWatchTopicList) -> None:
         self.watcher_id = watch.watcher_id
         self._client = client
         self._watch = watch
@@ -90,7 +97,7 @@ class TopicWatcher:
         """Called by the connection."""
         self._owner = None
         if not self._closed and self._recreating is None:
-            self._recreating = self._client.broker.spawn(self._recreate())
+            self._recreating = self._client.services.spawn(self._recreate())
             self._recreating.add_done_callback(self._recreate_done)
 
     def _recreate_done(self, _task: asyncio.Task[None]) -> None:
@@ -124,7 +131,7 @@ class TopicWatcher:
 
     async def _create(self) -> CommandWatchTopicListSuccess:
         """Watch at a broker; returns all topics there are."""
-        owner = await self._client.broker.owners.any_broker(self._client.identity)
+        owner = await self._client.services.owners.any_broker(self._client.identity)
         owner_id = owner.add_watcher(self)
         watch = CommandWatchTopicList()
         watch.CopyFrom(self._watch)

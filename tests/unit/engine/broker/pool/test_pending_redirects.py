@@ -76,7 +76,7 @@ def test_a_client_that_keeps_saying_that_it_comes_is_not_waited_for_any_longer_t
     monkeypatch.setattr(requests, "ARRIVAL_TIMEOUT_S", 0.1)
     broker = SimpleNamespace(pending_redirects=SimpleNamespace(expected=lambda *_: True))
     consumer = SimpleNamespace(
-        connection=SimpleNamespace(broker=broker), claim=SimpleNamespace(key=KEY, epoch=1), unregistered=False
+        connection=SimpleNamespace(services=broker), claim=SimpleNamespace(key=KEY, epoch=1), unregistered=False
     )
 
     async def run() -> None:

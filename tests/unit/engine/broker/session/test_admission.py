@@ -13,6 +13,7 @@ from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import PendingRedirects
 from readonly_engine.broker.session import admission
 from readonly_engine.broker.session.admission import RELAYED_BY, admit
+from readonly_engine.broker.session.exclusives import ExclusiveConsumers
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -32,6 +33,7 @@ class Broker:
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
         passthrough = SimpleNamespace(admit=self.later, add=lambda _: None)
         self.topics = SimpleNamespace(passthrough=passthrough, state=self.later, join=self.later)
+        self.exclusives = ExclusiveConsumers()
         self.spawned = []
 
     async def later(self, *_):
@@ -68,7 +70,7 @@ class Consumer:
 def test_a_consumer_that_comes_while_the_bindings_change_goes_by_the_new_ones(monkeypatch, before, after):
     monkeypatch.setattr(admission, "Consumer", Consumer)
     broker = Broker(before)
-    client = SimpleNamespace(broker=broker, closed=False, attached=lambda _: setattr(broker, "bindings", after))
+    client = SimpleNamespace(services=broker, closed=False, attached=lambda _: setattr(broker, "bindings", after))
 
     async def run():
         coming = admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Exclusive))
@@ -136,7 +138,7 @@ class MarkedScene:
         return Marked(client, bound=True)
 
     async def come(self, *marks):
-        client = SimpleNamespace(broker=self.broker, closed=False, attached=self.attached)
+        client = SimpleNamespace(services=self.broker, closed=False, attached=self.attached)
         subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
         for mark in marks:
             subscribe.metadata.add(key=RELAYED_BY, value=mark)

@@ -201,7 +201,7 @@ def test_closing_does_not_wait_for_a_client_that_does_not_read(play, monkeypatch
         for number in range(FRAMES):
             connection.send(frame(number))
         connection.close()
-        while connection in connection.broker.connections:
+        while connection in connection.services.connections:
             await asyncio.sleep(0.001)
         assert (await left(reader))[1]
 
@@ -217,7 +217,7 @@ def test_of_an_aborted_connection_not_even_what_the_kernel_holds_is_sent(play):
         got, reset = await left(reader)
         assert reset
         assert got < FRAMES * FRAME_BYTES // 2
-        assert connection not in connection.broker.connections
+        assert connection not in connection.services.connections
 
     play(scene)
 
@@ -239,7 +239,7 @@ def test_a_client_that_is_not_let_in_is_closed_after_a_round_and_a_silent_one_af
         connection.check_alive()
         with pytest.raises(ConnectionResetError):
             await reader.read()
-        assert len(connection.broker.half_open) == 0
+        assert len(connection.services.half_open) == 0
 
     play(half_open)
 
@@ -248,15 +248,15 @@ def test_a_frame_over_the_limit_ends_the_connection_at_its_announcement(play):
     async def scene(connection, reader, writer):
         writer.write((HANDSHAKE_FRAME_BYTES + 1).to_bytes(4, "big"))
         assert await reader.read() == b""
-        assert connection not in connection.broker.connections
+        assert connection not in connection.services.connections
 
     play(scene)
 
 
 def test_what_half_open_connections_hold_is_bounded(play):
     async def scene(connection, reader, writer):
-        connection.broker.half_open = HalfOpenConnections(1, 1000)
-        connection.broker.half_open.add(connection)
+        connection.services.half_open = HalfOpenConnections(1, 1000)
+        connection.services.half_open.add(connection)
         writer.write(HANDSHAKE_FRAME_BYTES.to_bytes(4, "big") + bytes(1001))
         with pytest.raises(ConnectionResetError):
             await reader.read()
@@ -285,7 +285,7 @@ def test_a_client_that_gives_no_sign_of_life_is_given_up_and_one_that_gives_any_
         connection.check_alive()  # a round of keep-alive meanwhile forgets nothing
         while connection._probe_timer is not None:
             await asyncio.sleep(0.001)
-        assert connection in connection.broker.connections
+        assert connection in connection.services.connections
         assert await connection_answers(connection, reader, writer)
 
     play(silent)
@@ -417,7 +417,7 @@ def test_nothing_more_is_taken_of_a_client_that_was_closed_while_its_commands_wa
         await until(lambda: taken)
         connection.disconnect(b"")
         before = len(taken)
-        await until(lambda: not connection.broker.connections)
+        await until(lambda: not connection.services.connections)
         assert before < 1000
         assert len(taken) == before
 

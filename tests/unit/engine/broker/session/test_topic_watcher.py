@@ -61,7 +61,7 @@ class Client:
         self.sent = []
         self.refused = []
         self.dropped = []
-        self.broker = SimpleNamespace(
+        self.services = SimpleNamespace(
             owners=SimpleNamespace(any_broker=self.any_broker),
             spawn=lambda work: asyncio.get_running_loop().create_task(work),
         )

@@ -1,0 +1,69 @@
+"""What the sessions of clients share on one broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine
+
+    from readonly_engine.broker.pool.bindings import Bindings
+    from readonly_engine.broker.pool.claim_store import ClaimStore
+    from readonly_engine.broker.pool.membership import Member, PoolMembership
+    from readonly_engine.broker.pool.pending_redirects import PendingRedirects
+    from readonly_engine.broker.pool.redirects import RedirectHistory
+    from readonly_engine.broker.session.exclusives import ExclusiveConsumers
+    from readonly_engine.broker.session.limits import Limits
+    from readonly_engine.broker.session.request_quota import RequestQuota
+    from readonly_engine.broker.subscription.owner_leases import OwnerLeases
+    from readonly_engine.broker.subscription.topics import TopicRegistry
+    from readonly_engine.config.settings import Unbound
+    from readonly_engine.owner.directory import OwnerDirectory
+
+T = TypeVar("T")
+
+
+class Services(Protocol):
+    """The parts of a broker that serve all clients; the server builds them.
+
+    Attributes:
+        owners: connections to the owner brokers.
+        topics: the topics that are open here.
+        pool: the pool's members.
+        claim_store: the claims of this broker.
+        limits: bounds of connections and consumers.
+        bindings: the bindings in force; the server replaces them.
+        unbound: handling of topics that no binding names.
+        owner_leases: leases of consumers at their owners.
+        redirects: clients that were redirected.
+        pending_redirects: consumers that are expected back.
+        requests: quota of unanswered requests.
+        exclusives: consumers of Exclusive subscriptions.
+        draining: whether the broker leaves the pool.
+    """
+
+    owners: OwnerDirectory
+    topics: TopicRegistry
+    pool: PoolMembership
+    claim_store: ClaimStore
+    limits: Limits
+    bindings: Bindings
+    unbound: Unbound
+    owner_leases: OwnerLeases
+    redirects: RedirectHistory
+    pending_redirects: PendingRedirects
+    requests: RequestQuota
+    exclusives: ExclusiveConsumers
+    draining: bool
+
+    def choose_broker(self, *, tls: bool, listener: str) -> Member | None:
+        """Return the broker of the pool for the next consumer; None if there is none.
+
+        Args:
+            tls: whether the client needs a TLS address.
+            listener: name of the client's listener.
+        """
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a task of the broker; an unexpected error is logged."""
