@@ -207,9 +207,6 @@ BROKERS_ROOMS = {
 UPWARDS = {
     ("fanout/membership", "session.consumer"),
     ("passthrough/policy", "session.consumer"),
-    ("session/admission", "server.broker"),
-    ("session/connection", "server.broker"),
-    ("session/lookup", "server.broker"),
     ("subscription/owner_leases", "session.consumer"),
     ("subscription/subscription", "session.consumer"),
     ("subscription/topics", "passthrough.policy"),

@@ -9,6 +9,7 @@ import pytest
 import uvloop
 from readonly_engine.broker.fanout.tail_fanout import NO_DESCRIPTOR
 from readonly_engine.broker.session import connection as connection_module
+from readonly_engine.broker.session import transport as transport_module
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.net import frame_slicer as slices
 from readonly_engine.net.half_open import HalfOpenConnections
@@ -163,7 +164,7 @@ def tls(tmp_path_factory):
 
 @pytest.mark.parametrize("end", ["close", "abort", "expel"])
 def test_neither_does_tls_wait_for_a_client_that_does_not_read(play, tls, monkeypatch, end):
-    monkeypatch.setattr(connection_module, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(transport_module, "CLOSE_TIMEOUT_S", 0.1)
     server_context, client_context = tls
 
     async def scene(_connection, _reader, _writer):
@@ -195,7 +196,7 @@ def test_neither_does_tls_wait_for_a_client_that_does_not_read(play, tls, monkey
 
 
 def test_closing_does_not_wait_for_a_client_that_does_not_read(play, monkeypatch):
-    monkeypatch.setattr(connection_module, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(transport_module, "CLOSE_TIMEOUT_S", 0.1)
 
     async def scene(connection, reader, _):
         for number in range(FRAMES):

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.session import connection as connection_module
+from readonly_engine.broker.session import client_consumers as client_consumers_module
 from readonly_engine.broker.session.bounds import MAX_CONCURRENT_SUBSCRIBES
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -21,13 +21,13 @@ class Crowd:
     def __init__(self, monkeypatch):
         self.coming, self.answers, self.splitter = {}, [], FrameSplitter()
         self.tasks = []
-        monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", 0)
+        monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", 0)
         self.broker = SimpleNamespace(draining=False, spawn=self.spawn, subscribing=0)
         self.connection = ClientConnection(self.broker)
         self.connection.connected = True
         monkeypatch.setattr(self.connection, "send", self.sent)
-        monkeypatch.setattr(connection_module, "admit", self.admit)
-        monkeypatch.setattr(connection_module, "redirect_if_supported", lambda _: None)
+        monkeypatch.setattr(client_consumers_module, "admit", self.admit)
+        monkeypatch.setattr(client_consumers_module, "redirect_if_supported", lambda _: None)
 
     def spawn(self, coroutine):
         task = asyncio.ensure_future(coroutine)
@@ -105,7 +105,7 @@ def test_a_client_may_have_more_while_few_arrive_in_all(play, monkeypatch):
     most = MAX_CONCURRENT_SUBSCRIBES + 50
 
     async def scene(crowd):
-        monkeypatch.setattr(connection_module, "MAX_BROKER_SUBSCRIBES", most)
+        monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", most)
         crowd.broker.subscribing = 20  # of other clients
         crowd.subscribes(range(most))
         await settle()

@@ -1,0 +1,185 @@
+"""The consumers of one client, and those that are being created."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from readonly_engine.broker.session.admission import admit, redirect_if_supported
+from readonly_engine.broker.session.bounds import MAX_BROKER_SUBSCRIBES, MAX_CONCURRENT_SUBSCRIBES, MAX_REQUEST_BYTES
+from readonly_engine.broker.session.client_link import ClientLink
+from readonly_engine.broker.session.services import Services
+from readonly_engine.metadata.errors import MetadataError, TopicNameError
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.errors import RelayError
+from readonly_engine.wire.commands import decode_command
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.session.client_link import LinkedConsumer
+    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.metadata.topic_name import TopicName
+
+
+class SubscribeServices(Services, Protocol):
+    """The broker, with its count of SUBSCRIBEs.
+
+    Attributes:
+        subscribing: how many SUBSCRIBEs of all clients are being processed.
+    """
+
+    subscribing: int
+
+
+class SubscribingClient(ClientLink, Protocol):
+    """A client's connection that has consumers."""
+
+    @property
+    def services(self) -> SubscribeServices:
+        """The broker's shared parts."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended, or is about to."""
+
+
+class ClientConsumers:
+    """Creates and closes the consumers of one client.
+
+    Args:
+        client: the client's connection.
+
+    Attributes:
+        by_id: the consumers by the client's ids.
+    """
+
+    __slots__ = ("_bytes", "_client", "_queued", "_subscribing", "by_id")
+
+    def __init__(self, client: SubscribingClient) -> None:
+        self._client = client
+        self.by_id: dict[int, Consumer] = {}
+        self._subscribing: dict[int, asyncio.Task[None]] = {}
+        self._queued: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
+        self._bytes = 0  # of the SUBSCRIBEs of both
+
+    def subscribe(self, command: BaseCommand, frame: bytes) -> None:
+        """Answer SUBSCRIBE; at most MAX_CONCURRENT_SUBSCRIBES of a client are processed at a time.
+
+        Args:
+            command: the command.
+            frame: the command as it came.
+        """
+        subscribe = command.subscribe
+        consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
+        if consumer_id in self._subscribing or consumer_id in self._queued:
+            self._client.refuse(request_id, ServerError.ServiceNotReady, "the consumer is being created already")
+            return
+        if consumer_id in self.by_id:
+            self._client.succeed(request_id)
+            return
+        try:
+            topic = parse_topic_name(subscribe.topic)
+        except TopicNameError as error:
+            self._client.refuse(request_id, ServerError.InvalidTopicName, str(error))
+            return
+        if self._client.services.draining:
+            self._refuse_draining(request_id)
+            return
+        if self._bytes + len(frame) > MAX_REQUEST_BYTES:
+            why = f"the consumers of this connection that are being created take {self._bytes} bytes; try again"
+            self._client.refuse(request_id, ServerError.ServiceNotReady, why)
+            return
+        self._bytes += len(frame)
+        if not self._may_subscribe:
+            self._queued[consumer_id] = frame
+            return
+        self._client.services.subscribing += 1
+        task = self._client.spawn(self._admit(topic, subscribe))
+        self._subscribing[consumer_id] = task
+        task.add_done_callback(lambda _: self._subscribe_done(consumer_id, len(frame)))
+
+    @property
+    def _may_subscribe(self) -> bool:
+        return (
+            len(self._subscribing) < MAX_CONCURRENT_SUBSCRIBES
+            or self._client.services.subscribing < MAX_BROKER_SUBSCRIBES
+        )
+
+    def _subscribe_done(self, consumer_id: int, size: int) -> None:
+        """A consumer is in, or refused: the next may come."""
+        self._client.services.subscribing -= 1
+        self._bytes -= size
+        self._subscribing.pop(consumer_id, None)
+        while self._queued and not self._client.closed and self._may_subscribe:
+            frame = self._remove_queued(next(iter(self._queued)))
+            self.subscribe(decode_command(frame)[0], frame)
+
+    def cancel_subscribes(self) -> int:
+        """Let no consumer in that is on its way, since this broker leaves the pool; returns how many there are."""
+        cancelled = len(self._subscribing) + len(self._queued)
+        for task in list(self._subscribing.values()):
+            task.cancel()
+        return cancelled
+
+    def _refuse_draining(self, request_id: int) -> None:
+        self._client.refuse(
+            request_id, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again"
+        )
+
+    def _remove_queued(self, consumer_id: int) -> bytes:
+        frame = self._queued.pop(consumer_id, b"")
+        self._bytes -= len(frame)
+        return frame
+
+    async def _admit(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
+        request_id = subscribe.request_id
+        try:
+            consumer, answer = await admit(self._client, topic, subscribe)
+        except asyncio.CancelledError:
+            if self._client.services.draining:
+                self._refuse_draining(request_id)
+            raise
+        except RelayError as error:
+            self._client.refuse(request_id, error.code, str(error))
+        except MetadataError as error:
+            self._client.refuse(request_id, ServerError.MetadataError, str(error))
+        else:
+            if self._client.closed:
+                self.drop(consumer)
+                return
+            self.by_id[consumer.consumer_id] = consumer
+            self._client.respond(answer, request_id)
+            redirect_if_supported(consumer)
+
+    async def close(self, command: BaseCommand) -> None:
+        """Answer CLOSE_CONSUMER."""
+        close = command.close_consumer
+        request_id = close.request_id
+        self._remove_queued(close.consumer_id)
+        subscribing = self._subscribing.get(close.consumer_id)
+        if subscribing is not None:
+            subscribing.cancel()
+        consumer = self.by_id.get(close.consumer_id)
+        answer = None
+        if consumer is not None:
+            self._forget(consumer)
+            answer = await consumer.close(command)
+        if answer is None:
+            self._client.succeed(request_id)
+        else:
+            self._client.respond(answer, request_id)
+
+    def close_all(self) -> None:
+        """Close all consumers at their owners: the client is gone."""
+        for consumer in list(self.by_id.values()):
+            self.drop(consumer)
+
+    def drop(self, consumer: LinkedConsumer) -> None:
+        """Forget a consumer that the client is told to close, and close it at the owner."""
+        self._forget(consumer)
+        self._client.services.spawn(consumer.close())
+
+    def _forget(self, consumer: LinkedConsumer) -> None:
+        if self.by_id.get(consumer.consumer_id) is consumer:
+            del self.by_id[consumer.consumer_id]
+        consumer.unregister()

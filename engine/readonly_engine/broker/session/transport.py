@@ -1,0 +1,231 @@
+"""The transport of a client's connection: coalesced and direct writes, pauses of reading, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from readonly_engine.broker.fanout.groups import NO_DESCRIPTOR
+from readonly_engine.broker.session.bounds import MAX_COALESCED_BYTES, REDUCED_BUFFER_BYTES, WRITE_BUFFER_BYTES
+from readonly_engine.net.sending import discard_on_close, send_one, unsent_bytes
+from readonly_engine.wire.commands import body_of, encode_command
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandError, CommandSuccess, ServerError
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.fanout.groups import FanoutSubscriber
+    from readonly_engine.net.write_coalescer import WriteCoalescer
+
+CLOSE_TIMEOUT_S = 2.0
+"""Time for a closed connection to send what waits, as towards owners."""
+
+
+class WriteServices(Protocol):
+    """The broker, as far as writes to clients are concerned.
+
+    Attributes:
+        write_coalescer: writes at the end of the event loop's turn.
+    """
+
+    write_coalescer: WriteCoalescer
+
+    @property
+    def under_memory_pressure(self) -> bool:
+        """Whether what waits for slow clients comes near to what may wait in all."""
+
+
+class ClientTransport(asyncio.Protocol):
+    """Writes to one client.
+
+    Args:
+        writes: the broker.
+
+    Attributes:
+        peer: `HOST:PORT` of the client.
+        address: host of the client.
+        writable: whether the client reads fast enough.
+        descriptor: of the socket, while bytes may go into it past the transport: without TLS, and with nothing in the transport's
+            buffer; else -1.
+        direct_subscribers: who gets such bytes.
+    """
+
+    def __init__(self, writes: WriteServices) -> None:
+        self.peer = "?"
+        self.address = ""
+        self.writable = True
+        self.descriptor = NO_DESCRIPTOR
+        self.direct_subscribers: dict[FanoutSubscriber, None] = {}
+        self._writes = writes
+        self._transport: asyncio.Transport | None = None
+        self._closed = False
+        self._close_timer: asyncio.TimerHandle | None = None
+        self._buffer_reduced = False
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._socket = NO_DESCRIPTOR
+        self._reading_paused_by: set[object] = set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended, or is about to."""
+        return self._closed
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait for the client to read them."""
+        return 0 if self._transport is None or self._closed else self._transport.get_write_buffer_size()
+
+    @property
+    def tls(self) -> bool:
+        """Whether the client speaks TLS."""
+        return self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
+
+    def _open(self, transport: asyncio.Transport) -> None:
+        """The connection is there."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self.address = str(peer[0]) if peer else ""
+        if not self.tls and (found := transport.get_extra_info("socket")) is not None:
+            self._socket = self.descriptor = found.fileno()
+
+    def _lost(self) -> None:
+        """The transport closes the socket then: its descriptor may be another's after this."""
+        self._closed = True
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self._stop_direct_writes(permanently=True)
+
+    def _restore_buffer(self) -> None:
+        """The client reads again."""
+        if self._buffer_reduced and self._transport is not None:
+            self._buffer_reduced = False
+            self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+
+    # Writing
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; all frames of one turn of the event loop go out together."""
+        if self._closed:
+            return
+        if not self._unsent:
+            self._writes.write_coalescer.add(self)
+        self._unsent.append(frame)
+        self._unsent_bytes += len(frame)
+        if self._unsent_bytes > MAX_COALESCED_BYTES:
+            self.flush()  # so that the client is found to be slow before it gets more
+
+    def flush(self) -> None:
+        """Called at the end of the turn."""
+        frames, self._unsent = self._unsent, []
+        self._unsent_bytes = 0
+        if not frames:
+            return
+        if self._transport is not None and not self._closed:
+            self._write(frames[0] if len(frames) == 1 else b"".join(frames), self._transport)
+
+    def _write(self, data: bytes, transport: asyncio.Transport) -> None:
+        if self.descriptor == NO_DESCRIPTOR and self._socket != NO_DESCRIPTOR and not transport.get_write_buffer_size():
+            self.descriptor = self._socket
+        written = 0
+        if self.descriptor != NO_DESCRIPTOR:
+            written = send_one(self.descriptor, data)
+            if written == len(data):
+                return
+        self.write_remainder(data, written)
+
+    def flush_all(self) -> None:
+        """Send what waits for the end of the event loop's turn, to all clients."""
+        self._writes.write_coalescer.flush()
+
+    def write_remainder(self, data: bytes, written: int) -> None:
+        """The socket has taken so many of these bytes: the transport sends the others when it can."""
+        if self.descriptor != NO_DESCRIPTOR:
+            self._stop_direct_writes()
+        if self._transport is None or self._closed:
+            return
+        self._transport.write(data[written:])
+        if self._writes.under_memory_pressure and not self._buffer_reduced and self.buffered > REDUCED_BUFFER_BYTES:
+            self._buffer_reduced = True
+            self._transport.set_write_buffer_limits(high=REDUCED_BUFFER_BYTES)
+
+    def _stop_direct_writes(self, *, permanently: bool = False) -> None:
+        """Nothing goes past the transport, until its buffer is empty; or never again."""
+        self.descriptor = NO_DESCRIPTOR
+        if permanently:
+            self._socket = NO_DESCRIPTOR
+        for subscriber in list(self.direct_subscribers):
+            subscriber.leave_fanout()
+
+    def respond(self, command: BaseCommand, request_id: int) -> None:
+        """Send a response under the id of the client's request."""
+        body_of(command).request_id = request_id
+        self.send(encode_command(command))
+
+    def refuse(self, request_id: int, code: ServerError, message: str) -> None:
+        """Answer a request with an error."""
+        error = CommandError(request_id=request_id, error=code, message=message)
+        self.send(encode_command(BaseCommand(type=BaseCommand.ERROR, error=error)))
+
+    def succeed(self, request_id: int) -> None:
+        """Answer a request with SUCCESS."""
+        self.send(encode_command(BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=request_id))))
+
+    # Reading
+
+    @property
+    def reading_paused(self) -> bool:
+        """Whether nothing is read from the client."""
+        return bool(self._reading_paused_by)
+
+    def pause_reading_for(self, holder: object, *, paused: bool) -> None:
+        """Read nothing from the client while anything holds it."""
+        was_paused = bool(self._reading_paused_by)
+        (self._reading_paused_by.add if paused else self._reading_paused_by.discard)(holder)
+        if self._transport is None or self._closed or was_paused == bool(self._reading_paused_by):
+            return
+        if was_paused:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # The end
+
+    def close(self) -> None:
+        """End the connection, after the client has read what waits for it; a client that does not read is not waited for."""
+        if self._transport is None or self._closed:
+            return
+        if self._unsent:
+            self.flush()
+        self._stop_direct_writes(permanently=True)
+        self._closed = True
+        self._transport.close()
+        # A transport whose peer does not read, and one of TLS whose peer does not answer, would never be done.
+        self._close_timer = asyncio.get_running_loop().call_later(CLOSE_TIMEOUT_S, self.abort)
+
+    def abort(self) -> None:
+        """End the connection at once: the client gets nothing of what waits, neither here nor in the kernel."""
+        if self._transport is None:
+            return
+        self._unsent, self._unsent_bytes = [], 0
+        self._stop_direct_writes(permanently=True)
+        self._closed = True
+        if (found := self._transport.get_extra_info("socket")) is not None:
+            discard_on_close(found)
+        self._transport.abort()
+
+    def disconnect(self, error_frame: bytes) -> None:
+        """End the connection: the client must get nothing more of what waits for it.
+
+        Args:
+            error_frame: a frame that says why, empty for none; sent only to a client that has read all before it.
+        """
+        self._unsent, self._unsent_bytes = [], 0
+        if self._transport is None or self._closed:
+            return
+        found = self._transport.get_extra_info("socket")
+        if self.buffered or found is None or unsent_bytes(found):
+            self.abort()
+            return
+        self.send(error_frame)
+        self.close()
