@@ -1,6 +1,6 @@
-"""Leases, compared with the clock before anything is delivered.
+"""Checks of leases before each delivery.
 
-A timer alone would run late where the process was stopped, or the machine asleep.
+A timer alone fires late if the process was stopped or the machine suspended.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TICK_S: Final = 0.25
-"""How often leases are looked at while nothing is delivered."""
+"""Interval between checks while nothing is delivered."""
 
 
 class LeaseGuard:
-    """Ends what a lease allows as soon as the lease may have ended.
+    """Suspends deliveries as soon as their lease may have ended.
 
     Args:
         clock: the clock that the leases are counted with.
 
     Attributes:
-        due: when the first lease ends, as far as is known.
+        due: the earliest known end of a lease.
     """
 
     __slots__ = ("_checks", "_clock", "_timer", "due")
@@ -37,30 +37,30 @@ class LeaseGuard:
         self.due = math.inf
 
     def add(self, check: Callable[[float], float]) -> None:
-        """Have leases checked.
+        """Register a check.
 
         Args:
-            check: suspends what is served under a lease that has ended by the given time, and returns when the next one ends.
+            check: suspends deliveries under leases that have ended by the given time, and returns the end of the next lease.
         """
         self._checks.append(check)
 
     def check_due(self) -> None:
-        """Call this before anything is delivered."""
+        """Run the checks if a lease is due. Call it before each delivery."""
         if self._clock() >= self.due:
             self.check_all()
 
     def check_all(self) -> None:
-        """Check all leases; also called when one is new, or longer."""
+        """Run all checks. Call it also for a new or extended lease."""
         now = self._clock()
         self.due = min([check(now) for check in self._checks], default=math.inf)
 
     def start(self) -> None:
-        """Check now and then from now on."""
+        """Start checking every TICK_S."""
         self.check_all()
         self._timer = asyncio.get_running_loop().call_later(TICK_S, self.start)
 
     def stop(self) -> None:
-        """Check no more by itself."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

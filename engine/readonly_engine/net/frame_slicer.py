@@ -1,4 +1,4 @@
-"""A share of the event loop for each client: what one read brings is taken in slices, and others have their turn in between."""
+"""Shares of the event loop: the frames of one read are processed in slices, with other clients in between."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SLICE_S = 0.005
-"""So long the commands of one client are taken in one turn of the event loop."""
+"""Longest processing for one client in one iteration of the event loop."""
 
 
 class FrameSlicer:
-    """Takes the frames of one client in their order.
+    """Processes the frames of one client in order.
 
     Args:
         process: does what a frame asks for; returns whether to go on.
@@ -33,15 +33,15 @@ class FrameSlicer:
         self.pending: deque[bytes] = deque()
 
     def receive(self, frames: list[bytes]) -> None:
-        """Take what one read has brought, behind what waits."""
+        """Process the frames of one read, after the pending ones."""
         if frames:
-            scheduled = bool(self.pending)  # TLS hands out what it has decrypted, though reading is paused
+            scheduled = bool(self.pending)  # TLS passes on decrypted data while reading is paused
             self.pending += frames
             if not scheduled:
                 self._process_slice()
 
     def clear(self) -> None:
-        """Take no more."""
+        """Drop the pending frames."""
         self.pending.clear()
 
     def _process_slice(self) -> None:

@@ -1,20 +1,20 @@
-"""Connections whose client has not said who it is: how many there may be, and how much they may hold. Pure."""
+"""Connections before their CONNECT, bounded in number and in bytes. Pure."""
 
 from __future__ import annotations
 
 from typing import Final, Generic, TypeVar
 
 MAX_HALF_OPEN: Final = 10_000
-"""A client sends CONNECT with its first packet, so an honest crowd is far below this however large it is."""
+"""Half-open connections. A client sends CONNECT with its first packet, so even large numbers of honest clients stay far below."""
 
 MAX_HALF_OPEN_BYTES: Final = 64 << 20
-"""Of CONNECTs that have arrived in part, of all connections together."""
+"""Bytes of incomplete CONNECTs, of all connections."""
 
 C = TypeVar("C")
 
 
 class HalfOpenConnections(Generic[C]):
-    """Chooses which connections end when there are too many: the oldest ones, so that a new client always gets its chance.
+    """Chooses the connections to end above a limit: the oldest, so a new client always gets its chance.
 
     Args:
         max_count: so many may be there.
@@ -32,12 +32,12 @@ class HalfOpenConnections(Generic[C]):
         return len(self._waiting)
 
     def add(self, connection: C) -> C | None:
-        """A connection was made; returns the one that must end for it."""
+        """Add a connection; return the one that must end for it."""
         self._waiting[connection] = None
         return next(iter(self._waiting)) if len(self._waiting) > self.max_count else None
 
     def set_buffered(self, connection: C, size: int) -> C | None:
-        """A connection holds so many bytes of an incomplete frame; returns the one that must end for them."""
+        """Set the bytes of a connection's incomplete frame; return the connection that must end for them."""
         self._release(connection)
         if size and connection in self._waiting:
             self._buffered[connection] = size
@@ -45,7 +45,7 @@ class HalfOpenConnections(Generic[C]):
         return next(iter(self._buffered)) if self.buffered_bytes > self._max_bytes else None
 
     def remove(self, connection: C) -> None:
-        """A connection has ended, or its client has said who it is."""
+        """Remove a connection that has ended, or whose client has sent CONNECT."""
         self._waiting.pop(connection, None)
         self._release(connection)
 

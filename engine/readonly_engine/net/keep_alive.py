@@ -1,4 +1,4 @@
-"""Which connections are looked at when: one timer for all of them, not one each."""
+"""Keep-alive checks of all connections by one timer."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Protocol
 
 SLOTS = 30
 TICK_S = 1.0
-"""SLOTS ticks make the 30 s after which Pulsar's brokers look at a connection (keepAliveIntervalSeconds)."""
+"""SLOTS ticks are the 30 s between the checks of a connection, as at a stock broker (keepAliveIntervalSeconds)."""
 
 
 class KeptAlive(Protocol):
-    """A connection whose client may be gone without a word."""
+    """A connection whose client may vanish without closing it."""
 
     def check_alive(self) -> None:
-        """Called once a round: ping or drop a client that says nothing."""
+        """Ping or drop a silent client (called once in SLOTS ticks)."""
 
 
 class KeepAlive:
-    """Goes round all connections, those of one slot at each tick, so that ten thousand are not looked at in one turn."""
+    """Checks the connections of one slot at each tick, so that one iteration never checks ten thousand."""
 
     def __init__(self) -> None:
         self._slots: list[set[KeptAlive]] = [set() for _ in range(SLOTS)]
@@ -26,25 +26,25 @@ class KeepAlive:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Tick from now on."""
+        """Start the timer."""
         self._timer = asyncio.get_running_loop().call_later(TICK_S, self._ticked)
 
     def stop(self) -> None:
-        """Tick no more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
     def add(self, connection: KeptAlive) -> None:
-        """Look at a connection, for the first time a whole round from now."""
+        """Add a connection; its first check comes after SLOTS ticks."""
         self._slots[self._now].add(connection)
 
     def discard(self, connection: KeptAlive) -> None:
-        """Look at it no more."""
+        """Remove a connection."""
         for slot in self._slots:
             slot.discard(connection)
 
     def tick(self) -> None:
-        """Look at the connections of the next slot."""
+        """Check the connections of the next slot."""
         self._now = (self._now + 1) % SLOTS
         for connection in list(self._slots[self._now]):
             connection.check_alive()

@@ -1,4 +1,4 @@
-"""Listening with TLS, with the certificate that the files hold now."""
+"""TLS listener that follows renewed certificate files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_S = 1.0
-"""Looking at a few files costs less than watching them."""
+"""Interval between checks of the files; cheaper than watches for a few files."""
 
 
 class TlsListener:
-    """Accepts clients. A server of asyncio keeps the context that it was made with, so new files make a new one.
+    """Accepts clients. An asyncio server keeps its TLS context, so new files need a new server.
 
     Args:
         make: makes the protocol of a connection.
@@ -62,16 +62,16 @@ class TlsListener:
 
     @property
     def listening(self) -> bool:
-        """Whether clients can connect."""
+        """Return whether clients can connect."""
         return bool(self._servers) and all(server.is_serving() for server in self._servers)
 
     @property
     def port(self) -> int:
-        """Where it listens; the system chooses for port 0."""
+        """Return the port; the system chooses it for port 0."""
         return int(self._servers[0].sockets[0].getsockname()[1])
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting clients."""
         if self._watcher is not None:
             self._watcher.cancel()
         for server in self._servers:
@@ -88,7 +88,7 @@ class TlsListener:
                     log.warning("clients are not shown the new certificate yet: %s", error)
 
     async def _listen_with(self, context: ssl.SSLContext) -> None:
-        """Go on with the same sockets, so that nobody is turned away meanwhile."""
+        """Replace the servers on the same sockets, so that no client is refused meanwhile."""
         loop = asyncio.get_running_loop()
         made = []
         for listening in [one for server in self._servers for one in server.sockets]:

@@ -1,4 +1,4 @@
-"""Frames that go out together when a turn of the event loop is over."""
+"""Writes that are flushed together at the end of an iteration of the event loop."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ log = logging.getLogger(__name__)
 
 
 class BufferedWriter(Protocol):
-    """Somebody who has something to send."""
+    """A connection with pending frames."""
 
     def flush(self) -> None:
-        """Send it."""
+        """Send the pending frames."""
 
 
 class WriteCoalescer:
-    """Flushes, in one callback of the event loop, all who had something to send in this turn."""
+    """Flushes, in one callback of the event loop, all connections with pending frames."""
 
     def __init__(self) -> None:
         self._waiting: list[BufferedWriter] = []
 
     def add(self, writer: BufferedWriter) -> None:
-        """Flush somebody at the end of this turn; asked for once a turn by each."""
+        """Flush a connection at the end of this iteration. Call it once for each connection and iteration."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append(writer)
 
     def flush(self) -> None:
-        """Flush them now: something goes out that must not be before it."""
+        """Flush all now, before a write that must not overtake them."""
         waiting, self._waiting = self._waiting, []
         for writer in waiting:
             try:

@@ -1,4 +1,4 @@
-"""What dispatchers know of consumers, and what a dispatcher is to the rest of the broker."""
+"""State of consumers in a dispatcher, and the interface of dispatchers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READ_ENTRIES = 100
 
 @dataclass(slots=True, eq=False)
 class ConsumerState:
-    """What a dispatcher knows of a consumer.
+    """A consumer as dispatchers see it.
 
     Attributes:
         permits: how many messages the client has asked for and not got; below 0 after a batch that was larger.
@@ -47,7 +47,7 @@ class ConsumerState:
 
     @property
     def ready(self) -> bool:
-        """Whether it can get a message now."""
+        """Return whether it can get a message now."""
         return self.permits > 0 and self.writable and not self.blocked
 
 
@@ -68,7 +68,7 @@ class Delivery(NamedTuple):
 
 
 class EntryRun(NamedTuple):
-    """Entries in a row for a consumer, each whole and for the first time.
+    """Consecutive entries for a consumer, each complete and for the first time.
 
     Attributes:
         consumer: the consumer.
@@ -82,7 +82,7 @@ class EntryRun(NamedTuple):
 
 
 def split_runs(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
-    """Deliveries in pieces that go out as one: those in a row to one consumer, which are whole and come for the first time."""
+    """Split deliveries into runs for one write each: consecutive complete first deliveries to one consumer."""
     if len(deliveries) == 1:
         yield deliveries
         return
@@ -98,7 +98,7 @@ def split_runs(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
 
 
 class Dispatcher(Protocol):
-    """The way of one subscription type. It is asked where it would read on, is given entries, and returns deliveries.
+    """Dispatch of one subscription type. `next_read` names the wanted entries, and `dispatch` turns entries into deliveries.
 
     Times are in ms since the epoch, as messages with delayed delivery carry them.
     """
@@ -114,10 +114,10 @@ class Dispatcher(Protocol):
         """A consumer left; what it has not acked goes to others."""
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
-        """Where to read on, and how many entries at most; None where nobody can take any."""
+        """Return the next position to read and the largest number of entries; None if no consumer can take any."""
 
     def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
-        """Take entries from the wanted position on, without a gap; those that find no taker are asked for again."""
+        """Dispatch entries from the wanted position on, without gaps. Entries without a consumer are requested again."""
 
     def acked(self, position: Position, by: ConsumerState | None = None) -> bool:
         """An entry was acked and is in the cursor.
@@ -158,7 +158,7 @@ class Dispatcher(Protocol):
 
 
 def total_permits(consumers: Iterable[ConsumerState]) -> int:
-    """How many messages the consumers can take now, counted no further than anything is read at once."""
+    """Return the consumers' permits, at most READ_ENTRIES."""
     permits = 0
     for consumer in consumers:
         if consumer.permits > 0 and consumer.writable and not consumer.blocked:

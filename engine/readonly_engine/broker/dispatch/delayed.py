@@ -1,4 +1,4 @@
-"""Entries whose time has not come: only their positions are held, until they are due."""
+"""Delayed delivery: positions of entries are held until they are due."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DelayedEntry(NamedTuple):
 
 
 class DelayedDeliveryTracker:
-    """Holds entries until they are due.
+    """Tracks delayed entries until they are due.
 
     Nothing of this is stored: the cursor does not pass an entry that is not acked, so a broker that starts finds all of them.
     Unlike the owner, which delivers up to a tick too early unless isDelayedDeliveryDeliverAtTimeStrict is set, it never is early.
@@ -56,18 +56,18 @@ class DelayedDeliveryTracker:
         return len(self.heap)
 
     def add(self, position: Position, deliver_at: int, slot: int = 0) -> None:
-        """Hold an entry."""
+        """Add a delayed entry."""
         heapq.heappush(self.heap, DelayedEntry(deliver_at, position.ledger_id, position.entry_id, slot))
         if deliver_at < self._highest - TICK_MS:
             self._in_order = False
         self._highest = max(self._highest, deliver_at)
 
     def mark_unordered(self) -> None:
-        """An entry came that is not held: what comes is not in the order of its times."""
+        """Note an entry without delay: delivery times are not in the order of entries."""
         self._in_order = False
 
     def take_due(self, now: int) -> Iterator[tuple[Position, int]]:
-        """The entries that are due, which are held no longer: positions and slots, in the order of their times."""
+        """Remove and return the due entries: positions and slots, in the order of their times."""
         heap = self.heap
         while heap and heap[0].deliver_at <= now:
             _, ledger_id, entry_id, slot = heapq.heappop(heap)
@@ -76,16 +76,16 @@ class DelayedDeliveryTracker:
             self._highest, self._in_order = 0, True
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove all entries."""
         self.heap.clear()
         self._highest, self._in_order = 0, True
 
     @property
     def next_due(self) -> int | None:
-        """When the first one is due, in ms since the epoch; None where there is none."""
+        """Return when the first entry is due, in ms since the epoch; None if there is none."""
         return self.heap[0].deliver_at if self.heap else None
 
     @property
     def full(self) -> bool:
-        """Whether no more may be read until one is due."""
+        """Return whether reads must pause until an entry is due."""
         return len(self.heap) >= (LOOK_AHEAD if self._in_order else MAX_DELAYED)

@@ -1,4 +1,4 @@
-"""Positions that must be read once more, first the earliest."""
+"""Positions to read again, earliest first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RedeliveryQueue:
-    """A set of positions that gives its first one. What is taken out of the set leaves the heap when it comes to its top."""
+    """An ordered set of positions. A discarded position leaves the heap when it reaches the top."""
 
     def __init__(self) -> None:
         self._heap: list[Position] = []
@@ -25,17 +25,17 @@ class RedeliveryQueue:
         return len(self._members)
 
     def add(self, position: Position) -> None:
-        """Put a position in."""
+        """Add a position."""
         if position not in self._members:
             self._members.add(position)
             heapq.heappush(self._heap, position)
 
     def discard(self, position: Position) -> None:
-        """Take a position out, if it is in."""
+        """Remove a position, if present."""
         self._members.discard(position)
 
     def first(self, wanted: Callable[[Position], bool]) -> Position | None:
-        """The earliest position; those that are not wanted any more are taken out."""
+        """Return the earliest wanted position; unwanted ones before it are removed."""
         heap, members = self._heap, self._members
         while heap:
             position = heap[0]
@@ -47,7 +47,7 @@ class RedeliveryQueue:
         return None
 
     def run_length(self, first: Position, limit: int) -> int:
-        """How many positions that follow one another, from one of this set on, are in it; at most so many."""
+        """Return the number of consecutive positions from `first` on in the set, at most `limit`."""
         ledger_id, entry_id = first
         count = 1
         while count < limit and Position(ledger_id, entry_id + count) in self._members:
@@ -55,6 +55,6 @@ class RedeliveryQueue:
         return count
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove all positions."""
         self._heap.clear()
         self._members.clear()

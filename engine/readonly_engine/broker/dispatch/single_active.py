@@ -107,7 +107,7 @@ class SingleActiveDispatcher:
         return deliveries
 
     def within_permits(self, entries: list[TopicEntry]) -> list[TopicEntry]:
-        """Those of the next entries for which the active consumer has permits: the first one at least.
+        """Return those of the next entries for which the active consumer has permits, the first one at least.
 
         Of the last one it may get more messages than it has permits for, as a batch is not divided.
         """
@@ -118,14 +118,14 @@ class SingleActiveDispatcher:
         return entries[: 1 + sum(1 for _ in takewhile(permits.__gt__, costs))]
 
     def dispatch_batch(self, batch: TailBatch, permits: int = 0) -> ConsumerState | None:
-        """Hand out all of a burst at once: what `dispatch` would do with entries of which none is filtered.
+        """Dispatch a whole batch at once, as `dispatch` does with entries of which none is filtered.
 
         Args:
             batch: the entries.
             permits: what the consumer must have for them; 0 for one for each message.
 
         Returns:
-            The consumer that gets it; None where it must go the long way.
+            The consumer that gets it; None if the slow path must be taken.
         """
         active = self.active
         if (
@@ -142,7 +142,7 @@ class SingleActiveDispatcher:
         return active
 
     def advance_to(self, following: Position) -> None:
-        """The active consumer got all before this position, in a way that needs no look at entries."""
+        """Note that the active consumer got all entries before this position by the fan-out."""
         self._next = following
 
     def acked(self, position: Position, by: ConsumerState | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""A consumer's seat among others that stand at the end of a topic, and what those who sit together have had."""
+"""Fan-out groups: consumers at the end of one topic that get each tail batch together, and the totals of what they got."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ if TYPE_CHECKING:
 NO_DESCRIPTOR: Final = -1
 
 FanoutKey = tuple[int, int, int]
-"""Consumer id, partition and epoch: all with the same get the same bytes."""
+"""Consumer id, partition and epoch: members with equal keys get the same bytes."""
 
 MAX_CONNECTION_BATCH_BYTES: Final = 2 << 20
-"""More than this does not go to one connection in one piece: then each of its consumers looks for itself how much it takes."""
+"""Longest batch for one connection, of all its consumers together. For a longer one, each consumer reads for itself."""
 
 
 class FanoutSubscriber(Protocol):
-    """Who joins: a subscription, for its one consumer that gets messages."""
+    """A subscription, which joins for its one consumer that gets messages."""
 
     def leave_fanout(self) -> None:
-        """Leave the seat, and hear of bursts alone."""
+        """Leave the fan-out group, and listen to the topic again."""
 
     def read_more(self) -> None:
-        """Get what is new alone."""
+        """Deliver new entries outside of the group."""
 
 
 class DirectWriter(Protocol):
-    """A connection of a client.
+    """A client's connection.
 
     Attributes:
-        direct_subscribers: who gets bytes past the transport; all of them part when that cannot be any more.
+        direct_subscribers: subscriptions whose bytes bypass the transport. They leave the group when bypassing ends.
     """
 
     direct_subscribers: dict[FanoutSubscriber, None]
 
     @property
     def descriptor(self) -> int:
-        """Where bytes go into its socket at once; NO_DESCRIPTOR while they may not."""
+        """Return the socket's descriptor; NO_DESCRIPTOR while bytes must go through the transport."""
 
     @property
     def tls(self) -> bool:
-        """Whether they may never, as they are encrypted first."""
+        """Return whether bytes are encrypted, so that they never bypass the transport."""
 
     def send(self, data: bytes) -> None:
-        """Send frames, at the end of the event loop's turn or before."""
+        """Send frames, at the end of the event loop's iteration or before."""
 
     def flush_all(self) -> None:
-        """Send what waits for the end of the event loop's turn, to all clients."""
+        """Send the pending frames of all clients now."""
 
     def write_remainder(self, data: bytes, written: int) -> None:
-        """The socket has taken only so many bytes."""
+        """Send the rest of `data`, of which the socket took `written` bytes."""
 
 
 class DeliveredTotals(NamedTuple):
-    """What a consumer got together with others.
+    """Totals of what a consumer got as a member.
 
     Attributes:
-        entries: so many.
-        messages: in them.
-        bytes: their frames.
-        following: the position after the last.
+        entries: number of entries.
+        messages: number of messages in them.
+        bytes: size of their frames.
+        following: the position after the last entry.
     """
 
     entries: int
@@ -75,14 +75,14 @@ class DeliveredTotals(NamedTuple):
 
 
 class FanoutMember:
-    """A consumer's place.
+    """A consumer in a fan-out group.
 
     Attributes:
-        subscriber: who has it.
+        subscriber: its subscription.
         writer: the client's connection.
-        key: what its frames are made for.
-        permitted_until: the sum of the group's messages that the client's permits go up to.
-        bytes: what it got that others in its group did not.
+        key: the key of its frames.
+        permitted_until: the total of the group's messages at which the client's permits end.
+        bytes: bytes that it got alone in its group.
     """
 
     __slots__ = ("_group", "_since", "bytes", "key", "permitted_until", "subscriber", "writer")
@@ -99,16 +99,16 @@ class FanoutMember:
         self._since = (group.entries, group.messages, group.bytes)
 
     def add_permits(self, permits: int) -> None:
-        """The client takes so many messages more."""
+        """Add permits of the client."""
         self.permitted_until += permits
 
     @property
     def following(self) -> Position:
-        """The next entry."""
+        """Return the position of the next entry."""
         return self._group.following
 
     def take_totals(self) -> DeliveredTotals:
-        """What was had since it was asked last."""
+        """Return the totals since the last call."""
         group, (entries, messages, size), own = self._group, self._since, self.bytes
         self._since, self.bytes = (group.entries, group.messages, group.bytes), 0
         return DeliveredTotals(
@@ -116,11 +116,11 @@ class FanoutMember:
         )
 
     def leave(self) -> None:
-        """Part."""
+        """Leave the group."""
         self._group.remove(self)
 
     def move_to(self, group: FanoutGroup) -> None:
-        """Sit down in another group, which stands at the same entry; nothing of what was had is lost."""
+        """Move to another group at the same position; the totals since the last call are kept."""
         delivered, left = self.take_totals(), self.permitted_until - self._group.messages
         self._group.remove(self)
         self._group = group
@@ -131,11 +131,11 @@ class FanoutMember:
 
 
 class FanoutGroup:
-    """Those who sit together, and the sums of what they have had.
+    """Consumers that get each batch together, and the totals of the group.
 
     Args:
-        following: the next entry.
-        on_left: called when one has left.
+        following: the position of the next entry.
+        on_left: called with a member that has left.
     """
 
     __slots__ = (
@@ -162,24 +162,24 @@ class FanoutGroup:
         self._permitted_until = 0
 
     def join(self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int) -> FanoutMember:
-        """A seat for somebody who has had the newest burst alone."""
+        """Add a consumer that has the latest batch already."""
         member = FanoutMember(self, subscriber, writer, key, permits)
         self.add(member)
         return member
 
     def add(self, member: FanoutMember) -> None:
-        """A seat is one of these."""
+        """Add a member."""
         self.members[member] = None
         self._changed = True
 
     def remove(self, member: FanoutMember) -> None:
-        """Somebody parts."""
+        """Remove a member."""
         del self.members[member]
         self._changed = True
         self._on_left(member)
 
     def deliver(self, batch: TailBatch) -> None:
-        """Send a burst to all who have permits for it; the others look alone."""
+        """Send a batch to all members with enough permits. The others leave, and read for themselves."""
         raise NotImplementedError
 
     def _prepare(self, batch: TailBatch) -> None:
@@ -196,23 +196,23 @@ class FanoutGroup:
             subscriber.read_more()
 
     def _arrange(self) -> None:
-        """Those who are here are put in order."""
+        """Rebuild the list of members that a batch is sent to."""
         self._order = list(self.members)
 
     def _count(self, batch: TailBatch) -> None:
-        """All have had it, as soon as the first bytes of it go out: to send them may make some part."""
+        """Count a batch for all members. Call it before the remainders are sent, because that may remove members."""
         self.entries += len(batch)
         self.messages += batch.messages
         self.following = batch.following
 
 
 class BroadcastGroup(FanoutGroup):
-    """Consumers that get the same bytes, each past the transport of a connection on which it is the only one.
+    """Consumers that get the same bytes by one call into C, past the transport; each is the only member on its connection.
 
     Args:
-        key: what the frames are made for.
-        following: the next entry.
-        on_left: called when one has left.
+        key: the key of the frames.
+        following: the position of the next entry.
+        on_left: called with a member that has left.
     """
 
     __slots__ = ("_descriptors", "_key")
@@ -223,7 +223,7 @@ class BroadcastGroup(FanoutGroup):
         self._descriptors: list[int] = []
 
     def deliver(self, batch: TailBatch) -> None:
-        """Send a burst to all who have permits for it; the others look alone."""
+        """Send a batch to all members with enough permits. The others leave, and read for themselves."""
         self._prepare(batch)
         order, frames = self._order, batch.frames(*self._key)
         left = send_many(self._descriptors, frames)
@@ -238,12 +238,12 @@ class BroadcastGroup(FanoutGroup):
 
 
 class ConnectionGroup(FanoutGroup):
-    """Consumers on one connection: what is new goes to all of them in one piece."""
+    """Consumers on one connection, which gets the frames of all of them in one write."""
 
     __slots__ = ()
 
     def deliver(self, batch: TailBatch) -> None:
-        """Send a burst to all who have permits for it; the others look alone."""
+        """Send a batch to all members with enough permits. The others leave, and read for themselves."""
         self._prepare(batch)
         order = self._order
         parts = [batch.frames(*member.key) for member in order]

@@ -1,8 +1,8 @@
-"""Consumers at the end of a topic that get all that is new together: a burst goes to all of them at once.
+"""Fan-out of tail batches: consumers at the end of one topic get each batch together.
 
-Those who get the same bytes, each on a connection of its own, get them by one call; those who share a connection get theirs in
-one piece. A consumer joins after it has had a batch alone, and stays while nothing but further bursts happens to it. What it got
-meanwhile is reckoned up when somebody asks, or when it parts: for a batch little is done for each of them but the sending.
+Consumers with equal bytes, each alone on its connection, get a batch by one call into C. Consumers on one connection get it in
+one write. A consumer joins after it has read a batch alone, and leaves at any other event than the next batch. Its totals are
+counted when a caller asks, or when it leaves. So a batch costs little more for each consumer than the write.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 
 class TopicTail(Protocol):
-    """The topic: see TopicView."""
+    """The topic (see TopicView)."""
 
     @property
     def latest_batch(self) -> TailBatch | None:
-        """What the listeners were told of last."""
+        """Return the batch of the last notification."""
 
     def await_notification(self, position: Position) -> bool:
-        """Have the listeners called for what is readable already."""
+        """Request a notification for entries that are readable already (see TailNotifier)."""
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call when there is something new."""
+        """Add a listener for tail batches."""
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call no more."""
+        """Remove a listener."""
 
 
 class OwnerReadLimit(Protocol):
-    """What the topic's owner lets consumers read: see TopicTransactions."""
+    """The owner's limit on reads (see TopicTransactions)."""
 
     @property
     def guarded(self) -> bool:
-        """Whether it must be asked."""
+        """Return whether the owner must be asked about each entry."""
 
 
 class TailFanout:
-    """Those who read one topic together.
+    """The fan-out groups of one topic.
 
     Args:
         tail: the topic.
-        owner: what its owner lets consumers read.
-        guard: checks the leases under which is delivered.
+        owner: the limit of its owner on reads.
+        guard: checks the leases before each delivery.
     """
 
     def __init__(self, tail: TopicTail, owner: OwnerReadLimit, guard: LeaseGuard | None = None) -> None:
@@ -66,28 +66,28 @@ class TailFanout:
         self._owner = owner
         self._broadcast_groups: dict[FanoutKey, BroadcastGroup] = {}
         self._connection_groups: dict[DirectWriter, ConnectionGroup] = {}
-        self._direct_members: dict[DirectWriter, FanoutMember] = {}  # those of cohorts
+        self._direct_members: dict[DirectWriter, FanoutMember] = {}  # members of broadcast groups
         self._latest_batch: TailBatch | None = None
 
     def join(
         self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int
     ) -> FanoutMember | None:
-        """Join, right after the newest burst was had.
+        """Add a consumer that has just got the latest batch.
 
         Args:
-            subscriber: who.
+            subscriber: its subscription.
             writer: the client's connection.
             key: consumer id, partition and epoch.
-            permits: how many messages the client takes.
+            permits: permits of the client.
 
         Returns:
-            The place; None where the owner must be asked about each entry, and where the client is slow.
+            The member; None if the owner must be asked about each entry, or if the client reads slowly.
         """
         latest = self._tail.latest_batch
         if latest is None or self._owner.guarded:
             return None
         if latest is not self._latest_batch:
-            self.on_tail_batch()  # those who are here already get it before anybody stands behind it
+            self.on_tail_batch()  # deliver it to the present members before one joins behind it
             self._latest_batch = latest
         group = self._connection_groups.get(writer)
         direct = writer.descriptor != NO_DESCRIPTOR
@@ -115,7 +115,7 @@ class TailFanout:
         return member
 
     def on_tail_batch(self) -> None:
-        """Called by the topic: something is new."""
+        """Deliver the latest batch to all groups, or disband them if it does not follow the last one (called by the topic)."""
         batch, before = self._tail.latest_batch, self._latest_batch
         if batch is not None and batch is before:
             return
@@ -131,7 +131,7 @@ class TailFanout:
             self._disband()
             return
         for member in self._direct_members.values():
-            member.writer.flush_all()  # nothing of this goes past what waits already
+            member.writer.flush_all()  # earlier frames must not be overtaken
             break
         for group in self._groups:
             group.deliver(batch)
@@ -143,7 +143,7 @@ class TailFanout:
         return [*self._broadcast_groups.values(), *self._connection_groups.values()]
 
     def _disband(self) -> None:
-        """Something else has happened: everybody looks alone."""
+        """Remove all members, and let each subscription read for itself."""
         subscribers = [member.subscriber for group in self._groups for member in group.members]
         for subscriber in subscribers:
             subscriber.leave_fanout()
@@ -163,6 +163,6 @@ class TailFanout:
             self._stop_if_empty()
 
     def _stop_if_empty(self) -> None:
-        """Nobody may be here any more."""
+        """Stop listening to the topic if there is no member."""
         if not self._broadcast_groups and not self._connection_groups:
             self._tail.unlisten(self.on_tail_batch)

@@ -1,11 +1,11 @@
-"""What clients of which version do, told by the version that they give in CONNECT."""
+"""Behaviour of client versions, by the version in CONNECT."""
 
 from __future__ import annotations
 
 import re
 
 _ASSIGNED_BROKER_SINCE = {"Java": (3, 2), "CPP": (3, 5), "Python": (3, 5), "Go": (0, 13)}
-"""The first version of each client that goes to the broker named in CLOSE_PRODUCER and CLOSE_CONSUMER (PIP-307)."""
+"""The first version of each client that connects to the broker named in CLOSE_PRODUCER and CLOSE_CONSUMER (PIP-307)."""
 
 _VERSION = re.compile(r"Pulsar[- ](Java|CPP|Python|Go)[- ]v?(\d+)\.(\d+)")
 
@@ -14,7 +14,7 @@ _RESTARTS_SEQUENCE = re.compile(r"Pulsar[- ](CPP|Python)[- ]")
 
 
 def restarts_sequence(client_version: str) -> bool:
-    """Whether a client that has no receipt yet numbers its messages from last_sequence_id + 1 at each PRODUCER_SUCCESS.
+    """Return whether a client without a receipt restarts its sequence at last_sequence_id + 1 at each PRODUCER_SUCCESS.
 
     C++ clients do (ProducerImpl::handleCreateProducer), and with them those of Python and Node. What was sent or queued before
     the client was connected again has those numbers already. Those of Java and Go do so at the first PRODUCER_SUCCESS only.
@@ -23,9 +23,9 @@ def restarts_sequence(client_version: str) -> bool:
 
 
 def supports_assigned_broker(client_version: str) -> bool:
-    """Whether a client connects to the broker that a CLOSE_PRODUCER or CLOSE_CONSUMER names; others look the topic up again.
+    """Return whether a client connects to the broker named in CLOSE_PRODUCER or CLOSE_CONSUMER; others look the topic up again.
 
-    No feature flag says so. A client that is not known is taken for one that does not.
+    There is no feature flag for it. Unknown clients count as not supporting it.
     """
     match = _VERSION.match(client_version)
     return match is not None and (int(match[2]), int(match[3])) >= _ASSIGNED_BROKER_SINCE[match[1]]

@@ -1,4 +1,4 @@
-"""Who of a pool gets the next consumer, and who has too many: pure choices over the members as they are known."""
+"""Selection of the member for the next consumer, and of members with too many consumers. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.membership import Member
 
 TOLERANCE = 1.2
-"""A member may have so many times the mean before it gets no more: loads are known late, and brokers must not swing."""
+"""Ratio to the mean above which a member gets no more consumers. Loads are known late, and must not oscillate."""
 
 SLACK = 1
-"""And so many more, which keeps few consumers from being moved about."""
+"""Additional consumers, so that small numbers are not moved back and forth."""
 
 
 def max_consumers(members: Collection[Member]) -> float:
-    """How many consumers a member may have before others get the next ones."""
+    """Return the number of consumers above which others get the next ones."""
     return TOLERANCE * sum(member.consumers for member in members) / len(members) + SLACK if members else 0.0
 
 
 def excess(own: int, members: Collection[Member]) -> int:
-    """How many of this broker's consumers others should have; 0 while it has no more than its allowance.
+    """Return how many of this broker's consumers others should serve; 0 within its allowance.
 
     Args:
         own: this broker's consumers now.
@@ -36,10 +36,9 @@ def excess(own: int, members: Collection[Member]) -> int:
 
 
 class MemberSelector:
-    """Hands consumers to the members in turn, past those that have more than their share.
+    """Selects members in turn, and skips those above their share.
 
-    Each broker that answers lookups has a rotation of its own: they need not agree, and together they spread evenly too, since
-    each begins somewhere else.
+    Each broker that answers lookups has its own selector. They need not agree: each starts elsewhere, so their sum is even too.
 
     Args:
         start: where to begin: any number.
@@ -49,7 +48,7 @@ class MemberSelector:
         self._turn = start
 
     def choose(self, members: Collection[Member], *, tls: bool = False, listener: str = DEFAULT) -> Member | None:
-        """The member for the next consumer; None where there is none.
+        """Return the member for the next consumer; None if there is none.
 
         Args:
             members: all live ones.

@@ -1,6 +1,6 @@
-"""Consumers that are on their way here from another broker of the pool: for a moment neither has them at the owner. Pure.
+"""Consumers that another broker of the pool redirects to this one. For a moment, neither has them at the owner. Pure.
 
-An owner refuses an UNSUBSCRIBE while there are other consumers. Here it waits for those that are on their way.
+An owner refuses an UNSUBSCRIBE while there are other consumers. This broker lets it wait for redirected consumers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.claims import ClaimKey
 
 MAX_REDIRECT_DELAY_S = 5.0
-"""A broker sends a client on as soon as it has brought its consumer here: one that leaves later was closed."""
+"""A broker redirects a client right after it has relayed its consumer here. A consumer that leaves later was closed."""
 
 ARRIVAL_TIMEOUT_S = 5.0
-"""A client comes at once, or not at all."""
+"""A redirected client connects at once, or not at all."""
 
 
 class PendingRedirects:
-    """Knows who is expected. Times are in seconds of any clock."""
+    """Tracks expected consumers by subscription. Times are in seconds of any clock."""
 
     def __init__(self) -> None:
         self._expected: dict[ClaimKey, deque[float]] = {}
@@ -40,7 +40,7 @@ class PendingRedirects:
             self._ends.append((now + ARRIVAL_TIMEOUT_S, key))
 
     def arrived(self, key: ClaimKey) -> None:
-        """A consumer has come by itself."""
+        """Count a consumer whose client has connected here."""
         waits = self._expected.get(key)
         if waits is not None:
             waits.popleft()
@@ -48,12 +48,12 @@ class PendingRedirects:
                 del self._expected[key]
 
     def expected(self, key: ClaimKey, now: float) -> bool:
-        """Whether a consumer of the subscription is on its way."""
+        """Return whether a consumer of the subscription is expected."""
         waits = self._expected.get(key)
         return waits is not None and waits[-1] > now
 
     def _expire(self, key: ClaimKey, now: float) -> None:
-        """Expect nobody any more whose time is over."""
+        """Remove expired entries."""
         waits = self._expected.get(key)
         while waits and waits[0] <= now:
             waits.popleft()

@@ -1,4 +1,4 @@
-"""Moving consumers to the broker that serves them: which may be moved, and how they are told. The choice is pure."""
+"""Redirects of consumers to the broker that serves them: the decision (pure) and the commands."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 MIN_REDIRECT_INTERVAL_S = 60.0
-"""A client that comes back sooner than this cannot reach where it was sent: then it is relayed, so that it does not go round."""
+"""A client that is back sooner cannot reach the other broker. It is relayed instead, so it does not loop."""
 
 MAX_REMEMBERED = 100_000
 
 
 class RedirectHistory:
-    """Remembers who was moved."""
+    """Remembers redirected clients."""
 
     def __init__(self) -> None:
         self.redirected = 0
         self._last: OrderedDict[Hashable, float] = OrderedDict()
 
     def allow(self, client_version: str, client_key: Hashable, now: float) -> bool:
-        """Whether to move a consumer; counted as moved if so.
+        """Return whether to redirect a consumer, and count it if so.
 
         Args:
             client_version: what the client says that it is.
@@ -47,13 +47,13 @@ class RedirectHistory:
 
 
 def close_producer(producer_id: int) -> bytes:
-    """The frame that closes a producer from this side: its client looks the topic up again."""
+    """Return the frame that closes a producer from this side; its client looks the topic up again."""
     close = CommandCloseProducer(producer_id=producer_id, request_id=-1)
     return encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close))
 
 
 def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
-    """The frame that closes a consumer from this side; with a URL, the client goes there without another lookup (PIP-307)."""
+    """Return the frame that closes a consumer here; with a URL, the client connects there without a lookup (PIP-307)."""
     close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
     if url:
         close.assigned_broker_service_url = url

@@ -1,4 +1,4 @@
-"""Keeps the load of a pool even: tells the others how many consumers are here, and sends some on where there are far too many."""
+"""Rebalancing: publishes this broker's number of consumers, and redirects some if it has far too many."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 5.0
-"""How often a broker compares itself with the others."""
+"""Interval between comparisons with the other brokers."""
 
 MIN_UNEVEN_POLLS = 3
-"""So many looks in a row must find too many consumers here: what comes and goes evens out by itself, and moving disturbs."""
+"""Consecutive comparisons with too many consumers before any is moved: short imbalances even out, and moves disturb clients."""
 
 MAX_MOVED_FRACTION = 0.1
-"""The part of its consumers that a broker sends on at one look: a new broker is filled in a minute, not in a storm."""
+"""Largest share of its consumers that a broker moves at once: a new broker fills within a minute."""
 
 
 class BalancedBroker(Services, Protocol):
@@ -35,7 +35,7 @@ class BalancedBroker(Services, Protocol):
 
 
 class Rebalancer:
-    """Looks at the load of this broker now and then.
+    """Compares the load of this broker with the others' periodically.
 
     Args:
         broker: the broker.
@@ -47,11 +47,11 @@ class Rebalancer:
         self._published = False
 
     def start(self) -> None:
-        """Look from now on."""
+        """Start comparing."""
         self._task = self._broker.spawn(self._run())
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop comparing."""
         if self._task is not None:
             self._task.cancel()
 
@@ -80,7 +80,7 @@ class Rebalancer:
         self._broker.spawn(self._move(chosen))
 
     async def _move(self, consumers: list[Consumer]) -> None:
-        """Let them ack what they have first, so that little is delivered twice."""
+        """Wait for the acks of delivered messages first, so that few are delivered twice."""
         subscriptions = {consumer.subscription for consumer in consumers}
         await await_acks(consumers)
         for consumer in consumers:
@@ -92,7 +92,7 @@ class Rebalancer:
 
 
 def _units(consumers: list[Consumer]) -> list[list[Consumer]]:
-    """The consumers by what must move together: a claimed subscription as a whole, smallest first; others one by one."""
+    """Group consumers that must move together: single consumers first, then claimed subscriptions as a whole, smallest first."""
     claimed: dict[object, list[Consumer]] = {}
     single = []
     for consumer in consumers:
