@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def leftovers(layout: Layout) -> list[str]:
-    """NodeProcesses, mounts, network namespaces, links, routes and cgroups of the cluster; empty when nothing is left."""
+    """Return processes, mounts, network namespaces, links, routes and cgroups of the cluster; empty if nothing is left."""
     cgroups = (f"cgroup {path}" for path in cgroup_folders(layout.cgroup))
-    return [*_processes(layout), *_mounts(layout), *_network(), *cgroups]
+    return [*_processes(layout), *mounts(layout, Path("/proc/self/mountinfo").read_text()), *_network(), *cgroups]
 
 
 def _processes(layout: Layout) -> Iterator[str]:
-    """Programs that run from our builds, and first processes of nodes, which have their folder as an argument."""
+    """Yield running programs of our builds, and first processes of nodes, which have their folder as an argument."""
     ours = (f"{layout.builds}/", f"{layout.state}/")
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -32,12 +32,17 @@ def _processes(layout: Layout) -> Iterator[str]:
             yield f"process {folder.name} ({' '.join(words[:3])})"
 
 
-def _mounts(layout: Layout) -> Iterator[str]:
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+def mounts(layout: Layout, mountinfo: str) -> Iterator[str]:
+    """Yield the cluster's mounts in a text of /proc/PID/mountinfo.
+
+    Bind mounts of its folders have such a folder as their root. containerd keeps the network namespace of each pod by a mount
+    with the prefix `cni-`. Other namespaces belong to other programs, for example to `make chaos`.
+    """
+    for line in mountinfo.splitlines():
         fields = line.split()
         root, where = fields[3], fields[4]
-        # A bind mount shows our folder as its root; a kept network namespace is a mount too.
-        if where.startswith(f"{layout.state}/") or root.startswith((f"{layout.state}/", "net:[")):
+        pod_network = root.startswith("net:[") and where.rpartition("/")[2].startswith("cni-")
+        if pod_network or where.startswith(f"{layout.state}/") or root.startswith(f"{layout.state}/"):
             yield f"mount {where}"
 
 
