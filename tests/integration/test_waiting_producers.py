@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from readonly_engine.owner.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
+from readonly_engine.owner.connection import CONNECT_TIMEOUT_S
+from readonly_engine.owner.requests import REQUEST_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandProducer, ProducerAccessMode
 
 from tests.integration.raw_client import RawClient, RefusedError

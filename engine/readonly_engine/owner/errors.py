@@ -1,30 +1,51 @@
-"""Errors of talking to the writable cluster.
+"""Errors of requests to the source cluster.
 
 RelayError
-├── OwnerUnavailableError   no broker of the writable cluster answers, or the connection broke; try again
-└── OwnerRefusedError       the owner answered with an error, which the client should see as it is
+├── OwnerUnavailableError   no broker answers, or the connection broke; a retry may succeed
+└── OwnerRefusedError       the owner answered with an error, which goes to the client unchanged
 """
 
 from __future__ import annotations
 
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
+_NOT_RETRIABLE = frozenset(
+    {
+        ServerError.AuthenticationError,
+        ServerError.AuthorizationError,
+        ServerError.ConsumerBusy,
+        ServerError.TopicNotFound,
+        ServerError.SubscriptionNotFound,
+        ServerError.TopicTerminatedError,
+        ServerError.InvalidTopicName,
+        ServerError.IncompatibleSchema,
+        ServerError.ConsumerAssignError,
+        ServerError.NotAllowedError,
+    }
+)
+"""Errors that a retry does not solve (PulsarClientException.isRetriableError)."""
+
 
 class RelayError(Exception):
-    """Base of all that this package can raise.
+    """Base of all errors that this package raises.
 
     Attributes:
-        code: the ServerError that a client is told.
+        code: the ServerError for the client.
     """
 
     code: ServerError = ServerError.ServiceNotReady
 
+    @property
+    def retriable(self) -> bool:
+        """Whether a retry may succeed."""
+        return self.code not in _NOT_RETRIABLE
+
 
 class OwnerUnavailableError(RelayError):
-    """No broker answers, or not in time, or the connection broke.
+    """No broker answers in time, or the connection broke.
 
     Attributes:
-        refused: URL of the broker at whose address nobody listens; empty where that is not known.
+        refused: URL of the broker whose address refused the connection; empty if unknown.
     """
 
     def __init__(self, message: str, *, refused: str = "") -> None:

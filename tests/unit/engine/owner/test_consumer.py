@@ -375,7 +375,7 @@ def test_a_client_is_told_when_its_consumer_was_closed_as_soon_as_it_was_there(g
         (asked,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
         owner.answer("broker_success", asked.request_id)
         owner.lose()
-        with pytest.raises(OwnerUnavailableError, match="as soon as it was there"):
+        with pytest.raises(OwnerUnavailableError, match="closed the consumer right after SUBSCRIBE"):
             await task
         assert not consumer.subscribed
         assert (events.away, events.ended) == (0, [])

@@ -457,7 +457,7 @@ def test_a_proxy_is_told_which_broker_is_meant():
 
 
 def test_an_owner_that_does_not_answer_is_waited_for_no_longer_than_said(monkeypatch):
-    monkeypatch.setattr("readonly_engine.owner.connection.REQUEST_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("readonly_engine.owner.requests.REQUEST_TIMEOUT_S", 0.2)
 
     async def scene(owners, server):
         await owners.authenticate(TOKEN, Client())

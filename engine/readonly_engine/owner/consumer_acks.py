@@ -1,0 +1,192 @@
+"""Acks of one consumer at the owner broker: unanswered acks, and acks that a dying owner may have lost."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from readonly_engine.owner.grouped_acks import ack_of_entries
+from readonly_engine.owner.recent_acks import RecentAcks
+from readonly_engine.owner.responses import ResponseAggregator
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.acks import split_ack
+from readonly_engine.wire.commands import body_of
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.owner.grouped_acks import GroupedAckSender
+
+# Constants of the module: a lookup through the message class takes longer than the rest of the comparison.
+_CUMULATIVE, _ERROR = CommandAck.Cumulative, BaseCommand.ERROR
+
+
+class ReceiptHandler(Protocol):
+    """Gets the answers to acks for which the client wants a receipt."""
+
+    def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
+        """Pass an answer to the client; it has the client's request id."""
+
+
+class ConsumerAcks:
+    """Sends the acks of one consumer, and keeps each until the owner has answered it.
+
+    Args:
+        receipts: gets the answers to acks that have a request id.
+        keep_answered: whether to remember the acks that the owner has answered recently.
+
+    Attributes:
+        grouped: the sender that the subscription's consumers share; None without one. What it holds goes before an ack of here.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_consumer_id",
+        "_drained",
+        "_last_cumulative",
+        "_last_number",
+        "_receipts",
+        "_recent",
+        "_unanswered",
+        "grouped",
+    )
+
+    def __init__(self, receipts: ReceiptHandler, *, keep_answered: bool) -> None:
+        self.grouped: GroupedAckSender | None = None
+        self._receipts = receipts
+        self._connection: OwnerConnection | None = None  # where acks may be sent
+        self._consumer_id = 0
+        self._unanswered: dict[int, CommandAck | bytes] = {}  # bytes: the ids of whole entries
+        self._last_number = 0
+        self._recent = RecentAcks() if keep_answered else None
+        self._last_cumulative: CommandAck | None = None
+        self._drained: asyncio.Event | None = None  # present while a caller waits for it
+
+    def open(self, connection: OwnerConnection, consumer_id: int) -> None:
+        """Send the unanswered acks, and those that are added from now on.
+
+        Args:
+            connection: the connection on which the owner has the consumer.
+            consumer_id: the consumer's id on this connection.
+        """
+        self._connection, self._consumer_id = connection, consumer_id
+        for number, ack in list(self._unanswered.items()):
+            self._send(number, ack)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether acks are sent at once."""
+        return self._connection is not None
+
+    def hold(self) -> None:
+        """Keep acks back until the next `open`."""
+        self._connection = None
+
+    def add(self, ack: CommandAck | bytes) -> None:
+        """Send an ack, at once or on `open`.
+
+        Args:
+            ack: an ack; or fields `message_id` of a CommandAck, encoded, for whole entries.
+        """
+        self._last_number += 1
+        number = self._last_number
+        self._unanswered[number] = ack
+        if self._connection is not None:
+            if self.grouped is not None:
+                self.grouped.flush(self._connection)
+            self._send(number, ack)
+
+    async def wait_until_answered(self) -> None:
+        """Wait until the owner has answered every ack."""
+        if self.grouped is not None:
+            await self.grouped.wait_for_acks()
+        if self._unanswered:
+            self._drained = self._drained or asyncio.Event()
+            await self._drained.wait()
+
+    # Acks for a comparison with the owner's cursor
+
+    @property
+    def unanswered_count(self) -> int:
+        """The number of acks that the owner has not answered."""
+        return len(self._unanswered)
+
+    @property
+    def unanswered(self) -> Iterable[CommandAck]:
+        """The acks that the owner has not answered, in the order of their arrival."""
+        return (ack_of_entries(ack) if isinstance(ack, bytes) else ack for ack in self._unanswered.values())
+
+    @property
+    def confirmed_up_to(self) -> Position | None:
+        """The position of the last cumulative ack that the owner has answered; None without one."""
+        return _cumulative_position(self._last_cumulative)
+
+    def forget_confirmed(self) -> None:
+        """Drop `confirmed_up_to`: the owner has lost acks that it had answered."""
+        self._last_cumulative = None
+
+    def possibly_lost(self, lost_at: float) -> Iterator[tuple[Position | None, CommandAck]]:
+        """Yield the acks that the owner answered shortly before a time, each with `confirmed_up_to` before it.
+
+        Args:
+            lost_at: the time at which the connection broke, of the event loop's clock.
+        """
+        if self._recent is not None:
+            for answered in self._recent.before(lost_at):
+                encoded = answered.ack if isinstance(answered.ack, bytes) else answered.ack.SerializePartialToString()
+                ack = ack_of_entries(encoded)
+                ack.ClearField("request_id")  # the client has its receipt
+                yield _cumulative_position(answered.cumulative_before), ack
+
+    # Sending, and the owner's answers. Without an answer an ack stays, and is sent again on `open`.
+
+    def _send(self, number: int, ack: CommandAck | bytes) -> None:
+        assert self._connection is not None
+        if isinstance(ack, bytes):
+            self._connection.ack(self._consumer_id, ack, partial(self._on_ids_response, number, ack))
+            return
+        on_answer = partial(self._on_ack_response, number, ack)
+        parts = split_ack(ack, self._connection.max_command_bytes)
+        on_response = on_answer if len(parts) == 1 else ResponseAggregator(len(parts), on_answer).on_response
+        for part in parts:
+            command = BaseCommand(type=BaseCommand.ACK, ack=part)  # a copy
+            command.ack.consumer_id = self._consumer_id
+            self._connection.send_request(command, on_response)
+
+    def _on_ids_response(self, number: int, ids: bytes, response: BaseCommand | None) -> None:
+        if response is None or self._unanswered.pop(number, None) is None:
+            return
+        if self._recent is not None and response.type != _ERROR:
+            self._recent.add(ids, asyncio.get_running_loop().time())
+        self._check_drained()
+
+    def _on_ack_response(self, number: int, ack: CommandAck, response: BaseCommand | None) -> None:
+        if response is None or self._unanswered.pop(number, None) is None:
+            return
+        if self._recent is not None and not ack.HasField("txnid_most_bits") and response.type != _ERROR:
+            now = asyncio.get_running_loop().time()
+            if ack.ack_type == _CUMULATIVE:
+                self._recent.add(ack, now, self._last_cumulative)
+                self._last_cumulative = ack  # decoded on demand, which is rare
+            else:
+                self._recent.add(ack.SerializePartialToString(), now, self._last_cumulative)
+        if ack.HasField("request_id"):
+            body_of(response).request_id = ack.request_id
+            self._receipts.on_owner_command(response, b"")
+        self._check_drained()
+
+    def _check_drained(self) -> None:
+        if not self._unanswered and self._drained is not None:
+            self._drained.set()
+            self._drained = None
+
+
+def _cumulative_position(ack: CommandAck | None) -> Position | None:
+    """Return the last whole entry that a cumulative ack covers. It has one id: an owner refuses several."""
+    if ack is None or not ack.message_id:
+        return None
+    upper = ack.message_id[0]
+    return Position(upper.ledger_id, upper.entry_id - bool(upper.ack_set))
