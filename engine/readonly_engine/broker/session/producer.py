@@ -20,8 +20,8 @@ from readonly_engine.broker.pool.redirects import close_producer
 from readonly_engine.broker.session.lookup import reject_unbound
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.requests import REQUEST_TIMEOUT_S
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
+from readonly_engine.owner.requests import REQUEST_TIMEOUT_S
 from readonly_engine.wire.commands import decode_command, encode_command
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
