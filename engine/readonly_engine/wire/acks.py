@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine import native
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 from readonly_engine.wire.varint import decode_varint, encode_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _ACK = b"\x08\x0a\x52"
 _INDIVIDUAL = b"\x10\x00"
@@ -50,6 +53,18 @@ def encode_ack(consumer_id: int, ids: bytes, request_id: int) -> bytes:
     size = len(start) + len(head) + len(ids) + len(tail)
     sizes = (LENGTH_BYTES + size).to_bytes(LENGTH_BYTES, "big") + size.to_bytes(LENGTH_BYTES, "big")
     return b"".join((sizes, start, head, ids, tail))
+
+
+def encode_ids(entries: Iterable[tuple[int, int]]) -> bytes:
+    """Return fields `message_id` of a CommandAck for whole entries.
+
+    Args:
+        entries: ledger and entry of each.
+    """
+    ack = CommandAck()
+    for ledger_id, entry_id in entries:
+        ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id)
+    return ack.SerializePartialToString()
 
 
 def split_ids(ids: bytes, most: int) -> list[bytes]:

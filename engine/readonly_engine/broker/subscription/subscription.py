@@ -25,6 +25,7 @@ from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import TailBatch
+from readonly_engine.wire.acks import encode_ids
 from readonly_engine.wire.entry_view import encode_views, summarize
 from readonly_engine.wire.pending_ack_pb2 import Operation
 
@@ -141,6 +142,7 @@ class Subscription(Pausable):
         self._single = self._dispatcher if isinstance(self._dispatcher, SingleActiveDispatcher) and not rates else None
         self._batch_acks = settings.batch_acks
         self._multiple = self._dispatcher if isinstance(self._dispatcher, MultipleDispatcher) else None
+        # Of Exclusive and Failover for entries that no consumer gets; few have any.
         self._grouped_acks = GroupedAckSender() if self._multiple is not None else None
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
@@ -611,14 +613,22 @@ class Subscription(Pausable):
             rate.consume(messages, len(frames))
 
     def _ack_filtered(self, positions: list[Position]) -> None:
-        """Ack markers and aborted messages, as the owner's dispatcher does that reads them (AbstractBaseDispatcher)."""
+        """Ack markers and aborted messages, as the owner's dispatcher does that reads them (AbstractBaseDispatcher).
+
+        They go through any consumer that is at the owner, and through another one if it leaves before the owner has answered: the
+        consumer that reads them may have lost its place at the owner already.
+        """
         positions = [position for position in positions if not self._cursor.is_acked(position)]
         consumer = next(iter(self._consumers.values()), None)
         if not positions or consumer is None:
             return
+        if self._grouped_acks is None:
+            self._grouped_acks = GroupedAckSender()
+            for one in self.consumers:
+                one.owner_consumer.share_acks(self._grouped_acks)
         for position in positions:
             self._cursor.ack(position)
-        self._cursor_sync.ack(consumer.owner_consumer, positions)
+        self._grouped_acks.add(consumer.owner_consumer, encode_ids(positions), len(positions))
 
     # Transactions
 

@@ -1,0 +1,170 @@
+"""Markers and aborted messages are acked at the owner, whatever becomes of the consumer that reads them."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from readonly_engine.broker.dispatch.counters import Counters
+from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.subscription.subscription import Subscription
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.lease import OwnerLease
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.entries import TopicEntry
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.entry import Entry
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandAckResponse, CommandSubscribe
+
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.owner.grouped_acks import GroupedAckSender
+
+TOPIC = parse_topic_name("persistent://public/default/orders")
+
+
+def entry(number: int, marker: int | None = None) -> TopicEntry:
+    metadata = MessageMetadata(producer_name="p", sequence_id=number, publish_time=1)
+    if marker is not None:
+        metadata.marker_type = marker
+    encoded = metadata.SerializeToString()
+    return TopicEntry(Entry(0, number, 0, 0, len(encoded).to_bytes(4, "big") + encoded))
+
+
+class Log:
+    """A topic of a message between two markers."""
+
+    topic = TOPIC
+    latest_batch = None
+
+    def __init__(self) -> None:
+        self.entries = [entry(0, MarkerType.TXN_ABORT), entry(1), entry(2, MarkerType.TXN_COMMIT)]
+        self.chain = LedgerChain()
+        info = ManagedLedgerInfo()
+        info.ledger_info.add(ledger_id=0)
+        self.chain.topic_changed(info)
+        self.chain.lac_advanced(0, 2)
+
+    def listen(self, *_: object, **__: object) -> None: ...
+
+    def unlisten(self, *_: object) -> None: ...
+
+    def await_notification(self, _: Position) -> bool:
+        return False
+
+    def cached(self, first: Position, count: int) -> list[TopicEntry]:
+        return [one for one in self.entries if one.position >= first][:count]
+
+
+class AtOwner:
+    """A consumer's side at the owner, which answers acks when the test lets it."""
+
+    def __init__(self, *, attached: bool) -> None:
+        self.attached = attached
+        self.acks: list[int] = []
+        self.answers: list[Callable[[BaseCommand | None], None]] = []
+        self.sender: GroupedAckSender | None = None
+
+    def share_acks(self, sender: GroupedAckSender) -> None:
+        self.sender = sender
+        if self.attached:
+            sender.channel_opened(self, self)
+
+    def send_acks(self, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
+        ack = CommandAck()
+        ack.MergeFromString(ids)
+        self.acks += [one.entry_id for one in ack.message_id]
+        self.answers.append(on_response)
+
+    def ack(self, ack: CommandAck) -> None:
+        """An ack of this consumer alone: without a place at the owner it goes nowhere."""
+        if self.attached:
+            self.acks += [one.entry_id for one in ack.message_id]
+
+    def answer(self) -> None:
+        for answered in self.answers:
+            answered(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=CommandAckResponse()))
+        self.answers.clear()
+
+    def leave(self) -> None:
+        self.attached = False
+        if self.sender is not None:
+            self.sender.channel_closed(self)
+
+
+def consumer(subscribe: CommandSubscribe, owner: AtOwner, delivered: list[bytes]) -> Consumer:
+    made = SimpleNamespace(
+        dispatch_state=make_consumer_state(subscribe, writable=True),
+        owner_consumer=owner,
+        consumer_id=1,
+        lease=OwnerLease(),
+        lease_valid=True,
+        deliver=lambda frames, _: delivered.append(frames),
+    )
+    made.dispatch_state.permits = 10
+    return cast("Consumer", made)
+
+
+def subscription(subscribe: CommandSubscribe) -> Subscription:
+    transactions = SimpleNamespace(
+        listen=lambda _: None, unlisten=lambda _: None, allows=lambda _: True, permitted=lambda entries: entries
+    )
+    state = OwnerCursorState(Position(0, -1), Position(0, 2))
+    made: object = Subscription(
+        *(Log(), subscribe, DispatchSettings(), (), transactions, state, [], [], None, Counters(), None)  # type: ignore[arg-type]
+    )
+    return cast("Subscription", made)
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+def test_acks_of_markers_survive_a_consumer_that_has_lost_its_place(kind: CommandSubscribe.SubType) -> None:
+    """The first consumer reads them; a client of it went silent, and its consumer is not at the owner any more."""
+
+    async def scene() -> None:
+        subscribe = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True)
+        made = subscription(subscribe)
+        lost, there = AtOwner(attached=False), AtOwner(attached=True)
+        delivered: list[bytes] = []
+        first = consumer(subscribe, lost, delivered)
+        made.add(first)
+        await until(lambda: bool(delivered))
+        made.add(consumer(subscribe, there, delivered))
+        made.remove(first)
+        lost.leave()
+        await until(lambda: sorted(there.acks) == [0, 2])
+        assert lost.acks == []
+        made.close()
+
+    asyncio.run(scene())
+
+
+def test_acks_of_markers_are_sent_again_when_their_consumer_leaves_without_an_answer() -> None:
+    async def scene() -> None:
+        subscribe = CommandSubscribe(
+            topic=str(TOPIC), subscription="s", sub_type=CommandSubscribe.Exclusive, durable=True
+        )
+        made = subscription(subscribe)
+        frozen, there = AtOwner(attached=True), AtOwner(attached=True)
+        first = consumer(subscribe, frozen, [])
+        made.add(first)
+        await until(lambda: sorted(frozen.acks) == [0, 2])
+        made.add(consumer(subscribe, there, []))
+        made.remove(first)
+        frozen.leave()
+        await until(lambda: sorted(there.acks) == [0, 2])
+        there.answer()
+        there.leave()
+        assert made._grouped_acks is not None
+        assert not made._grouped_acks.unanswered.message_id
+        made.close()
+
+    asyncio.run(scene())
