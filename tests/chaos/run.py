@@ -20,6 +20,7 @@ from devstack.pulsar.admin import AdminError, PulsarAdmin
 from tests.chaos import samples, traces
 from tests.chaos.check import Limits, Stored, Topic, Verdict, Watched, check
 from tests.chaos.health import Health
+from tests.chaos.histories import read_events
 from tests.chaos.inject import Injector
 from tests.chaos.net import Network
 from tests.chaos.plan import CLIENT, NODES, OWNING, READ_ONLY
@@ -28,17 +29,16 @@ from tests.chaos.producers import parse
 from tests.chaos.readers import read_place
 from tests.chaos.stack import ChaosStack
 from tests.chaos.workload import BUNDLES, READER, SUBSCRIPTIONS, TOPICS
-from tests.churn.history import History, decode
+from tests.churn.history import History
 from tests.churn.stock import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.chaos.plan import Plan
     from tests.chaos.samples import Sample
     from tests.chaos.traces import Traces
-    from tests.churn.history import Event
 
 RATE: Final = 5.0
 STEADY_S: Final = 90.0
@@ -380,7 +380,7 @@ class Run:
             for one in SUBSCRIPTIONS
         }
         with step("judging what the clients saw"):
-            events = heapq.merge(*map(_events, self._histories()), key=lambda event: event.at)
+            events = heapq.merge(*map(read_events, self._histories()), key=lambda event: event.at)
             done = self._injector.done
             self._outcome.verdict = check(events, watched, held_topics, done, self._limits, self._begin)
         self._outcome.wrong += self._injector.wrong
@@ -433,14 +433,6 @@ class Run:
                         break
                 await asyncio.sleep(2.0)
         self._outcome.wrong += wrong
-
-
-def _events(path: Path) -> Iterator[Event]:
-    """The events of a file; a last line that a kill has cut short is none."""
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.endswith("\n"):
-                yield decode(line)
 
 
 def _patiently(action: Callable[[], Traces], seconds: float, error: type[Exception]) -> Traces:

@@ -142,7 +142,6 @@ class Subscription(Pausable):
         self._single = self._dispatcher if isinstance(self._dispatcher, SingleActiveDispatcher) and not rates else None
         self._batch_acks = settings.batch_acks
         self._multiple = self._dispatcher if isinstance(self._dispatcher, MultipleDispatcher) else None
-        # Of Exclusive and Failover for entries that no consumer gets; few have any.
         self._grouped_acks = GroupedAckSender() if self._multiple is not None else None
         self._rates = rates
         self._timer: asyncio.TimerHandle | None = None
@@ -615,8 +614,7 @@ class Subscription(Pausable):
     def _ack_filtered(self, positions: list[Position]) -> None:
         """Ack markers and aborted messages, as the owner's dispatcher does that reads them (AbstractBaseDispatcher).
 
-        They go through any consumer that is at the owner, and through another one if it leaves before the owner has answered: the
-        consumer that reads them may have lost its place at the owner already.
+        They go through any consumer at the owner, for the one that reads them may have lost its place there.
         """
         positions = [position for position in positions if not self._cursor.is_acked(position)]
         consumer = next(iter(self._consumers.values()), None)
