@@ -14,7 +14,7 @@ from readonly_engine.config.option import ConfigError
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.admin import parse_holes
+from readonly_engine.owner.admin import parse_ranges
 from readonly_engine.owner.session import OwnerSession
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.tool.start import parse_start
@@ -334,7 +334,7 @@ def _targets() -> tuple[Target, ...]:
         Target("plain-acks", _plain_ack, (), _plain_ack_seeds()),
         Target("sticky-keys", _sticky_key, wire, _sticky_key_seeds()),
         Target("bit-sets", _bit_set, (), (bytes(range(24)), bytes(8) + b"\xff" * 8, bytes(8))),
-        Target("holes", _text(parse_holes), (), (b"[(4:0..4:1],(4:5..4:9]]", b"[]")),
+        Target("holes", _text(parse_ranges), (), (b"[(4:0..4:1],(4:5..4:9]]", b"[]")),
         Target("bookie-address", decode_bookie_address, wire, _golden("zk_bookie")),
         Target("message-metadata", decode_stored, wire, payloads),
         Target("batches", _messages, wire, payloads),

@@ -1,1 +1,1 @@
-"""Connections to the brokers of the writable cluster: forwarded requests, their ids, and recovery after a move of the owner."""
+"""Connections to the brokers of the source cluster: lookups, requests, credentials, and recovery after a change of owner."""

@@ -1,4 +1,4 @@
-"""The few questions to the writable cluster's admin API."""
+"""Client of the source cluster's admin API: cursors, statistics, policies, transactions."""
 
 from __future__ import annotations
 
@@ -31,47 +31,47 @@ TIMEOUT_S = 10.0
 MAX_REDIRECTS = 5
 
 MAX_ANSWER_BYTES = 256 << 20
-"""Bytes of one answer. The internal statistics of a topic with 40,000 subscriptions take some 25 MB."""
+"""Bound of one answer. The internal statistics of a topic with 40,000 subscriptions have some 25 MB."""
 
 _READ_BYTES = 1 << 20
 _CURSOR_VERSION = ("cursorLedger", "cursorLedgerLastEntry", "lastLedgerSwitchTimestamp")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _NOT_PERSISTED = "NoLedger"
-"""The state of a cursor after its owner has loaded it and before it stores it again (ManagedCursorImpl.recoveredCursor)."""
+"""State of a cursor between its load and the next time it is stored (ManagedCursorImpl.recoveredCursor)."""
 
 _LONG_TEXT = 100_000
-"""Characters of holes that are not taken apart in the event loop: 1 us for each hole."""
+"""Characters of acked ranges above which a thread parses them: a range takes 1 us."""
 
 _BUFFER_STATES = frozenset({"Ready", "NoSnapshot"})
-"""Of a topic's transaction buffer, in which its maxReadPosition holds; in the others it is read anew (TopicTransactionBuffer)."""
+"""States of a transaction buffer with a valid maxReadPosition; in others it is recovering (TopicTransactionBuffer)."""
 
 _RANGE = re.compile(r"\((-?\d+):(-?\d+)\.\.(-?\d+):(-?\d+)\]")
 
 
-def parse_holes(text: str) -> list[tuple[Position, Position]]:
-    """The ranges (lower, upper] in a cursor's individuallyDeletedMessages, as in `[(4:0..4:1],(4:5..4:9]]`."""
+def parse_ranges(text: str) -> list[tuple[Position, Position]]:
+    """Return the ranges (lower, upper] of a cursor's individuallyDeletedMessages, as in `[(4:0..4:1],(4:5..4:9]]`."""
     return [(Position(int(a), int(b)), Position(int(c), int(d))) for a, b, c, d in _RANGE.findall(text)]
 
 
 def acked_ranges(cursor: dict[str, Any]) -> list[tuple[Position, Position]]:
-    """What is acked, as ranges (lower, upper], of a cursor in a topic's internal statistics."""
+    """Return the acked ranges (lower, upper] of a cursor in a topic's internal statistics."""
     up_to = f"({EARLIEST.ledger_id}:{EARLIEST.entry_id}..{cursor.get('markDeletePosition')}]"
-    return parse_holes(f"{up_to},{cursor.get('individuallyDeletedMessages', '')}")
+    return parse_ranges(f"{up_to},{cursor.get('individuallyDeletedMessages', '')}")
 
 
 class AdminClient:
-    """Asks the admin API.
+    """Sends requests to the admin API.
 
     Args:
-        urls: `http://HOST:PORT` or `https://HOST:PORT` of brokers of the writable cluster; the first that answers is asked until
-            it does not, and redirects to the owner where needed.
-        tls: what is trusted, needed for `https`.
-        token_file: a file with a token to show, read again when it changes; None for none.
+        urls: `http://HOST:PORT` or `https://HOST:PORT` of brokers of the source cluster. The first that answers is used until it
+            fails; it redirects to the owner if necessary.
+        tls: certificates, required for `https`.
+        token_file: a file with a bearer token, read again when it changes; None for no token.
 
     Raises:
         OSError: the token cannot be read.
-        ValueError: it is no text.
+        ValueError: the file does not contain a token.
     """
 
     def __init__(self, *urls: str, tls: ClientTls | None = None, token_file: Path | None = None) -> None:
@@ -83,13 +83,13 @@ class AdminClient:
         self._single_flight: SingleFlight[dict[str, Any]] = SingleFlight()
 
     async def cursor(self, topic: TopicName, subscription: str) -> tuple[list[tuple[Position, Position]], bool]:
-        """What of a subscription is acked, all at one moment: ranges (lower, upper], the first up to the mark-delete position.
+        """Return the acked ranges of a subscription at one moment, as (lower, upper], the first up to the mark-delete position.
 
-        The admin API is the only place that has the owner's present state of these; it costs the owner one internalStats, which
-        tells of all subscriptions, so that those who ask together share it.
+        Only the admin API has this state. It costs the owner one internalStats, which covers all subscriptions, so that
+        simultaneous callers share it.
 
         Returns:
-            The ranges, and whether the owner has stored nothing of the cursor since it has loaded the topic.
+            The ranges, and whether the owner has not stored the cursor since it loaded the topic.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
@@ -101,17 +101,19 @@ class AdminClient:
         return await asyncio.to_thread(acked_ranges, cursor), not_persisted
 
     async def cursor_version(self, topic: TopicName, subscription: str) -> str:
-        """Changes whenever the owner stores where a subscription stands, and when it has loaded the topic.
+        """Return a text that changes whenever the owner stores the cursor of a subscription, or loads the topic.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with internal statistics of such a subscription.
         """
         cursor = await self._cursor(topic, subscription)
         try:
-            # A cursor that was closed in good order has no ledger, whatever was stored before: the time tells it apart.
+            # A cursor that was closed cleanly has no ledger, so its time distinguishes versions.
             return ":".join(str(cursor[key]) for key in _CURSOR_VERSION)
         except KeyError as error:
-            raise OwnerUnavailableError(f"the admin API says nothing of subscription {subscription}") from error
+            raise OwnerUnavailableError(
+                f"the internal statistics of {topic} have no subscription {subscription}"
+            ) from error
 
     async def _cursor(self, topic: TopicName, subscription: str) -> dict[str, Any]:
         stats = await self._internal_stats(topic)
@@ -123,7 +125,7 @@ class AdminClient:
         return await self._single_flight.run(path, partial(self._get, path))
 
     async def configuration(self) -> dict[str, Any]:
-        """The configuration that a broker of the writable cluster runs with, as texts by key.
+        """Return the runtime configuration of a broker of the source cluster, as texts by key.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with a configuration.
@@ -131,11 +133,11 @@ class AdminClient:
         return await self._get("/admin/v2/brokers/configuration/runtime")
 
     async def policy(self, topic: TopicName, name: str) -> Any:
-        """A policy as it is in force for a topic: the topic's own, else the namespace's, else the brokers'; None for none.
+        """Return the applied policy of a topic: its own, else the namespace's, else the brokers'; None without one.
 
         Args:
-            topic: a topic, no partition.
-            name: as the last part of the policy's path, e.g. maxUnackedMessagesOnConsumer.
+            topic: a topic, not a partition.
+            name: the last part of the policy's path, for example maxUnackedMessagesOnConsumer.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer.
@@ -143,16 +145,16 @@ class AdminClient:
         return await self._fetch(f"/admin/v2/{topic.rest_path}/{name}?applied=true")
 
     async def stats(self, topic: TopicName) -> dict[str, Any] | None:
-        """A topic's statistics, with the consumers that its owner knows; None where there is no such topic.
+        """Return a topic's statistics, including the consumers on its owner; None for an unknown topic.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with statistics.
         """
         path = f"/admin/v2/{topic.rest_path}/stats?excludePublishers=true&subscriptionBacklogSize=false"
-        return await self._get(path, or_none=True)
+        return await self._get(path, missing_ok=True)
 
     async def last_confirmed(self, topic: TopicName) -> Position | None:
-        """The last entry of a topic, be it one that consumers may get or not; None where its owner does not say.
+        """Return the last entry of a topic, delivered or not; None if the answer has none.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with the topic's internal statistics.
@@ -160,54 +162,55 @@ class AdminClient:
         return _last_confirmed(await self._get(f"/admin/v2/{topic.rest_path}/internalStats"))
 
     async def mark_delete_and_last(self, topic: TopicName, subscription: str) -> tuple[Position, Position]:
-        """A subscription's mark-delete position, and the last entry of its topic.
+        """Return a subscription's mark-delete position, and the last entry of its topic.
 
         Raises:
-            OwnerUnavailableError: the admin API did not answer, or knows of no such subscription.
+            OwnerUnavailableError: the admin API did not answer, or has no such subscription.
         """
         stats = await self._internal_stats(topic)
         cursor = stats.get("cursors", {}).get(encode_name(subscription), {})
         mark_delete, last = _position(cursor.get("markDeletePosition")), _last_confirmed(stats)
         if mark_delete is None or last is None:
-            raise OwnerUnavailableError(f"the admin API does not know where {subscription} of {topic} stands")
+            raise OwnerUnavailableError(
+                f"the internal statistics of {topic} have no positions of subscription {subscription}"
+            )
         return mark_delete, last
 
     async def max_read_position(self, topic: TopicName) -> Position | None:
-        """How far its owner lets consumers read a topic; None where it does not know yet, or has no transactions there.
+        """Return the maxReadPosition of a topic; None while the owner recovers it, or without transactions.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with such statistics.
         """
         where = topic.rest_path.removeprefix(f"{topic.domain}/")
-        stats = await self._get(f"/admin/v3/transactions/transactionBufferStats/{where}", or_none=True)
+        stats = await self._get(f"/admin/v3/transactions/transactionBufferStats/{where}", missing_ok=True)
         if stats is None or stats.get("state") not in _BUFFER_STATES:
             return None
         return _position(stats.get("maxReadPosition"))
 
     async def transaction(self, topic: TopicName, txn: tuple[int, int]) -> tuple[bool, bool] | None:
-        """Ask a topic's owner about a transaction (TransactionInBufferStats).
+        """Return the state of a transaction on a topic's owner (TransactionInBufferStats).
 
         Args:
             topic: the topic.
             txn: most and least significant bits of the transaction's id.
 
         Returns:
-            Whether it is open there, and whether it is known as aborted. None where the owner does not know yet, or has no
-            transactions.
+            Whether it is open, and whether it is aborted. None while the owner recovers its transactions, or without any.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with such statistics.
         """
         where = topic.rest_path.removeprefix(f"{topic.domain}/")
         path = f"/admin/v3/transactions/transactionInBufferStats/{where}/{txn[0]}/{txn[1]}"
-        stats = await self._get(path, or_none=True)
-        # An owner that is reading its snapshot knows of no transaction yet.
+        stats = await self._get(path, missing_ok=True)
+        # An owner that recovers from its snapshot has no transactions yet.
         if stats is None or await self.max_read_position(topic) is None:
             return None
         return stats.get("startPosition") is not None, stats.get("aborted") is True
 
     async def last_pending_ack(self, topic: TopicName, subscription: str) -> Position | None:
-        """The last entry of the log of a subscription's acks in transactions; None where its owner does not say.
+        """Return the last entry of a subscription's pending-ack log; None if the answer has none.
 
         Raises:
             OwnerUnavailableError: the admin API did not answer, or not with such statistics.
@@ -219,7 +222,7 @@ class AdminClient:
         return _last_confirmed((stats.get("pendingAckLogStats") or {}).get("managedLedgerInternalStats") or {})
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -227,24 +230,26 @@ class AdminClient:
     async def _get(self, path: str) -> dict[str, Any]: ...
 
     @overload
-    async def _get(self, path: str, *, or_none: bool) -> dict[str, Any] | None: ...
+    async def _get(self, path: str, *, missing_ok: bool) -> dict[str, Any] | None: ...
 
-    async def _get(self, path: str, *, or_none: bool = False) -> dict[str, Any] | None:
-        document = await self._fetch(path, or_none=or_none)
-        if document is None and or_none:
+    async def _get(self, path: str, *, missing_ok: bool = False) -> dict[str, Any] | None:
+        document = await self._fetch(path, missing_ok=missing_ok)
+        if document is None and missing_ok:
             return None
         if not isinstance(document, dict):
-            raise OwnerUnavailableError(f"the admin API answered {path} with no object")
+            raise OwnerUnavailableError(
+                f"the admin API answered {path} with {type(document).__name__}; expected a JSON object"
+            )
         return document
 
-    async def _fetch(self, path: str, *, or_none: bool = False) -> Any:
+    async def _fetch(self, path: str, *, missing_ok: bool = False) -> Any:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         failure: Exception | None = None
         for _ in self._urls:
             number = self._preferred
             try:
-                return await self._request(self._session, self._urls[number] + path, or_none=or_none)
+                return await self._request(self._session, self._urls[number] + path, missing_ok=missing_ok)
             except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 failure = error
                 if self._preferred == number:
@@ -253,7 +258,7 @@ class AdminClient:
             f"the admin API at {', '.join(self._urls)} did not answer: {failure or 'no answer in time'}"
         ) from failure
 
-    async def _request(self, session: aiohttp.ClientSession, url: str, *, or_none: bool) -> Any:
+    async def _request(self, session: aiohttp.ClientSession, url: str, *, missing_ok: bool) -> Any:
         # Redirects are followed here: aiohttp drops the token when the host changes, and the owner needs it.
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token.get()}"}
         tls = True if self._tls is None else self._tls.context()
@@ -262,7 +267,7 @@ class AdminClient:
                 if response.status in _REDIRECTS and "Location" in response.headers:
                     url = _redirected(response)
                     continue
-                if response.status == HTTPStatus.NO_CONTENT or (or_none and response.status == HTTPStatus.NOT_FOUND):
+                if response.status == HTTPStatus.NO_CONTENT or (missing_ok and response.status == HTTPStatus.NOT_FOUND):
                     return None
                 if response.status != HTTPStatus.OK:
                     raise OwnerUnavailableError(
@@ -270,14 +275,16 @@ class AdminClient:
                         + _hint(response.status, token=self._token is not None)
                     )
                 return json.loads(await _body(response))
-        raise OwnerUnavailableError(f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}")
+        raise OwnerUnavailableError(
+            f"the admin API redirected {MAX_REDIRECTS} times, at last to {url}; expected an answer after one or two"
+        )
 
 
 def _redirected(response: aiohttp.ClientResponse) -> str:
-    """Return the URL that an answer redirects to.
+    """Return the target of a redirect.
 
     Raises:
-        OwnerUnavailableError: the token would go there in clear text, or it is no HTTP URL.
+        OwnerUnavailableError: the token would be sent in clear text, or the target is not an HTTP URL.
     """
     asked = response.url.origin()
     allowed = ("https",) if asked.scheme == "https" else ("http", "https")
@@ -295,10 +302,10 @@ def _redirected(response: aiohttp.ClientResponse) -> str:
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:
-    """Read an answer.
+    """Return the body of an answer.
 
     Raises:
-        OwnerUnavailableError: it is larger than MAX_ANSWER_BYTES.
+        OwnerUnavailableError: the body has more than MAX_ANSWER_BYTES.
     """
     body = bytearray()
     async for piece in response.content.iter_chunked(_READ_BYTES):
@@ -322,14 +329,14 @@ def _position(text: Any) -> Position | None:
 def _read_token(path: Path) -> str:
     token = path.read_text(encoding="ascii").strip()
     if not token or not token.isprintable():
-        raise ValueError(f"{path} would hold one token")
+        raise ValueError(f"{path}: expected one token, as printable ASCII in one line")
     return token
 
 
 def _hint(status: int, *, token: bool) -> str:
-    """What to do about a refusal. Brokers answer 401 to a known role too, where it may not do what it asks (AdminResource)."""
+    """Return the remedy for a refusal. Brokers answer 401 also to a known role without the permission (AdminResource)."""
     if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return ""
     if token:
         return ": the role of admin-token-file is not permitted to, or the token is not valid"
-    return ": it wants to know who asks; give admin-token-file"
+    return ": it requires authentication; set admin-token-file"

@@ -1,8 +1,8 @@
-"""Renewing credentials that several clients share, as a pure state machine: who was asked, who said what, and what follows.
+"""Renewal of credentials that several clients share, as a pure state machine.
 
-An owner asks each of its clients for newer credentials when theirs have expired. Here it asks once on the shared connection, and
-every client that came with the expired credentials must answer, as it would at the owner. The first new credentials are passed
-on. Who has others than these shares them no longer: that client is sent away, and comes back with connections of its own.
+An owner asks each of its clients for newer credentials when theirs have expired. A shared connection gets one challenge, and
+every client with the expired credentials must answer it, as it would on the owner. The first new credentials go to the owners.
+A client with other credentials no longer shares them: it is disconnected, and reconnects under its own identity.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Client = TypeVar("Client")
 
 @dataclass(frozen=True, slots=True)
 class RefreshOutcome(Generic[Client]):
-    """What follows from an event.
+    """The actions after an event.
 
     Attributes:
-        credentials: pass these on to the owners, never printed; None where nothing changes.
-        disconnect: clients to send away.
+        credentials: credentials for the owners, never printed; None for no change.
+        disconnect: clients to disconnect.
     """
 
     credentials: bytes | None = field(default=None, repr=False)
@@ -33,9 +33,9 @@ class AuthRefresh(Generic[Client]):
     """One renewal.
 
     Args:
-        expired: the credentials that the owner wants renewed.
+        expired: the credentials that the owner asks to renew.
         asked: the clients that share them.
-        deadline: when those that have not answered are sent away, in seconds of the caller's clock.
+        deadline: time at which clients without an answer are disconnected, in seconds of the caller's clock.
     """
 
     def __init__(self, expired: bytes, asked: Iterable[Client], deadline: float) -> None:
@@ -47,36 +47,36 @@ class AuthRefresh(Generic[Client]):
 
     @property
     def done(self) -> bool:
-        """Whether everybody has answered, or is gone."""
+        """Whether every client has answered or disconnected."""
         return not self._unanswered
 
     def ask(self, client: Client) -> None:
-        """Somebody else who shares the credentials is asked too."""
+        """Add a client with the same credentials."""
         self._unanswered.add(client)
 
     def answer(self, client: Client, credentials: bytes) -> RefreshOutcome[Client]:
-        """A client answered."""
+        """Handle the answer of a client."""
         if client not in self._unanswered:
             return RefreshOutcome()
         self._unanswered.discard(client)
         if self.credentials is not None:
             return RefreshOutcome() if credentials == self.credentials else RefreshOutcome(None, frozenset({client}))
         if credentials == self._expired:
-            # It may have read its file too early: another's answer is better, and this one is for want of any.
+            # It may have read its file too early: the answer of another client is preferred.
             self._unchanged.add(client)
             return self._reuse_expired()
         self.credentials = credentials
-        behind, self._unchanged = frozenset(self._unchanged), set()
-        return RefreshOutcome(credentials, behind)
+        outdated, self._unchanged = frozenset(self._unchanged), set()
+        return RefreshOutcome(credentials, outdated)
 
     def leave(self, client: Client) -> RefreshOutcome[Client]:
-        """A client is gone."""
+        """Handle the disconnect of a client."""
         self._unanswered.discard(client)
         self._unchanged.discard(client)
         return self._reuse_expired()
 
     def expire(self, now: float) -> RefreshOutcome[Client]:
-        """Look at the clock."""
+        """Handle the deadline, if it has passed."""
         if now < self.deadline:
             return RefreshOutcome()
         late, self._unanswered = frozenset(self._unanswered), set()

@@ -384,7 +384,7 @@ class OwnerConnection(asyncio.Protocol):
             self._publisher.on_owner_writable(self, writable=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail every request, then tell every handler."""
+        """Fail every request, then notify every handler."""
         self.closed = True
         self._requests.transport = None
         self._requests.cancel_deadlines()

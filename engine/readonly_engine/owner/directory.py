@@ -1,4 +1,4 @@
-"""Finding the owner of a topic, and the shared connections to owners."""
+"""Lookups of topic owners, and the shared connections to owners."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_REDIRECTS = 20
-"""As Pulsar's Java client (maxLookupRedirects): more is a loop."""
+"""As in Pulsar's Java client (maxLookupRedirects): more is a loop."""
 
 AUTH_CACHE_TTL_S = 1.0
-"""So long the owner's yes to a client's credentials holds for others that come with the same: a crowd costs it one connection."""
+"""Time for which accepted credentials hold for other clients with the same: a crowd costs the owner one connection."""
 
 LOOKUP_CACHE_TTL_S = 0.1
-"""So long an answer to a lookup holds for others that ask. Where the topic has moved meanwhile, the first is refused."""
+"""Time for which a lookup's answer is reused. If the topic has moved meanwhile, the former owner refuses the first request."""
 
 PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 class _AuthAttempt:
-    """A client's credentials on their way to being accepted: ConnectionEvents of the connection that asks."""
+    """The handshake with one client's credentials: ConnectionEvents of its connection."""
 
     def __init__(self, identity: Identity, client: IdentityClient) -> None:
         self.rounds = 0
@@ -51,11 +51,11 @@ class _AuthAttempt:
     def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
         self.rounds += 1
 
-        def answered(credentials: bytes) -> None:
+        def on_answer(credentials: bytes) -> None:
             connection.send_credentials(self._identity.auth_method, credentials)
 
-        if not self._client.challenge(challenge, answered):
-            connection.refuse("the client is gone")
+        if not self._client.challenge(challenge, on_answer):
+            connection.refuse("the client has disconnected")
 
     def on_connection_lost(self, connection: OwnerConnection) -> None:
         pass
@@ -65,14 +65,14 @@ class _AuthAttempt:
 
 
 class OwnerDirectory:
-    """Connections to the brokers of the writable cluster, one for each broker and identity.
+    """Connections to the brokers of the source cluster, one for each broker and identity.
 
     Args:
-        writer_urls: where the writable cluster is found, `pulsar://HOST[:PORT]` or all `pulsar+ssl://HOST[:PORT]`; the first
-            that answers is used until it does not.
-        tls: what is trusted, needed for `pulsar+ssl`.
-        peer_tls: what is trusted of other brokers of the pool, which are then spoken to with TLS only; None for never.
-        stored_limit: learns the brokers' maxMessageSize.
+        writer_urls: URLs of the source cluster, `pulsar://HOST[:PORT]` or all `pulsar+ssl://HOST[:PORT]`. The first that answers
+            is used until it fails.
+        tls: certificates towards the source cluster, required for `pulsar+ssl`.
+        peer_tls: certificates towards other brokers of the pool. With them, connections to these brokers use TLS only.
+        stored_limit: gets the brokers' maxMessageSize.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class OwnerDirectory:
     # Clients
 
     async def authenticate(self, identity: Identity, client: IdentityClient) -> tuple[Identity, CommandConnected]:
-        """Ask the writable cluster whether a client may come in with these credentials.
+        """Let the source cluster check the credentials of a client.
 
-        It is asked for every client, since credentials expire; all that the client does afterwards goes over shared connections.
+        Credentials expire, so each client is checked. Its later requests use shared connections.
 
         Returns:
-            As whom the client speaks from now on, and what the broker said to it.
+            The identity of the client's requests, and the broker's CONNECTED.
 
         Raises:
             OwnerUnavailableError: no broker answers.
@@ -126,13 +126,13 @@ class OwnerDirectory:
         return session.identity, handshake
 
     def release(self, identity: Identity, client: IdentityClient) -> None:
-        """A client that was admitted is gone."""
+        """Remove an authenticated client that has disconnected."""
         session = self._sessions.get(identity)
         if session is not None:
             session.remove_client(client)
 
     def session(self, identity: Identity) -> IdentitySession:
-        """The connections of an identity."""
+        """Return the session of an identity; create it if there is none."""
         session = self._sessions.get(identity)
         if session is None:
             session = self._sessions[identity] = IdentitySession(identity, self._dial, self._forget)
@@ -144,9 +144,9 @@ class OwnerDirectory:
             self._auth_attempts.pop(session.identity, None)
 
     async def _authenticate(self, identity: Identity, client: IdentityClient) -> tuple[Identity, CommandConnected]:
-        """Open a connection with the client's credentials; returns whose it is, and the broker's CONNECTED."""
+        """Open a connection with the client's credentials. Return its identity, and the broker's CONNECTED."""
         if identity.bound_to_certificate and self._tls is not None and self._tls.certificate is not None:
-            # The owner would take our certificate for the client's.
+            # The owner would authenticate this broker's certificate instead of the client's.
             raise _certificate_error()
         attempt = _AuthAttempt(identity, client)
         try:
@@ -156,7 +156,7 @@ class OwnerDirectory:
                 raise _certificate_error() from error
             raise
         if attempt.rounds:
-            # Only the client can prove such credentials again: what it opens is its alone.
+            # Only the client can answer such challenges again: it shares no connections.
             identity = replace(identity, connection_number=next(self._connection_numbers))
         self.session(identity).adopt(target, connection)
         return identity, connection.handshake
@@ -174,19 +174,19 @@ class OwnerDirectory:
     # Connections
 
     async def any_broker(self, identity: Identity) -> OwnerConnection:
-        """The connection to the writer URL, for lookups and all that any broker can answer.
+        """Return the connection to the writer URL, for requests that any broker can answer.
 
         Raises:
-            RelayError: it cannot be reached, or refuses the credentials.
+            RelayError: no broker can be reached, or one refuses the credentials.
         """
         _, connection = await self._connect_any(self.session(identity).connection)
         return connection
 
     async def owner_of(self, topic: str, identity: Identity) -> OwnerConnection:
-        """The connection to the broker that owns a topic. A crowd of one identity at one topic shares lookups.
+        """Return the connection to the broker that owns a topic. Callers with the same topic and identity share lookups.
 
         Raises:
-            OwnerUnavailableError: no broker answers, or the lookup went round in circles.
+            OwnerUnavailableError: no broker answers, or the lookup was redirected MAX_REDIRECTS times.
             OwnerRefusedError: the lookup was refused.
         """
         key = (topic, identity)
@@ -199,7 +199,7 @@ class OwnerDirectory:
         return found
 
     async def producer_connection(self, topic: str, identity: Identity, publisher: int) -> OwnerConnection:
-        """A client's own connection to the broker that owns a topic, for its producers (IdentitySession.producer_connection).
+        """Return a client's own connection to a topic's owner, for its producers (IdentitySession.producer_connection).
 
         Args:
             topic: the topic.
@@ -207,19 +207,19 @@ class OwnerDirectory:
             publisher: the client's number.
 
         Raises:
-            RelayError: as `owner_of`, or the broker does not let the connection in.
+            RelayError: as `owner_of`, or the broker refuses the connection.
         """
         owner = await self.owner_of(topic, identity)
         return await self.session(identity).producer_connection(owner, publisher)
 
     def close_producer_connections(self, identity: Identity, publisher: int) -> None:
-        """A client is gone: close its own connections."""
+        """Close the own connections of a client that has disconnected."""
         session = self._sessions.get(identity)
         if session is not None:
             session.close_producer_connections(publisher)
 
     def invalidate(self, topic: str, identity: Identity) -> None:
-        """The topic may have another owner than a moment ago."""
+        """Drop the cached lookup of a topic: its owner may have changed."""
         self._lookup_cache.pop((topic, identity), None)
 
     async def _look_up(self, topic: str, identity: Identity) -> OwnerConnection:
@@ -237,32 +237,38 @@ class OwnerDirectory:
             connection = await self.session(identity).connection(self._target(topic, response, connection.url))
             if response.response == CommandLookupTopicResponse.Connect:
                 return connection
-        raise OwnerUnavailableError(f"the lookup of {topic} was redirected {MAX_REDIRECTS} times")
+        raise OwnerUnavailableError(
+            f"the lookup of {topic} was redirected {MAX_REDIRECTS} times, at last to {connection.url}; it is moving, try again"
+        )
 
     def peer_url(self, url: str, tls_url: str) -> str:
-        """Where another broker of the pool is spoken to, of the two places that it names; the second may be empty.
+        """Choose between the two URLs that another broker of the pool publishes.
+
+        Args:
+            url: its `pulsar://` URL.
+            tls_url: its `pulsar+ssl://` URL; empty for none.
 
         Raises:
-            OwnerUnavailableError: it does not name the one that is needed.
+            OwnerUnavailableError: TLS is required, and the broker publishes no URL for it.
         """
         if self._peer_tls is None:
             return url
         if not tls_url:
             raise OwnerUnavailableError(
-                f"no pulsar+ssl URL is known of the broker {url} of the pool, which is spoken to with TLS only: "
-                "it has gone, or has no tls-listen"
+                f"the broker {url} of the pool has no pulsar+ssl URL, which connections inside the pool require: "
+                "set tls-listen on it; a broker that has stopped has none either"
             )
         return tls_url
 
     async def peer_connection(self, url: str, identity: Identity) -> OwnerConnection:
-        """The connection to another broker of the pool, which takes the owner's place.
+        """Return the connection to another broker of the pool, which takes the owner's place.
 
         Args:
-            url: as `peer_url` chose it.
+            url: the result of `peer_url`.
             identity: the client's credentials.
 
         Raises:
-            RelayError: it cannot be reached, or refuses the credentials.
+            RelayError: the broker cannot be reached, or refuses the credentials.
         """
         return await self.session(identity).connection(ConnectionTarget(url, peer=True))
 
@@ -277,14 +283,15 @@ class OwnerDirectory:
         url = response.broker_service_url_tls if self._encrypted else response.broker_service_url
         if not url:
             raise OwnerUnavailableError(
-                f"the broker that has {topic} names no {'pulsar+ssl' if self._encrypted else 'pulsar'} URL, as writer-url has"
+                f"the owner of {topic} names no {'pulsar+ssl' if self._encrypted else 'pulsar'} URL, as writer-url has; "
+                f"set {'brokerServicePortTls' if self._encrypted else 'brokerServicePort'} there, or change writer-url"
             )
         return ConnectionTarget(url, asked if response.proxy_through_service_url else "")
 
     async def _connect_any(
         self, connect: Callable[[ConnectionTarget], Awaitable[OwnerConnection]]
     ) -> tuple[ConnectionTarget, OwnerConnection]:
-        """Connect to the first broker of the writer URL that answers, beginning with the one that did so last."""
+        """Connect to the first broker of the writer URL that answers, starting with the last one that did."""
         failure: OwnerUnavailableError | None = None
         for _ in self._writer_urls:
             number = self._preferred
@@ -306,7 +313,7 @@ class OwnerDirectory:
             behind = f"{broker}:{broker_port}"
         trusted = self._peer_tls if target.peer else self._tls
         if encrypted and trusted is None:
-            raise OwnerUnavailableError(f"{target.url} asks for TLS, which writer-url does not")
+            raise OwnerUnavailableError(f"{target.url} requires TLS; give writer-url as pulsar+ssl://HOST:PORT")
         tls = trusted.context() if encrypted and trusted is not None else None
         connection = await OwnerConnection.open(target.url, host, port, identity, events, tls=tls, behind_proxy=behind)
         if self._stored_limit is not None and not target.peer:
@@ -321,7 +328,9 @@ def _address(url: str) -> tuple[str, int, bool]:
     except (KeyError, ValueError):
         port = 0
     if not port or not parts.hostname:
-        raise OwnerUnavailableError(f"a broker is said to be at {url!r}; it would be pulsar://HOST:PORT")
+        raise OwnerUnavailableError(
+            f"invalid broker URL {url!r}: expected pulsar://HOST:PORT or pulsar+ssl://HOST:PORT"
+        )
     return parts.hostname, port, parts.scheme == "pulsar+ssl"
 
 

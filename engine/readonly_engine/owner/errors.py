@@ -1,8 +1,8 @@
 """Errors of requests to the source cluster.
 
 RelayError
-├── OwnerUnavailableError   no broker answers, or the connection broke; a retry may succeed
-└── OwnerRefusedError       the owner answered with an error, which goes to the client unchanged
+├── OwnerUnavailableError   no broker answers, or the connection broke: retry
+└── OwnerRefusedError       the owner answered with an error for the client
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sends the acks of all consumers of one subscription to its owner together: the asyncio shell around AckGroupingTracker."""
+"""Sending of the grouped acks of one subscription to its owner: the asyncio shell around AckGroupingTracker."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 SLACK_S: Final = 0.001
-"""Timers go off so much early, as event loops round; what is due so soon goes along."""
+"""Timers may fire this early, since event loops round; commands due within this time are sent with the others."""
 
 
 class AckChannel(Protocol):
-    """A consumer at the owner."""
+    """A consumer on the owner."""
 
     def send_acks(self, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
-        """Send fields `message_id` as one ack; `answered` is called later with its answer, with None when none will come."""
+        """Send fields `message_id` as one ack; `on_response` gets the answer later, or None if none will come."""
 
 
 class GroupedAckSender:
-    """The way to the owner that a subscription's consumers share for acks of whole entries.
+    """Sends acks of whole entries for all consumers of a subscription.
 
-    Acks that want a receipt, have a transaction or are of single messages of a batch go the consumer's own way
-    (OwnerConsumer.ack), behind those that it has given here.
+    Acks with a request id, with a transaction, or of single messages of a batch go through the consumer itself
+    (OwnerConsumer.ack), behind its acks here.
     """
 
     def __init__(self) -> None:
@@ -42,43 +42,43 @@ class GroupedAckSender:
         self._recent = RecentAcks()
 
     def channel_opened(self, channel: AckChannel, connection: Hashable) -> None:
-        """A consumer has come to the owner; what waited for one goes at once."""
+        """Add a consumer on the owner, and send the acks that waited for one."""
         self._tracker.channel_opened(channel, connection, self._loop.time())
         self._send_due()
 
     def channel_closing(self, channel: AckChannel, connection: Hashable) -> None:
-        """A consumer is about to be closed at the owner."""
+        """Remove a consumer before it is closed on the owner."""
         self.flush(connection)
         self._tracker.channel_closing(channel, self._loop.time())
         self._schedule()
 
     def channel_closed(self, channel: AckChannel) -> None:
-        """A consumer is not at the owner any more."""
+        """Remove a consumer after it has ended on the owner."""
         self._tracker.channel_closed(channel, self._loop.time())
         self._schedule()
 
     def add(self, channel: AckChannel, ids: bytes, entries: int) -> None:
-        """A consumer acks.
+        """Add acks of a consumer.
 
         Args:
             channel: the consumer.
             ids: fields `message_id` of a CommandAck, encoded.
-            entries: how many.
+            entries: number of entries.
         """
         self._tracker.add(channel, ids, entries, self._loop.time())
         if self._timer is None:
             self._schedule()
 
     def flush(self, connection: Hashable) -> None:
-        """Send now what came from the consumers of one connection to the owner."""
+        """Send the waiting acks of one connection to the owner now."""
         self._send(self._tracker.flush(connection))
 
     def flush_all(self) -> None:
-        """Send now what came from any of them."""
+        """Send all waiting acks now."""
         self._send(self._tracker.flush_all())
 
     async def wait_for_acks(self) -> None:
-        """Wait until the owner has answered what was acked before."""
+        """Wait until the owner has answered all earlier acks."""
         self.flush_all()
         first = self._tracker.first_unanswered
         if first is None:
@@ -88,18 +88,18 @@ class GroupedAckSender:
         await answered
 
     def forget(self) -> None:
-        """The owner's cursor was moved: earlier acks mean nothing any more."""
+        """Drop all acks: the owner's cursor was reset."""
         self._tracker.forget()
         self._recent.forget()
         self._notify_waiting()
 
     @property
     def unanswered(self) -> CommandAck:
-        """What the owner has not answered, as one ack."""
+        """The acks that the owner has not answered, as one."""
         return ack_of_entries(self._tracker.unanswered)
 
     def possibly_lost(self, lost_at: float) -> Iterator[CommandAck]:
-        """What the owner had answered shortly before the connection to it broke."""
+        """Return the acks that the owner answered shortly before a time."""
         return (
             ack_of_entries(answered.ack) for answered in self._recent.before(lost_at) if isinstance(answered.ack, bytes)
         )
@@ -145,7 +145,7 @@ class GroupedAckSender:
 
 
 def ack_of_entries(ids: bytes) -> CommandAck:
-    """An ack of whole entries.
+    """Return an ack of whole entries.
 
     Args:
         ids: fields `message_id` of a CommandAck, encoded; other fields may follow.

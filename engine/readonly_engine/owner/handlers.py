@@ -95,7 +95,7 @@ class ConnectionHandlers:
         return True
 
     def lose_all(self) -> None:
-        """Remove every handler, then tell each that the connection has ended."""
+        """Remove every handler, and notify each of the end of the connection."""
         handlers = [*self._consumers.values(), *self._producers.values(), *self._watchers.values()]
         self._watchers.clear()
         self._consumers.clear()

@@ -1,4 +1,4 @@
-"""As whom a connection speaks to the owner: with the client's own credentials."""
+"""Credentials of a connection to the owner: those of the client."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandConnect
 
 TLS_METHOD = "tls"
-"""The method whose credentials are the client's certificate: they end with its own connection and cannot be passed on."""
+"""Authentication method of TLS certificates, which the client's own connection proves: they cannot be passed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The credentials of a CONNECT; connections to the owner are shared by clients with equal ones.
+    """The credentials of a CONNECT; clients with equal ones share connections to the owner.
 
-    A client that speaks for others (Pulsar's proxy) says for whom: that is part of who it is, and is replayed with the rest.
-    Left out, its clients would act with the proxy's own role.
+    Pulsar's proxy names the original principal of each client. It is a part of the identity, and is sent on: otherwise the
+    clients would act with the proxy's own role.
 
     Attributes:
-        auth_method: name of the authentication method, empty for none.
+        auth_method: name of the authentication method; empty for none.
         auth_data: the credentials; never printed.
-        original_principal: for whom the client speaks.
-        original_auth_method: how that one would prove it.
+        original_principal: the principal behind a proxy.
+        original_auth_method: its authentication method.
         original_auth_data: its credentials; never printed.
-        proxy_version: the proxy's version, which only a proxy may say.
-        connection_number: the client connection that credentials proven in several rounds serve; 0 for shared credentials.
+        proxy_version: the proxy's version; only a proxy sends it.
+        connection_number: the client connection for which credentials of several rounds hold; 0 for shared credentials.
     """
 
     auth_method: str = ""
@@ -39,7 +39,7 @@ class Identity:
 
     @classmethod
     def of(cls, connect: CommandConnect) -> Identity:
-        """Who a client says that it is."""
+        """Return the identity in a client's CONNECT."""
         return cls(
             connect.auth_method_name,
             connect.auth_data,
@@ -51,31 +51,31 @@ class Identity:
 
     @property
     def anonymous(self) -> bool:
-        """Whether there is nothing to prove: no credentials that could be wrong, or expire."""
+        """Whether there are no credentials that could be wrong, or expire."""
         return self.auth_method in {"", "none"} and not self.original_principal
 
     @property
     def bound_to_certificate(self) -> bool:
-        """Whether the client means its TLS certificate, which only it can show."""
+        """Whether the credentials are a TLS certificate, which only the client itself can present."""
         return TLS_METHOD in {self.auth_method, self.original_auth_method}
 
     @property
     def refreshable(self) -> bytes:
-        """The credentials that the owner asks to renew: those of the original principal where they were given (ServerCnx)."""
+        """The credentials that the owner asks to renew: those of the original principal, if present (ServerCnx)."""
         return self.original_auth_data.encode() if self.original_auth_data else self.auth_data
 
     def with_credentials(self, data: bytes) -> Identity:
-        """The same one with newer credentials.
+        """Return the identity with newer credentials.
 
         Raises:
-            UnicodeDecodeError: credentials of an original principal that are no text.
+            UnicodeDecodeError: the credentials of an original principal are not UTF-8.
         """
         if self.original_auth_data:
             return replace(self, original_auth_data=data.decode())
         return replace(self, auth_data=data)
 
     def apply_to(self, connect: CommandConnect) -> None:
-        """Say all this in a CONNECT."""
+        """Set the fields of a CONNECT."""
         if self.auth_method:
             connect.auth_method_name = self.auth_method
             connect.auth_data = self.auth_data
@@ -85,4 +85,4 @@ class Identity:
 
 
 ANONYMOUS = Identity()
-"""Who shows no credentials."""
+"""The identity without credentials."""

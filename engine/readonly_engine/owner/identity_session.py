@@ -1,4 +1,4 @@
-"""One identity at the writable cluster: its connections to owners, and the clients that speak through them."""
+"""One identity on the source cluster: its connections to owners, and the clients that share them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REFRESH_TIMEOUT_S = 30.0
-"""A client that has not answered a challenge by then is sent away; an owner waits authenticationRefreshCheckSeconds (60)."""
+"""Time after which a client without an answer is disconnected; an owner waits authenticationRefreshCheckSeconds (60)."""
 
 VERIFICATION_S = 2.0
-"""An owner says nothing to new credentials that it accepts, and closes the connection on others, at once or nearly so."""
+"""An owner sends no answer to new credentials that it accepts. It closes the connection almost at once on others."""
 
 IDLE_TIMEOUT_S = 30.0
-"""Connections of an identity without clients are closed after this: the same clients may be back."""
+"""Time for which connections without clients stay open, for clients that reconnect."""
 
 MAX_CONCURRENT_PROBES = 100
 PROBE_INTERVAL_S = 0.02
-"""Ten thousand clients are asked for a sign of life within 2 s."""
+"""Ten thousand clients get a PING within 2 s."""
 
 
 class ConnectionTarget(NamedTuple):
-    """Where a connection leads.
+    """The destination of a connection.
 
     Attributes:
         url: the broker's URL.
-        proxy_url: URL of the proxy that stands before it; empty for none.
+        proxy_url: URL of the proxy before the broker; empty without one.
         peer: whether it is another broker of the pool.
-        publisher: number of the client whose producers alone use the connection; 0 for the one that all clients share.
+        publisher: number of the client whose producers alone use the connection; 0 for the shared connection.
     """
 
     url: str
@@ -51,28 +51,28 @@ class ConnectionTarget(NamedTuple):
 
 
 class IdentityClient(Protocol):
-    """A client's connection, which came with an identity's credentials."""
+    """A client's connection that was authenticated with an identity."""
 
     def challenge(self, challenge: AuthData, on_answer: Callable[[bytes], None]) -> bool:
-        """Ask the client what an owner asks; `on_answer` gets its answer. False where it cannot be asked."""
+        """Send an owner's challenge to the client; `on_answer` gets its answer. Return False if it supports no challenges."""
 
     def probe(self) -> None:
-        """Ask the client for a sign of life where it keeps others from a subscription; without one its connection ends."""
+        """Send a PING to a client with an exclusive subscription; close its connection if it does not answer."""
 
     def disconnect(self, error: RelayError) -> None:
-        """Close the connection: the client comes back and says anew who it is."""
+        """Close the connection: the client reconnects with its newest credentials."""
 
 
 class IdentitySession:
     """The connections of one identity.
 
-    Credentials that expire are renewed by asking the clients (see Renewal). Where that fails, all of them are sent away: each
-    comes back with the newest credentials that it has, and the owner judges those by themselves.
+    Credentials that expire are renewed through the clients (AuthRefresh). If that fails, all clients are disconnected. Each
+    reconnects with its newest credentials, which the owner checks separately.
 
     Args:
-        identity: who the clients say that they are.
+        identity: the clients' credentials.
         dial: opens a connection.
-        forget: called when nobody needs this login any more.
+        forget: called when the session has neither clients nor connections.
     """
 
     def __init__(
@@ -108,10 +108,10 @@ class IdentitySession:
     # Connections
 
     async def connection(self, target: ConnectionTarget) -> OwnerConnection:
-        """The connection to a broker, opened if there is none.
+        """Return the connection to a broker; open it if there is none.
 
         Raises:
-            RelayError: it cannot be reached, or refuses the credentials.
+            RelayError: the broker cannot be reached, or refuses the credentials.
         """
         connection = self._open.get(target)
         if connection is not None and not connection.closed:
@@ -128,17 +128,17 @@ class IdentitySession:
         return opening.result()
 
     async def producer_connection(self, beside: OwnerConnection, publisher: int) -> OwnerConnection:
-        """A client's own connection to a broker, for its producers.
+        """Return a client's own connection to a broker, for its producers.
 
-        An owner that limits a producer's rate, or its pending messages, stops reading the whole connection (ServerCnx): acks and
-        other clients' messages must not wait with it.
+        An owner that limits a producer's rate, or its pending messages, stops reading the whole connection (ServerCnx). Acks and
+        messages of other clients must not wait for it.
 
         Args:
             beside: a shared connection to that broker.
             publisher: the client's number.
 
         Raises:
-            RelayError: it cannot be reached, or refuses the credentials.
+            RelayError: the broker cannot be reached, or refuses the credentials.
         """
         shared_target = self._targets.get(beside)
         if shared_target is None:
@@ -148,7 +148,7 @@ class IdentitySession:
         return await self.connection(target)
 
     def close_producer_connections(self, publisher: int) -> None:
-        """The client is gone: close its own connections."""
+        """Close the own connections of a client that has disconnected."""
         for target in self._targets_of_publisher.pop(publisher, ()):
             if (opening := self._opening.get(target)) is not None:
                 opening.cancel()
@@ -159,12 +159,12 @@ class IdentitySession:
         if self._opening.get(target) is task:
             del self._opening[target]
         if not task.cancelled():
-            task.exception()  # whoever asked may be gone: then nobody else looks at it
+            task.exception()  # marks it as retrieved: the callers may have ended
         if not self._clients:
             self._close_later()
 
     def adopt(self, target: ConnectionTarget, connection: OwnerConnection) -> None:
-        """Take up a connection that was opened with these credentials; close it where there is one already."""
+        """Add a connection that was opened with these credentials; close it if there is one already."""
         present = self._open.get(target)
         if present is not None and not present.closed:
             connection.close()
@@ -188,7 +188,7 @@ class IdentitySession:
 
     async def _connect(self, target: ConnectionTarget) -> OwnerConnection:
         if self._verification is not None:
-            # Nobody knows yet whether the newest credentials are those of the same role.
+            # The newest credentials may be those of another role, until the owner has checked them.
             await wait_until_done(self._verification)
         try:
             connection = await self._dial(target, self._latest, self)
@@ -207,7 +207,7 @@ class IdentitySession:
     # Clients
 
     def add_client(self, client: IdentityClient) -> None:
-        """A client came with these credentials, and the owner accepted them."""
+        """Add a client whose credentials the owner has accepted."""
         self._clients.add(client)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -217,7 +217,7 @@ class IdentitySession:
             self._challenge(client)
 
     def remove_client(self, client: IdentityClient) -> None:
-        """The client is gone."""
+        """Remove a client that has disconnected."""
         self._clients.discard(client)
         if self._refresh is not None:
             self._apply(self._refresh.leave(client))
@@ -238,20 +238,22 @@ class IdentitySession:
         else:
             self._forget(self)
 
-    # What connections say of their credentials
+    # ConnectionEvents
 
     def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
-        """An owner asks for more of, or newer, credentials."""
+        """Handle an owner's challenge: relay it, answer it, or start a renewal."""
         if self.identity.connection_number:
             self._relay_challenge(connection, challenge)
         elif not connection.connected:
-            connection.refuse("the owner asks for credentials in several rounds, as it did not when the client came")
+            connection.refuse(
+                "the owner asks for credentials in several rounds, unlike the broker that authenticated the client"
+            )
         elif not self._clients:
             connection.close()
         elif asyncio.get_running_loop().time() < self._refreshed_until:
             connection.send_credentials(self._method, self._latest.refreshable)
         elif self._refresh is not None:
-            self._challengers.add(connection)  # the answer that is on its way is for this one too
+            self._challengers.add(connection)  # the pending answer serves this connection too
         else:
             self._challenge_data = challenge
             self._challengers = {connection}
@@ -262,24 +264,24 @@ class IdentitySession:
                 self._challenge(client)
 
     def on_connection_lost(self, connection: OwnerConnection) -> None:
-        """A connection broke."""
+        """Remove a connection that has ended; if it waited for renewed credentials, the renewal has failed."""
         target = self._targets.pop(connection, None)
         if target is not None and self._open.get(target) is connection:
             del self._open[target]
         if target is not None and target.publisher:
             self._challengers.discard(connection)
-            return  # one client's own: it says nothing of the credentials of the others
+            return  # one client's own: its end proves nothing about the shared credentials
         unanswered = self._refresh is not None and connection in self._challengers
         if unanswered or connection in self._verifying:
             self._fail(connection.refusal or OwnerUnavailableError(f"{connection.url} closed the connection"))
 
     def on_probe(self) -> None:
-        """An owner asks whether a consumer is still there: perhaps another wants its Exclusive subscription."""
+        """Send PINGs to the clients: an owner checks a consumer, perhaps for a contender for its subscription."""
         if self._probe_handle is None:
             self._probe_handle = asyncio.get_running_loop().call_soon(self._probe_some, list(self._clients))
 
     def _probe_some(self, clients: list[IdentityClient]) -> None:
-        """Ask a few clients, so that ten thousand of them do not hold up the others."""
+        """Send PINGs to a few clients at a time, so that ten thousand do not block the event loop."""
         self._probe_handle = None
         for client in clients[:MAX_CONCURRENT_PROBES]:
             if client in self._clients:
@@ -288,21 +290,23 @@ class IdentitySession:
             self._probe_handle = asyncio.get_running_loop().call_later(PROBE_INTERVAL_S, self._probe_some, left)
 
     def _relay_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
-        """The one client of this identity answers by itself, round by round; the owner judges."""
+        """Pass a challenge to the one client of this identity, and its answer to the owner."""
 
-        def answered(credentials: bytes) -> None:
+        def on_answer(credentials: bytes) -> None:
             connection.send_credentials(self.identity.auth_method, credentials)
 
-        if not any(client.challenge(challenge, answered) for client in self._clients):
+        if not any(client.challenge(challenge, on_answer) for client in self._clients):
             connection.close()
 
     def _challenge(self, client: IdentityClient) -> None:
-        def answered(credentials: bytes) -> None:
+        def on_answer(credentials: bytes) -> None:
             if self._refresh is not None:
                 self._apply(self._refresh.answer(client, credentials))
 
-        if not client.challenge(self._challenge_data, answered):
-            self._disconnect(client, "its credentials have expired, and it says that it cannot renew them")
+        if not client.challenge(self._challenge_data, on_answer):
+            self._disconnect(
+                client, "the credentials have expired, and the client does not support their renewal; connect again"
+            )
 
     def _expire_refresh(self, now: float) -> None:
         if self._refresh is not None:
@@ -317,7 +321,7 @@ class IdentitySession:
         if outcome.credentials is not None:
             self._apply_credentials(outcome.credentials)
         for client in outcome.disconnect:
-            self._disconnect(client, "its credentials have expired, and were not renewed")
+            self._disconnect(client, "the credentials have expired, and were not renewed; connect again")
 
     def _apply_credentials(self, credentials: bytes) -> None:
         try:
@@ -328,8 +332,8 @@ class IdentitySession:
         present = [(target, connection) for target, connection in self._open.items() if not connection.closed]
         self._verifying = [connection for target, connection in present if not target.publisher]
         if not self._verifying:
-            # The owner compares the roles only on a connection that was open before.
-            self._fail(OwnerUnavailableError("no owner is there to judge the renewed credentials"))
+            # An owner compares the roles only on a connection with earlier credentials.
+            self._fail(OwnerUnavailableError("no open connection can check the renewed credentials; connect again"))
             return
         self._refreshed_until = asyncio.get_running_loop().time() + REFRESH_TIMEOUT_S
         self._challengers.clear()
@@ -339,7 +343,7 @@ class IdentitySession:
         self._verification.add_done_callback(self._verification_done)
 
     async def _verify(self, connections: list[OwnerConnection]) -> None:
-        """Wait until every owner has had its say: it judges between the answers to two requests."""
+        """Wait until every owner has checked the credentials: it does so between the answers to two PINGs."""
         for connection in connections:
             await connection.round_trip()
             await connection.round_trip()
@@ -354,19 +358,24 @@ class IdentitySession:
         if isinstance(error, RelayError):
             self._fail(error)
         else:
-            log.info("the credentials of %d clients were renewed (%s)", len(self._clients), self.identity.auth_method)
+            log.info("credentials renewed: method=%s clients=%d", self.identity.auth_method, len(self._clients))
 
     def _disconnect(self, client: IdentityClient, reason: str) -> None:
         self._clients.discard(client)
         client.disconnect(OwnerUnavailableError(reason))
 
     def _fail(self, error: RelayError) -> None:
-        """Nothing more can be done with these credentials."""
+        """Disconnect every client, and close every connection."""
         clients, self._clients = self._clients, set()
         self._refresh, self._verifying = None, []
         self._forget(self)
         if clients:
-            log.info("%d clients must say anew who they are (%s): %s", len(clients), self.identity.auth_method, error)
+            log.info(
+                "credentials failed, disconnecting the clients: method=%s clients=%d error=%s",
+                self.identity.auth_method,
+                len(clients),
+                error,
+            )
         for client in clients:
             client.disconnect(error)
         self.close()

@@ -1,12 +1,12 @@
-"""How long a durable subscription may be delivered without its owner's word. Pure: time is an argument.
+"""Time limit for the delivery of a durable subscription without an answer of its owner. Pure: time is an argument.
 
-An owner that hears nothing of a consumer gives its place to another: of an Exclusive subscription 5 s after somebody asks for it
-(connectionLivenessCheckTimeoutMillis), of a Failover subscription as soon as the connection counts as broken. This side may never
-hear of that. So messages are delivered for OWNER_LEASE_S after the sending of the last request that the owner has answered.
+An owner may give the subscription of a silent consumer to another consumer. For Exclusive it does so 5 s after another consumer
+subscribes (connectionLivenessCheckTimeoutMillis), for Failover as soon as the connection counts as broken. This broker may not
+notice that. So it delivers messages for OWNER_LEASE_S after the sending of the last request that the owner has answered.
 
-An owner that has died gives nothing to anybody. That is known where the connection to its address is refused; from then on only
-another broker could, and it would have to load the topic first, which shows in the metadata store as a new ledger. So each time
-both have been looked at, in this order, the lease begins anew, and the death of an owner costs no reads.
+A dead owner serves no other consumer. Its address refuses connections, which proves its death. Only another broker could serve
+one then. It would have to load the topic first, which creates a ledger in the metadata store. So each check of both, in this
+order, renews the lease, and the death of an owner does not stop reads.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from __future__ import annotations
 from typing import Final
 
 OWNER_LEASE_S: Final = 5.0
-"""No longer than an owner waits for a sign of life from the consumer that has what another asks for."""
+"""At most the time for which an owner waits for a PONG of the present consumer (connectionLivenessCheckTimeoutMillis)."""
 
 PROBE_S: Final = 1.0
-"""An owner is asked for a sign of life when its last answer was to something sent this long ago."""
+"""The owner gets a PING when its last answered request was sent this long ago."""
 
 NEVER: Final = float("-inf")
 
 
 class OwnerLease:
-    """The lease of one consumer at its owner.
+    """The lease of one consumer on its owner.
 
     Attributes:
         until: messages may be delivered before this time.
-        attached: whether the owner has the consumer, and the copy of the cursor has been compared with its own since it came.
-        lapsed: whether the lease has run out since the copy was last compared: another consumer may have been served meanwhile.
+        attached: whether the owner has the consumer, and the cursor replica has been compared with the owner's cursor since.
+        lapsed: whether the lease has expired since that comparison: another consumer may have been served meanwhile.
     """
 
     __slots__ = ("attached", "lapsed", "until")
@@ -39,35 +39,35 @@ class OwnerLease:
         self.lapsed = False
 
     def subscribed(self, sent: float) -> None:
-        """The owner has the consumer, and the copy of the cursor is no older than that.
+        """Start the lease: the owner has the consumer, and the cursor replica is no older.
 
         Args:
-            sent: when something was sent, not before the SUBSCRIBE, that the owner has answered.
+            sent: time at which an answered request was sent, the SUBSCRIBE or a later one.
         """
         self.attached, self.lapsed = True, False
         self._extend(sent)
 
     def answered(self, sent: float) -> None:
-        """The owner has answered what was sent then, over the connection on which it has the consumer."""
+        """Renew the lease: the owner has answered a request that was sent at this time, on the consumer's connection."""
         if self.attached:
             self._extend(sent)
 
     def detached(self, now: float) -> None:
-        """The connection broke, or the owner closed the consumer."""
+        """Stop renewals: the connection broke, or the owner closed the consumer."""
         self.attached = False
         self.holds(now)
 
     def extend_unowned(self, checked_at: float) -> None:
-        """No broker has the topic: its owner was found dead, and after that no other was found to have loaded it.
+        """Renew the lease while no broker has the topic: its owner is dead, and no other broker has loaded it since.
 
         Args:
-            checked_at: when it was tried to reach the owner.
+            checked_at: time at which the connection to the owner was tried.
         """
         if not self.attached and not self.lapsed:
             self._extend(checked_at)
 
     def holds(self, now: float) -> bool:
-        """Whether messages may be delivered."""
+        """Return whether messages may be delivered."""
         if now < self.until:
             return True
         if not self.attached:

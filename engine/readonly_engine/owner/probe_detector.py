@@ -1,39 +1,39 @@
-"""An owner's PING that asks whether a consumer is still there, told from the one that comes every 30 s. Pure."""
+"""Distinction between an owner's PINGs that check a consumer's liveness and its keep-alive PINGs. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
 KEEP_ALIVE_INTERVAL_S: Final = 29.0
-"""A little less than an owner's keepAliveIntervalSeconds (30). With a shorter interval regular PINGs count as questions too,
+"""Slightly below an owner's keepAliveIntervalSeconds (30). With a shorter interval, keep-alive PINGs count as liveness checks,
 which costs a round of PINGs to clients."""
 
 MIN_PROBE_INTERVAL_S: Final = 5.0
-"""Clients are not asked more often: whoever contends for a subscription makes the owner ask."""
+"""Shortest interval between rounds of PINGs to clients: each SUBSCRIBE of a contender causes a check."""
 
 
 class ProbeDetector:
-    """Decides which PINGs of one owner are worth asking clients.
+    """Finds the PINGs of one owner after which clients must prove that they are alive.
 
-    A stock owner asks when a second consumer wants an Exclusive subscription (checkConnectionLiveness). A read-only broker
-    answers for all its clients, so it asks them itself.
+    A stock owner sends one when a second consumer subscribes to an Exclusive subscription (checkConnectionLiveness). A read-only
+    broker answers for all its clients, so it sends PINGs to them itself.
 
     Args:
-        now: when the connection was made; the regular PINGs count from then.
+        now: time at which the connection was made; keep-alive PINGs count from then.
     """
 
-    __slots__ = ("_asked", "_regular")
+    __slots__ = ("_last_keep_alive", "_last_probe")
 
     def __init__(self, now: float) -> None:
-        self._regular = now
-        self._asked = -MIN_PROBE_INTERVAL_S
+        self._last_keep_alive = now
+        self._last_probe = -MIN_PROBE_INTERVAL_S
 
     def is_probe(self, now: float) -> bool:
-        """Whether a PING that came now asks for a sign of life of the clients."""
-        if now - self._regular >= KEEP_ALIVE_INTERVAL_S:
-            self._regular = now
+        """Return whether a PING that arrives now is a liveness check."""
+        if now - self._last_keep_alive >= KEEP_ALIVE_INTERVAL_S:
+            self._last_keep_alive = now
             return False
-        if now - self._asked < MIN_PROBE_INTERVAL_S:
+        if now - self._last_probe < MIN_PROBE_INTERVAL_S:
             return False
-        self._asked = now
+        self._last_probe = now
         return True

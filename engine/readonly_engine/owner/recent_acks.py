@@ -1,4 +1,4 @@
-"""Acks that the owner has answered a short while ago, and may lose when it dies. Pure; seconds are those of any one clock."""
+"""Acks that the owner has answered recently, and may lose when it dies. Pure; seconds of any one clock."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 WINDOW_S: Final = 5.0
-"""So long before its end an owner may have answered acks that it had not stored.
+"""Age up to which an answered ack may be lost with its owner.
 
-A stock owner stores a cursor once a second while acks come (managedLedgerDefaultMarkDeleteRateLimit). What this limit holds back
-at the end of a burst is stored up to 60 s later (managedLedgerCursorPositionFlushSeconds, ManagedCursorImpl.flush). The window
-covers the first. In the second case messages come again, as from the owner itself: a longer window would mistake more resets for
-losses."""
+A stock owner stores a cursor once a second while acks arrive (managedLedgerDefaultMarkDeleteRateLimit). It stores the last acks
+of a burst up to 60 s later (managedLedgerCursorPositionFlushSeconds, ManagedCursorImpl.flush). The window covers the first case.
+In the second, messages are delivered again, as by the owner itself: a longer window would take more resets for losses."""
 
 _OBJECT_BYTES: Final = 500
-"""An ack of one entry that is not encoded."""
+"""Estimated size of a CommandAck object with one id."""
 
 MAX_BYTES: Final = 1 << 20
-"""Of so many bytes of acks it is known when they were answered; older ones count as stored."""
+"""Bound of the acks that are kept; older ones count as stored."""
 
 
 class AnsweredAck(NamedTuple):
-    """An ack that was answered.
+    """An ack that the owner has answered.
 
     Attributes:
-        at: when.
-        ack: a CommandAck; or encoded, whole or its fields `message_id` only.
-        cumulative_before: the last cumulative ack that had been answered before it; None for none.
+        at: time of the answer.
+        ack: a CommandAck; or encoded, in full or its fields `message_id` only.
+        cumulative_before: the last cumulative ack that was answered before; None without one.
     """
 
     at: float
@@ -40,11 +39,11 @@ class AnsweredAck(NamedTuple):
 
 
 class RecentAcks:
-    """Keeps acks, encoded, with the time of their answer.
+    """Keeps acks with the times of their answers.
 
     Args:
-        window_s: for how long.
-        max_bytes: how much at most.
+        window_s: age after which an ack is dropped.
+        max_bytes: bound of the acks' size.
     """
 
     __slots__ = ("_acks", "_bytes", "_max_bytes", "_window")
@@ -56,7 +55,7 @@ class RecentAcks:
         self._bytes = 0
 
     def add(self, ack: CommandAck | bytes, now: float, cumulative_before: CommandAck | None = None) -> None:
-        """Keep an ack that the owner has just answered: encoded where it has many ids."""
+        """Add an ack that the owner has just answered; encoded, if it may have many ids."""
         acks = self._acks
         acks.append(AnsweredAck(now, ack, cumulative_before))
         self._bytes += _size(ack)
@@ -64,11 +63,11 @@ class RecentAcks:
             self._bytes -= _size(acks.popleft().ack)
 
     def before(self, end: float) -> Iterator[AnsweredAck]:
-        """The acks that were answered at most `window_s` before a time, in the order of their answers."""
+        """Return the acks answered at most `window_s` before a time, in the order of their answers."""
         return (answered for answered in self._acks if end - self._window <= answered.at)
 
     def forget(self) -> None:
-        """The owner's cursor was moved: earlier acks mean nothing any more."""
+        """Drop all acks: the owner's cursor was reset."""
         self._acks.clear()
         self._bytes = 0
 

@@ -1,4 +1,4 @@
-"""One answer for a request that goes as several commands."""
+"""One answer for a request that is sent as several commands. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 
 class ResponseAggregator:
-    """Waits for the answers to all parts.
+    """Collects the answers to all parts of a request.
 
     Args:
-        parts: how many there are.
-        on_complete: gets an answer that refuses a part, if any does, else the last; None when any part gets no answer, once.
+        parts: number of parts.
+        on_complete: called once, with None as soon as a part gets no answer. Otherwise it gets the first refusal, or the last
+            answer if there is no refusal.
     """
 
     __slots__ = ("_missing", "_on_complete", "_refusal")
@@ -27,9 +28,9 @@ class ResponseAggregator:
         self._refusal: BaseCommand | None = None
 
     def on_response(self, response: BaseCommand | None) -> None:
-        """A part was answered."""
+        """Handle the answer to a part; None for none."""
         if not self._missing:
-            return  # a part before it has got no answer
+            return  # an earlier part has got no answer
         if response is None:
             self._missing = 0
             self._on_complete(None)

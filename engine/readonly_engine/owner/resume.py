@@ -1,4 +1,4 @@
-"""Where a non-durable subscription goes on at an owner that has none of its cursor. Pure."""
+"""Resume position of a non-durable subscription on an owner without its cursor. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _MAX_ENTRY_ID: Final = (1 << 63) - 1
 
 
 def set_resume_position(subscribe: CommandSubscribe, mark_delete: Position) -> None:
-    """Have a SUBSCRIBE of a non-durable subscription start behind a position, whatever it began with.
+    """Let a SUBSCRIBE of a non-durable subscription start behind a position.
 
-    A non-durable cursor lives in its owner's memory only. The client's own start (latest, a time, a message id) would name
-    another place by now. An owner takes a step back from the entry that it is given, of which a batch may be half read
-    (PersistentTopic.getNonDurableSubscription): so it is given the next one.
+    A non-durable cursor exists in its owner's memory only. The client's own start (latest, a time, a message id) would mean
+    another position by now. An owner starts one entry before the given one, since a batch of it may be half read
+    (PersistentTopic.getNonDurableSubscription). So the SUBSCRIBE names the next entry.
 
     Args:
         subscribe: changed in place.
-        mark_delete: everything up to here is acked; EARLIEST for nothing.
+        mark_delete: every entry up to here is acked; EARLIEST for none.
     """
     subscribe.ClearField("start_message_rollback_duration_sec")
     ledger_id, entry_id = mark_delete

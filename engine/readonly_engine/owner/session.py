@@ -1,4 +1,4 @@
-"""One connection to a broker of the writable cluster as a pure state machine: the client's side of Pulsar's protocol."""
+"""One connection to a broker of the source cluster as a pure state machine: the client's side of Pulsar's protocol."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 CLIENT_VERSION = "pulsar-readonly"
 
 _CONSUMER_REQUESTS = frozenset({BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.CONSUMER_STATS, BaseCommand.ACK})
-"""Requests of a consumer that an owner may forget when it closes the consumer: what answers them reads the topic, which is closed
-(ServerCnx.getLargestBatchIndexWhenPossible), or finds no consumer (ServerCnx.handleAck)."""
+"""Requests of a consumer that an owner may not answer after it has closed the consumer. Their handlers read the closed topic
+(ServerCnx.getLargestBatchIndexWhenPossible), or find no consumer (ServerCnx.handleAck)."""
 
 
 class ReceivedCommand(NamedTuple):
@@ -42,8 +42,8 @@ class ReceivedCommand(NamedTuple):
 
     Attributes:
         command: the command.
-        payload: what follows it in a MESSAGE.
-        request_id: which of our requests it answers; None for what the owner says by itself.
+        payload: the bytes behind the command in a MESSAGE frame.
+        request_id: the request that it answers; None for a command of the owner's own.
     """
 
     command: BaseCommand
@@ -52,17 +52,22 @@ class ReceivedCommand(NamedTuple):
 
 
 class OwnerSession:
-    """Numbers requests and recognises their answers.
+    """Numbers requests and matches answers to them.
 
-    Answers PING by itself: an owner takes a connection for dead that does not (5 s, connectionLivenessCheckTimeoutMillis).
+    It answers PING at once: an owner closes a connection that does not (5 s, connectionLivenessCheckTimeoutMillis).
 
-    An answer that is longer than the owner's own limit is skipped, and its request fails: the connection is not its alone.
+    It skips an answer above the owner's own frame limit, and fails its request alone: the connection is shared.
+
+    Attributes:
+        pings: number of PINGs from the owner.
+        pongs: number of PONGs from the owner.
+        answers_pings: whether PINGs are answered here; otherwise they are received commands.
     """
 
     def __init__(self) -> None:
         self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
         self._last_request = 0
-        self._waiting: dict[int, int | None] = {}  # each with the consumer that it ends with
+        self._waiting: dict[int, int | None] = {}  # each with the consumer whose close ends it
         self._of_consumer: dict[int, set[int]] = {}
         self._cancelled: list[int] = []
         self._out: list[bytes] = []
@@ -71,11 +76,13 @@ class OwnerSession:
         self.answers_pings = True
 
     def connect(self, identity: Identity, behind_proxy: str = "") -> bytes:
-        """The first frame of the connection.
+        """Return the first frame of the connection.
+
+        It declares support for renewed credentials: otherwise the owner would close the connection when they expire.
 
         Args:
-            identity: whose credentials are shown. They can be renewed: an owner would close the connection otherwise.
-            behind_proxy: HOST:PORT of the broker that a proxy should connect to, where there is one between.
+            identity: the credentials.
+            behind_proxy: HOST:PORT of the broker to which a proxy should connect; empty without a proxy.
         """
         connect = CommandConnect(
             client_version=CLIENT_VERSION,
@@ -88,7 +95,7 @@ class OwnerSession:
         return encode_command(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
 
     def auth_response(self, method: str, credentials: bytes) -> bytes:
-        """The answer to a challenge of the owner, or newer credentials that it did not ask for yet."""
+        """Return the answer to a challenge of the owner, or newer credentials without a challenge."""
         response = CommandAuthResponse(
             client_version=CLIENT_VERSION,
             protocol_version=NEWEST_PROTOCOL_VERSION,
@@ -97,18 +104,18 @@ class OwnerSession:
         return encode_command(BaseCommand(type=BaseCommand.AUTH_RESPONSE, auth_response=response))
 
     def ping(self) -> bytes:
-        """Ask for a PONG; they are counted in `pongs`."""
+        """Return a PING; `pongs` counts the answers."""
         return encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 
     def pong(self) -> bytes:
-        """Answer a PING; needed only where `answers_pings` is off."""
+        """Return a PONG; needed only where `answers_pings` is off."""
         return encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 
     def request(self, command: BaseCommand) -> tuple[int, bytes]:
-        """Send a command that is answered. Its request id is replaced by one of this connection.
+        """Encode a request under a new request id of this connection, and expect its answer.
 
         Returns:
-            The id under which the answer comes, and the frame to send.
+            The request id, and the frame to send.
         """
         self._last_request += 1
         body_of(command).request_id = self._last_request
@@ -116,13 +123,13 @@ class OwnerSession:
         return self._last_request, encode_command(command)
 
     def ack(self, consumer_id: int, ids: bytes) -> tuple[int, bytes]:
-        """Ack entries: as `request`, of fields `message_id` that are encoded already."""
+        """Encode an ack, given as fields `message_id` of a CommandAck; otherwise as `request`."""
         self._last_request += 1
         self._expect(consumer_id)
         return self._last_request, encode_ack(consumer_id, ids, self._last_request)
 
     def forget(self, request_id: int) -> None:
-        """Expect no answer any more; one that comes all the same is dropped."""
+        """Expect no answer to a request; a late one counts as the owner's own command."""
         consumer_id = self._waiting.pop(request_id, None)
         if consumer_id is not None:
             requests = self._of_consumer[consumer_id]
@@ -131,22 +138,22 @@ class OwnerSession:
                 del self._of_consumer[consumer_id]
 
     def cancel_consumer_requests(self, consumer_id: int) -> list[int]:
-        """Expect no answer any more to what ends with a consumer, which is closed. Returns these requests, in order."""
+        """Expect no answer to the requests that end with a closed consumer. Return these requests, in order."""
         requests = sorted(self._of_consumer.pop(consumer_id, ()))
         for request_id in requests:
             del self._waiting[request_id]
         return requests
 
     def take_cancelled(self) -> list[int]:
-        """The requests, since this was last asked, that get no answer any more because the owner has closed their consumer."""
+        """Return, once, the requests that get no answer because the owner has closed their consumer."""
         cancelled, self._cancelled = self._cancelled, []
         return cancelled
 
     def receive_data(self, data: bytes) -> list[ReceivedCommand]:
-        """Take what arrived; `data_to_send` may have something afterwards.
+        """Decode received bytes into commands. Call `data_to_send` afterwards.
 
         Raises:
-            WireError: not Pulsar's protocol; the connection cannot go on.
+            WireError: the bytes violate Pulsar's protocol; the connection must be closed.
         """
         received = []
         splitter = self._splitter
@@ -171,11 +178,11 @@ class OwnerSession:
 
     @property
     def max_frame_bytes(self) -> int:
-        """The longest frame that the owner takes, and that is taken of it."""
+        """Frame limit of the owner, for both directions."""
         return self._splitter.max_frame_bytes
 
     def data_to_send(self) -> bytes:
-        """What must be sent because of what arrived."""
+        """Return the answers to received commands, once."""
         data = b"".join(self._out)
         self._out.clear()
         return data
@@ -186,7 +193,7 @@ class OwnerSession:
         request_id = int(body_of(command).request_id)
         if request_id not in self._waiting:
             return None
-        # A producer that must wait for its turn is told so, and answered again when it is ready.
+        # A producer that waits for exclusive access gets a first answer, and another when it is ready.
         if command.type != BaseCommand.PRODUCER_SUCCESS or command.producer_success.producer_ready:
             self.forget(request_id)
         return request_id
@@ -196,12 +203,12 @@ class OwnerSession:
         if request_id is None or request_id not in self._waiting:
             raise FrameTooLargeError(f"a frame of more than {self.max_frame_bytes} bytes that answers no request")
         self.forget(request_id)
-        message = f"the answer is longer than {self.max_frame_bytes} bytes, the limit of the owner's own connections"
+        message = f"the answer is longer than {self.max_frame_bytes} bytes, the frame limit of the owner"
         error = CommandError(request_id=request_id, error=ServerError.UnknownError, message=message)
         return ReceivedCommand(BaseCommand(type=BaseCommand.ERROR, error=error), b"", request_id)
 
     def _expect(self, consumer_id: int | None) -> None:
-        """Expect an answer to the last request, as long as its consumer is there."""
+        """Expect an answer to the last request, until its consumer is closed."""
         self._waiting[self._last_request] = consumer_id
         if consumer_id is not None:
             self._of_consumer.setdefault(consumer_id, set()).add(self._last_request)

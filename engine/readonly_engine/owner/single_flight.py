@@ -1,4 +1,4 @@
-"""One answer for all who ask the same before the question is sent, so that a crowd costs little."""
+"""One request for all callers that need the same answer at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Asks each question once at a time. Nobody gets an answer to a question that was sent before they asked."""
+    """Runs one request for each key at a time. No caller gets the answer of a request that was sent before its call."""
 
     def __init__(self) -> None:
         self._next: dict[Hashable, asyncio.Task[T]] = {}
@@ -23,13 +23,13 @@ class SingleFlight(Generic[T]):
         self._waiters: Counter[asyncio.Task[T]] = Counter()
 
     async def run(self, key: Hashable, fetch: Callable[[], Awaitable[T]]) -> T:
-        """The answer to a question; `fetch` sends it, and its errors are those of all who share it.
+        """Return the answer of `fetch`; its errors go to all callers that share it.
 
-        A question is given up with the last one who waits for its answer.
+        The request is cancelled with its last caller.
 
         Args:
-            key: what is the same for those who may share an answer.
-            fetch: gets the answer.
+            key: equal for callers that may share an answer.
+            fetch: sends the request.
         """
         task = self._next.get(key)
         if task is None:
@@ -50,7 +50,7 @@ class SingleFlight(Generic[T]):
         before = self._running.get(key)
         if before is not None:
             await wait_until_done(before)
-        # Those who ask from now on need a later answer.
+        # Callers from now on need a later answer.
         self._next.pop(key, None)
         self._running[key] = task
         try:

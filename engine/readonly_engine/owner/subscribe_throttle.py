@@ -1,8 +1,8 @@
-"""How many SUBSCRIBEs an owner has to answer at once, and in what steps the others of a crowd follow.
+"""Bound of the unanswered SUBSCRIBEs of one connection.
 
-An owner makes many subscriptions together in far less time than one by one: it writes up to a thousand nodes by one request to
-the metadata store (metadataStoreBatchingMaxOperations). But of a crowd that is sent at once most would wait for longer than
-a request may take, would be given up and ask again: so no more are sent than it answers in a few seconds.
+An owner creates many subscriptions together in far less time than one by one. It writes up to a thousand nodes by one request to
+the metadata store (metadataStoreBatchingMaxOperations). Without a bound, most SUBSCRIBEs of a crowd would exceed the request
+timeout and be repeated. So only as many are sent as the owner answers in a few seconds.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 LIMITS: Final = (500, 4000)
-"""An owner makes 300 to 1,500 durable subscriptions of one topic a second (measured), the fewer the more there are."""
+"""An owner creates 300 to 1,500 durable subscriptions of one topic per second (measured), fewer with more present."""
 
 FAST_ANSWER_S: Final = 5.0
 SLOW_ANSWER_S: Final = 10.0
 
 
 class ThrottleWindow:
-    """How many may be unanswered. Pure.
+    """Adaptive limit of unanswered requests. Pure.
 
-    It grows with each answer that came soon and shrinks with each that came late. Once it is full the next may go when half of it
-    is answered, and then they go together.
+    The limit grows with each fast answer and shrinks with each slow one. A full window opens again when half of it is answered,
+    so that the next requests go together.
 
     Attributes:
-        limit: how many may be unanswered.
-        unanswered: how many are.
+        limit: number of requests that may be unanswered.
+        unanswered: number of requests that are.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class ThrottleWindow:
         self._full = False
 
     def acquire(self) -> bool:
-        """Send one, if one may be sent."""
+        """Count one more request, if the window is open. Return whether it is."""
         if self._full:
             return False
         self.unanswered += 1
@@ -47,10 +47,10 @@ class ThrottleWindow:
         return True
 
     def release(self, waited: float) -> bool:
-        """One was answered, or is given up. Returns whether others may be sent.
+        """Count an answer or a timeout. Return whether more requests may be sent.
 
         Args:
-            waited: seconds since it was sent.
+            waited: seconds since the request was sent.
         """
         self.unanswered -= 1
         if waited < FAST_ANSWER_S:
@@ -63,7 +63,7 @@ class ThrottleWindow:
 
 
 class SubscribeThrottle:
-    """Holds back whoever has to wait."""
+    """Lets callers wait for the window, in the order of their calls."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -72,7 +72,7 @@ class SubscribeThrottle:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait until one more may be sent; the context lasts until it is answered or given up."""
+        """Wait until one more request may be sent; the context lasts until its answer or timeout."""
         await self._acquire()
         sent = self._loop.time()
         try:
@@ -89,7 +89,7 @@ class SubscribeThrottle:
             await waiting
         except asyncio.CancelledError:
             if not waiting.cancelled():
-                self._release(FAST_ANSWER_S)  # it was let in just then
+                self._release(FAST_ANSWER_S)  # it has got a slot just then
             raise
 
     def _release(self, waited: float) -> None:

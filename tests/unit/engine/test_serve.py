@@ -115,7 +115,7 @@ def made(tmp_path_factory):
             r"^--bookie-tls-trust-certificates: .*broker\.key cannot be used",
         ),
         ({"admin-token-file": "gone"}, r"^--admin-token-file: .*No such file or directory: '.*gone'"),
-        ({"admin-token-file": "empty"}, r"^--admin-token-file: .*empty would hold one token"),
+        ({"admin-token-file": "empty"}, r"^--admin-token-file: .*empty: expected one token"),
     ],
 )
 def test_files_that_cannot_be_used_are_named_before_anything_is_started(made, settings, says):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from readonly_engine.owner.admin import acked_ranges, parse_holes
+from readonly_engine.owner.admin import acked_ranges, parse_ranges
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from readonly_engine.owner.admin import acked_ranges, parse_holes
     ],
 )
 def test_the_holes_of_a_cursor_as_internal_stats_write_them(text, ranges):
-    assert parse_holes(text) == ranges
+    assert parse_ranges(text) == ranges
 
 
 def test_what_is_acked_begins_with_all_up_to_the_mark_delete_position():
