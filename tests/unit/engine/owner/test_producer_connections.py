@@ -8,7 +8,7 @@ from readonly_engine.owner import identity_session as login
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandPing
 
 from tests.support.waiting import until
-from tests.unit.engine.owner.test_directory import TOKEN, Broker, Client, Server, play
+from tests.unit.engine.owner.played_brokers import TOKEN, Broker, Client, Server, play
 
 TOPIC = "persistent://a/b/c"
 
