@@ -1,4 +1,4 @@
-"""Acks of many consumers on their way together, played: consumers come and go, commands are answered or lost."""
+"""AckGroupingTracker: consumers open and close, commands are answered or lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DELAY = 0.01
 
 
 def ids(*numbers):
-    """Stands for encoded message ids: a byte each."""
+    """Return bytes in the place of encoded message ids, one each."""
     return bytes(numbers)
 
 
@@ -25,7 +25,7 @@ def two_consumers():
     return batches
 
 
-def test_acks_of_all_consumers_on_a_line_go_together_through_the_one_that_began():
+def test_acks_of_one_connection_go_together_through_the_first_consumer():
     batches = two_consumers()
     assert batches.due is None
     batches.add("b", ids(1), 1, 1.0)
@@ -40,14 +40,14 @@ def test_acks_of_all_consumers_on_a_line_go_together_through_the_one_that_began(
     assert batches.first_unanswered is None
 
 
-def test_many_acks_do_not_wait():
+def test_a_full_command_is_due_at_once():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
     batches.add("b", ids(2), MAX_ENTRIES, 1.001)
     assert batches.due == 1.001
 
 
-def test_lines_are_apart_so_that_acks_come_before_what_else_their_consumer_sends():
+def test_connections_have_separate_commands():
     batches = two_consumers()
     batches.channel_opened("c", "other line", 0.0)
     batches.add("a", ids(1), 1, 1.0)
@@ -57,7 +57,7 @@ def test_lines_are_apart_so_that_acks_come_before_what_else_their_consumer_sends
     assert sent(batches.flush_all()) == [("a", [1])]
 
 
-def test_what_went_through_a_consumer_that_is_gone_goes_through_another():
+def test_unanswered_acks_of_a_closed_channel_go_through_another():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
     (first,) = batches.flush_all()
@@ -68,7 +68,7 @@ def test_what_went_through_a_consumer_that_is_gone_goes_through_another():
     assert batches.unanswered == ids(2, 1), "an answer to what was sent again says nothing of it"
 
 
-def test_a_consumer_that_parts_takes_nothing_more_and_is_waited_for():
+def test_a_closing_channel_gets_no_acks_but_its_answers_count():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
     (first,) = batches.flush("line")
@@ -80,7 +80,7 @@ def test_a_consumer_that_parts_takes_nothing_more_and_is_waited_for():
     assert batches.due is None, "it was answered"
 
 
-def test_acks_wait_while_nobody_is_at_the_owner():
+def test_acks_wait_for_a_channel():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
     batches.channel_closed("a", 1.0)
@@ -92,7 +92,7 @@ def test_acks_wait_while_nobody_is_at_the_owner():
     assert sent(batches.take_due(5.0)) == [("b", [1, 2])]
 
 
-def test_it_is_known_whether_an_ack_is_answered_when_later_ones_are_not():
+def test_first_unanswered_is_the_oldest_unanswered_ack():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
     before = batches.added
@@ -107,7 +107,7 @@ def test_it_is_known_whether_an_ack_is_answered_when_later_ones_are_not():
     assert batches.first_unanswered > before
 
 
-def test_after_a_reset_of_the_cursor_nothing_is_sent_again():
+def test_forget_drops_all_acks():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)
     (first,) = batches.flush_all()

@@ -1,4 +1,4 @@
-"""The admin client at servers that redirect or answer badly: real HTTP and TLS on loopback."""
+"""AdminClient against servers that redirect or answer badly: real HTTP and TLS on loopback."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def redirect_to(url: str) -> Callable[[web.Request], web.Response]:
     return lambda request: web.Response(status=307, headers={"Location": url + request.path_qs})
 
 
-def test_a_redirect_from_https_to_http_does_not_show_the_token(credentials, tmp_path):
+def test_a_redirect_from_https_to_http_gets_no_token(credentials, tmp_path):
     token = tmp_path / "token"
     token.write_text("a-secret")
     tls = TlsFiles("tls", None, credentials.folder / "broker.pem", credentials.folder / "broker.key")
@@ -76,7 +76,7 @@ def test_a_redirect_from_https_to_http_does_not_show_the_token(credentials, tmp_
     assert shown == []
 
 
-def test_the_owner_that_a_broker_redirects_to_gets_the_token(tmp_path):
+def test_a_redirect_to_the_owner_gets_the_token(tmp_path):
     token = tmp_path / "token"
     token.write_text("a-secret")
     shown: list[str | None] = []
@@ -98,7 +98,7 @@ def test_the_owner_that_a_broker_redirects_to_gets_the_token(tmp_path):
 
 
 @pytest.mark.parametrize("location", ["ftp://127.0.0.1", "http://[", "file:///etc/passwd?"])
-def test_a_redirect_to_another_scheme_is_an_error_that_says_so(location):
+def test_a_redirect_to_another_scheme_is_an_error(location):
     async def run() -> None:
         async with serving(redirect_to(location)) as broker:
             client = AdminClient(f"http://{broker}")
@@ -112,7 +112,7 @@ def test_a_redirect_to_another_scheme_is_an_error_that_says_so(location):
 
 
 @pytest.mark.parametrize(("size", "refused"), [(1000, False), (1001, True)])
-def test_an_answer_has_a_bound(monkeypatch, size, refused):
+def test_the_size_of_an_answer_is_bounded(monkeypatch, size, refused):
     monkeypatch.setattr(admin_module, "MAX_ANSWER_BYTES", 1000)
     body = b'{"name":"' + b"x" * (size - len(b'{"name":""}')) + b'"}'
 

@@ -1,4 +1,4 @@
-"""Renewal, played: clients that share expired credentials, and what each says."""
+"""AuthRefresh: clients that share expired credentials, and their answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def renewal(*clients):
     return AuthRefresh(OLD, clients, 30.0)
 
 
-def test_the_first_new_credentials_are_passed_on_once():
+def test_the_first_new_credentials_go_to_the_owners_once():
     asked = renewal("a", "b")
     assert asked.answer("a", NEW) == RefreshOutcome(NEW)
     assert not asked.done
@@ -24,20 +24,20 @@ def test_the_first_new_credentials_are_passed_on_once():
     assert asked.credentials == NEW
 
 
-def test_a_client_with_other_credentials_shares_them_no_longer():
+def test_a_client_with_other_credentials_is_disconnected():
     asked = renewal("a", "b")
     asked.answer("a", NEW)
     assert asked.answer("b", OTHER) == RefreshOutcome(None, frozenset("b"))
 
 
-def test_a_client_that_read_its_file_too_early_does_not_decide_for_the_others():
+def test_unchanged_credentials_wait_for_newer_ones():
     asked = renewal("a", "b", "c")
     assert asked.answer("a", OLD) == NOTHING
     assert asked.answer("b", NEW) == RefreshOutcome(NEW, frozenset("a"))
     assert asked.answer("c", OLD) == RefreshOutcome(None, frozenset("c"))
 
 
-def test_where_nobody_has_newer_ones_the_owner_judges_the_old_ones():
+def test_without_newer_credentials_the_old_ones_go_to_the_owners():
     asked = renewal("a", "b")
     assert asked.answer("a", OLD) == NOTHING
     assert asked.answer("b", OLD) == RefreshOutcome(OLD)
@@ -45,7 +45,7 @@ def test_where_nobody_has_newer_ones_the_owner_judges_the_old_ones():
     assert renewal("a").answer("a", OLD) == RefreshOutcome(OLD)
 
 
-def test_who_says_nothing_is_sent_away_at_the_deadline_and_not_before():
+def test_silent_clients_are_disconnected_at_the_deadline():
     asked = renewal("a", "b")
     asked.answer("a", NEW)
     assert asked.expire(29.9) == NOTHING
@@ -53,14 +53,14 @@ def test_who_says_nothing_is_sent_away_at_the_deadline_and_not_before():
     assert asked.done
 
 
-def test_at_the_deadline_the_old_credentials_are_judged_for_want_of_any():
+def test_at_the_deadline_the_old_credentials_go_to_the_owners():
     asked = renewal("a", "b")
     asked.answer("a", OLD)
     assert asked.expire(30.0) == RefreshOutcome(OLD, frozenset("b"))
     assert renewal("a").expire(30.0) == RefreshOutcome(None, frozenset("a"))
 
 
-def test_a_client_that_goes_is_waited_for_no_more():
+def test_a_disconnected_client_does_not_delay_the_renewal():
     asked = renewal("a", "b")
     asked.answer("a", OLD)
     assert asked.leave("b") == RefreshOutcome(OLD)
@@ -69,7 +69,7 @@ def test_a_client_that_goes_is_waited_for_no_more():
     assert alone.done
 
 
-def test_credentials_of_one_who_answered_and_went_are_not_used():
+def test_unchanged_credentials_of_a_disconnected_client_are_not_used():
     asked = renewal("a", "b")
     asked.answer("a", OLD)
     asked.leave("a")
@@ -77,7 +77,7 @@ def test_credentials_of_one_who_answered_and_went_are_not_used():
     assert asked.credentials is None
 
 
-def test_a_client_that_came_meanwhile_is_asked_too():
+def test_a_client_that_connects_during_the_renewal_must_answer():
     asked = renewal("a")
     asked.ask("b")
     assert asked.answer("a", NEW) == RefreshOutcome(NEW)
@@ -89,7 +89,7 @@ def test_credentials_are_never_printed():
     assert "new" not in repr(renewal("a").answer("a", NEW))
 
 
-def test_an_answer_that_nobody_asked_for_changes_nothing():
+def test_an_answer_without_a_challenge_changes_nothing():
     asked = renewal("a")
     assert asked.answer("stranger", NEW) == NOTHING
     asked.answer("a", NEW)
@@ -98,8 +98,8 @@ def test_an_answer_that_nobody_asked_for_changes_nothing():
 
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")))
 @pytest.mark.parametrize("said", list(itertools.product([OLD, NEW, OTHER], repeat=3)))
-def test_who_stays_has_the_credentials_that_were_passed_on(order, said):
-    """Whatever is said in whatever order: one set of credentials is passed on, once, and who has others is sent away."""
+def test_remaining_clients_have_the_renewed_credentials(order, said):
+    """In any order of answers, one set of credentials goes to the owners once; clients with others are disconnected."""
     says = dict(zip("abc", said, strict=True))
     asked = renewal(*"abc")
     outcomes = [asked.answer(who, says[who]) for who in order]

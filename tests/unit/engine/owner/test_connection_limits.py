@@ -1,4 +1,4 @@
-"""What is longer than an owner takes does not go to it: its connection is shared."""
+"""Commands above the owner's frame limit are not sent: its connection is shared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT = frame_limit(MESSAGE_SIZE)
 
 
 class Owner:
-    """The transport to an owner that takes short frames only, and answers acks when the test says so."""
+    """The transport to an owner with a low frame limit; it answers acks on demand."""
 
     def __init__(self):
         self.connection = OwnerConnection("pulsar://owner", ANONYMOUS)
@@ -64,7 +64,7 @@ def play():
     return run
 
 
-def test_what_many_clients_ack_together_goes_in_parts_and_is_answered_once(play):
+def test_acks_above_the_limit_go_in_parts_with_one_answer(play):
     entries = [(5, number) for number in range(20_000)]
     ack = CommandAck()
     for ledger_id, entry_id in entries:
@@ -84,7 +84,7 @@ def test_what_many_clients_ack_together_goes_in_parts_and_is_answered_once(play)
     play(scene)
 
 
-def test_a_part_without_an_answer_leaves_the_whole_unanswered(play):
+def test_a_part_without_an_answer_leaves_all_acks_unanswered(play):
     ack = CommandAck()
     for number in range(3000):
         ack.message_id.add(ledger_id=5, entry_id=number)
@@ -99,7 +99,7 @@ def test_a_part_without_an_answer_leaves_the_whole_unanswered(play):
     play(scene)
 
 
-def test_a_request_of_the_limit_goes_and_one_byte_more_is_refused_here(play):
+def test_a_request_at_the_limit_is_sent_and_one_byte_more_is_refused(play):
     def subscribe(size):
         command = CommandSubscribe(topic="t", subscription="", sub_type=0, consumer_id=1, request_id=1)
         command.subscription = "s" * (size - len(encode_command(BaseCommand(type=4, subscribe=command))) + 4)
@@ -120,7 +120,7 @@ def test_a_request_of_the_limit_goes_and_one_byte_more_is_refused_here(play):
     play(scene)
 
 
-def test_a_message_of_the_limit_goes_and_one_byte_more_does_not(play):
+def test_a_message_at_the_limit_is_sent_and_one_byte_more_is_refused(play):
     command = BaseCommand(type=BaseCommand.SEND, send=CommandSend(producer_id=1, sequence_id=1))
     room = LIMIT - (len(encode_command(command)) - 4)
 

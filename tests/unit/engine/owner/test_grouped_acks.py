@@ -1,4 +1,4 @@
-"""GroupedAckSender on the event loop: consumers that note what they are asked to send, and answer when they are told to."""
+"""GroupedAckSender on the event loop: consumers record acks, and answer them on demand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answer():
     return BaseCommand(type=BaseCommand.ACK_RESPONSE)
 
 
-def test_acks_of_two_consumers_go_as_one_command_by_themselves():
+def test_acks_of_two_consumers_go_as_one_command_after_the_delay():
     async def scene():
         relay, first, second = GroupedAckSender(), Way(), Way()
         relay.channel_opened(first, "line")
@@ -57,7 +57,7 @@ def test_acks_of_two_consumers_go_as_one_command_by_themselves():
     play(scene)
 
 
-def test_what_gets_no_answer_is_sent_again():
+def test_acks_without_an_answer_are_sent_again():
     async def scene():
         relay, first, second = GroupedAckSender(), Way(), Way()
         relay.channel_opened(first, "line")
@@ -73,7 +73,7 @@ def test_what_gets_no_answer_is_sent_again():
     play(scene)
 
 
-def test_settled_waits_for_what_was_acked_before_and_not_for_what_comes_later():
+def test_wait_for_acks_waits_for_earlier_acks_only():
     async def scene():
         relay, way = GroupedAckSender(), Way()
         await relay.wait_for_acks()
@@ -92,7 +92,7 @@ def test_settled_waits_for_what_was_acked_before_and_not_for_what_comes_later():
     play(scene)
 
 
-def test_after_a_reset_nobody_waits_for_answers():
+def test_forget_ends_wait_for_acks():
     async def scene():
         relay, way = GroupedAckSender(), Way()
         relay.channel_opened(way, "line")
@@ -107,7 +107,7 @@ def test_after_a_reset_nobody_waits_for_answers():
     play(scene)
 
 
-def test_a_consumer_that_parts_has_sent_everything():
+def test_a_closing_consumer_sends_its_acks_first():
     async def scene():
         relay, way = GroupedAckSender(), Way()
         relay.channel_opened(way, "line")

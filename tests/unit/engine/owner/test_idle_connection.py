@@ -1,4 +1,4 @@
-"""When a connection to an owner counts as idle, and may be closed."""
+"""Conditions under which a connection to an owner is idle, and may be closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FakeHandler:
 
 
 @pytest.mark.parametrize("by_owner", [True, False], ids=["unloaded", "closed here"])
-def test_acks_that_the_owner_never_answers_keep_no_connection_from_being_idle(golden, by_owner):
+def test_unanswered_acks_of_a_closed_consumer_leave_the_connection_idle(golden, by_owner):
     async def run():
         connection = OwnerConnection("pulsar://owner:6650", Identity())
         connection.connection_made(Silent())

@@ -1,4 +1,4 @@
-"""How long a consumer is served without its owner's word, with time as an argument."""
+"""OwnerLease, with time as an argument."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ def lease():
     return made
 
 
-def test_nothing_is_delivered_before_the_owner_has_the_consumer():
+def test_a_new_lease_does_not_hold():
     assert not OwnerLease().holds(0.0)
 
 
-def test_an_owner_that_answers_is_believed_from_the_sending_on(lease):
+def test_a_lease_starts_when_the_answered_request_was_sent(lease):
     assert lease.holds(100.0 + OWNER_LEASE_S - 0.1)
     lease.answered(103.0)
     assert lease.holds(103.0 + OWNER_LEASE_S - 0.1)
     assert not lease.holds(103.0 + OWNER_LEASE_S)
 
 
-def test_an_owner_that_is_silent_for_a_while_and_kept_the_connection_kept_the_consumer(lease):
+def test_an_expired_lease_resumes_on_the_same_connection(lease):
     assert not lease.holds(150.0)
     lease.answered(150.0)
     assert lease.holds(150.0)
     assert not lease.lapsed
 
 
-def test_it_ends_no_later_than_an_owner_gives_the_place_to_another():
+def test_a_lease_is_no_longer_than_the_owners_liveness_timeout():
     assert OWNER_LEASE_S <= LIVENESS_CHECK_S
 
 
-def test_an_answer_over_a_connection_that_has_not_the_consumer_counts_for_nothing(lease):
+def test_an_answer_does_not_renew_a_detached_lease(lease):
     lease.detached(101.0)
     lease.answered(104.0)
     assert not lease.holds(100.0 + OWNER_LEASE_S)
 
 
-def test_an_owner_that_moves_soon_costs_nothing(lease):
+def test_a_fast_move_of_the_owner_does_not_interrupt_the_lease(lease):
     lease.detached(101.0)
     assert lease.holds(103.0)
     lease.subscribed(103.0)
@@ -52,7 +52,7 @@ def test_an_owner_that_moves_soon_costs_nothing(lease):
     assert not lease.lapsed
 
 
-def test_what_lapsed_while_the_consumer_was_away_must_be_compared_before_it_goes_on(lease):
+def test_a_lease_that_expires_while_detached_has_lapsed(lease):
     lease.detached(101.0)
     assert not lease.holds(100.0 + OWNER_LEASE_S)
     assert lease.lapsed
@@ -63,12 +63,12 @@ def test_what_lapsed_while_the_consumer_was_away_must_be_compared_before_it_goes
     assert not lease.lapsed
 
 
-def test_what_lapsed_before_the_connection_broke_counts_as_lapsed(lease):
+def test_a_lease_that_expired_before_the_detachment_has_lapsed(lease):
     lease.detached(130.0)
     assert lease.lapsed
 
 
-def test_a_dead_owner_of_a_topic_that_nobody_loads_gives_nothing_away(lease):
+def test_a_dead_owner_and_an_unloaded_topic_renew_the_lease(lease):
     lease.detached(101.0)
     for looked in range(102, 140, 2):
         assert lease.holds(looked)
@@ -77,7 +77,7 @@ def test_a_dead_owner_of_a_topic_that_nobody_loads_gives_nothing_away(lease):
     assert not lease.holds(138.0 + OWNER_LEASE_S)
 
 
-def test_a_lease_that_has_lapsed_does_not_begin_again_because_the_owner_is_found_dead(lease):
+def test_a_dead_owner_does_not_renew_a_lapsed_lease(lease):
     """Before it died it may have had another consumer, whose acks it may have stored."""
     lease.detached(101.0)
     assert not lease.holds(110.0)
@@ -85,6 +85,6 @@ def test_a_lease_that_has_lapsed_does_not_begin_again_because_the_owner_is_found
     assert not lease.holds(110.0)
 
 
-def test_a_dead_owner_is_looked_for_only_where_the_consumer_is_not_attached(lease):
+def test_extend_unowned_does_not_change_an_attached_lease(lease):
     lease.extend_unowned(200.0)
     assert not lease.holds(200.0)

@@ -1,16 +1,16 @@
-"""Which PINGs of an owner ask for the clients."""
+"""Distinction between liveness checks and keep-alive PINGs."""
 
 from __future__ import annotations
 
 from readonly_engine.owner.probe_detector import ProbeDetector
 
 
-def test_regular_pings_ask_nothing():
+def test_keep_alive_pings_are_not_probes():
     pings = ProbeDetector(100.0)
     assert not any(pings.is_probe(100.0 + 30 * number) for number in range(1, 10))
 
 
-def test_a_ping_between_two_regular_ones_asks_and_the_next_regular_one_does_not():
+def test_a_ping_between_two_keep_alive_pings_is_a_probe():
     pings = ProbeDetector(0.0)
     assert pings.is_probe(12.0)
     assert not pings.is_probe(30.0)
@@ -18,7 +18,7 @@ def test_a_ping_between_two_regular_ones_asks_and_the_next_regular_one_does_not(
     assert not pings.is_probe(60.0)
 
 
-def test_whoever_contends_all_the_time_does_not_have_clients_asked_all_the_time():
+def test_probes_have_a_shortest_interval():
     pings = ProbeDetector(0.0)
     asked = [now / 10 for now in range(1, 280) if pings.is_probe(now / 10)]
     assert asked == [0.1, 5.1, 10.1, 15.1, 20.1, 25.1]

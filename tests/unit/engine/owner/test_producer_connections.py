@@ -1,4 +1,4 @@
-"""A client's own connections to owners, against brokers that are played on real sockets."""
+"""A client's own connections to owners, against brokers on real sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOPIC = "persistent://a/b/c"
 
 
 class Publisher:
-    """Notes what its connections ask."""
+    """Records PINGs and backpressure."""
 
     def __init__(self):
         self.pings, self.writable = 0, []
@@ -26,7 +26,7 @@ class Publisher:
         self.pings += 1
 
 
-def test_each_client_has_its_own_connection_and_it_ends_with_the_client():
+def test_each_client_has_its_own_connection_until_it_disconnects():
     async def scene(owners, server):
         await owners.authenticate(TOKEN, Client())
         first, second = [await owners.producer_connection(TOPIC, TOKEN, number) for number in (1, 2)]
@@ -47,7 +47,7 @@ def test_each_client_has_its_own_connection_and_it_ends_with_the_client():
     play(scene, Server(b"old"))
 
 
-def test_a_connection_that_is_being_opened_ends_with_its_client(monkeypatch):
+def test_opening_a_connection_ends_with_its_client(monkeypatch):
     async def scene(owners, server):
         await owners.authenticate(TOKEN, Client())
         await owners.owner_of(TOPIC, TOKEN)
@@ -62,7 +62,7 @@ def test_a_connection_that_is_being_opened_ends_with_its_client(monkeypatch):
     play(scene, Server(b"old"))
 
 
-def test_the_owners_ping_is_the_clients_to_answer():
+def test_the_owners_ping_goes_to_the_client():
     async def scene(owners, server):
         await owners.authenticate(TOKEN, Client())
         connection = await owners.producer_connection(TOPIC, TOKEN, 1)
@@ -79,7 +79,7 @@ def test_the_owners_ping_is_the_clients_to_answer():
     play(scene, Server(b"old"))
 
 
-def test_one_clients_connection_that_breaks_says_nothing_of_the_credentials(monkeypatch):
+def test_a_broken_producer_connection_does_not_fail_the_credentials(monkeypatch):
     monkeypatch.setattr(login, "VERIFICATION_S", 0.2)
 
     async def scene(owners, server):

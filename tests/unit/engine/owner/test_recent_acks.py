@@ -1,4 +1,4 @@
-"""Which answered acks an owner may lose, and where a reader goes on."""
+"""Answered acks that an owner may lose, and the resume position of a reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def kept(recent, end):
     return [answered.ack for answered in recent.before(end)]
 
 
-def test_acks_count_for_the_window_before_the_end_and_no_longer():
+def test_acks_outside_the_window_are_dropped():
     recent = RecentAcks(window_s=5.0)
     for at in range(10):
         recent.add(b"%d" % at, float(at))
@@ -27,7 +27,7 @@ def test_acks_count_for_the_window_before_the_end_and_no_longer():
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 40)), max_size=60), st.integers(0, 100))
-def test_what_is_kept_is_bounded_and_the_newest(steps, most):
+def test_the_newest_acks_are_kept_within_the_bound(steps, most):
     recent, now, given_ = RecentAcks(5.0, most), 0.0, []
     for pause, size in steps:
         now += pause
@@ -48,7 +48,7 @@ def test_what_is_kept_is_bounded_and_the_newest(steps, most):
         (Position(7, (1 << 63) - 1), (7, (1 << 63) - 1)),
     ],
 )
-def test_a_reader_resumes_behind_a_position_wherever_it_began(mark_delete, start):
+def test_a_subscribe_starts_behind_the_mark_delete_position(mark_delete, start):
     subscribe = CommandSubscribe(
         topic="t", subscription="s", consumer_id=1, request_id=1, durable=False, start_message_rollback_duration_sec=60
     )

@@ -1,4 +1,4 @@
-"""One answer to a request that goes in parts."""
+"""One answer to a request in several parts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def told(*responses):
     return got
 
 
-def test_the_answer_is_the_last_ones_or_the_refusal():
+def test_the_answer_is_the_last_one_or_the_refusal():
     assert told(DONE, DONE) == []
     assert told(DONE, DONE, DONE) == [DONE]
     assert told(DONE, REFUSED, DONE) == [REFUSED]
 
 
-def test_one_part_without_an_answer_is_none_for_all_and_once():
+def test_a_part_without_an_answer_completes_once_with_none():
     assert told(DONE, None) == [None]
     assert told(None, DONE, None) == [None]

@@ -1,4 +1,4 @@
-"""OwnerSession, played: what goes in, what comes out. What comes from the owner is a real broker's, with our request ids."""
+"""OwnerSession as a conversation. The owner's frames are a real broker's, under our request ids."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def answer_to(golden):
     return make
 
 
-def test_the_first_frame_says_who_we_are_and_with_whose_credentials():
+def test_connect_has_the_version_and_the_credentials():
     connect = decode_command(OwnerSession().connect(Identity("token", b"secret"))[4:])[0].connect
     assert (connect.auth_method_name, connect.auth_data) == ("token", b"secret")
     assert connect.protocol_version == 21
@@ -58,7 +58,7 @@ def test_the_first_frame_says_who_we_are_and_with_whose_credentials():
     assert not connect.HasField("auth_data")
 
 
-def test_credentials_can_be_renewed_and_the_owner_knows_it():
+def test_connect_declares_support_for_renewed_credentials():
     assert decode_command(OwnerSession().connect(Identity())[4:])[0].connect.feature_flags.supports_auth_refresh
     command, _ = decode_command(OwnerSession().auth_response("token", b"newer")[4:])
     assert command.type == BaseCommand.AUTH_RESPONSE
@@ -68,13 +68,13 @@ def test_credentials_can_be_renewed_and_the_owner_knows_it():
     assert (response.client_version, response.protocol_version) == ("pulsar-readonly", 21)
 
 
-def test_a_proxy_hears_which_broker_is_meant():
+def test_connect_names_the_broker_behind_a_proxy():
     connect = decode_command(OwnerSession().connect(Identity(), "broker:6650")[4:])[0].connect
     assert connect.proxy_to_broker_url == "broker:6650"
     assert not decode_command(OwnerSession().connect(Identity())[4:])[0].connect.HasField("proxy_to_broker_url")
 
 
-def test_pongs_are_counted_and_nobody_hears_of_them(golden):
+def test_pongs_are_counted_and_not_received_commands(golden):
     session = OwnerSession()
     assert decode_command(session.ping()[4:])[0].type == BaseCommand.PING
     assert session.receive_data(golden("client_pong") * 2) == []  # a PONG is the same from either side
@@ -82,7 +82,7 @@ def test_pongs_are_counted_and_nobody_hears_of_them(golden):
     assert session.data_to_send() == b""
 
 
-def test_a_challenge_is_no_answer_of_a_request():
+def test_a_challenge_answers_no_request():
     session = OwnerSession()
     session.request(lookup())
     challenge = CommandAuthChallenge(challenge=AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh"))
@@ -91,7 +91,7 @@ def test_a_challenge_is_no_answer_of_a_request():
     assert [(r.command.auth_challenge, r.request_id) for r in received] == [(challenge, None)]
 
 
-def test_a_request_gets_an_id_of_this_connection_whatever_the_clients_was():
+def test_a_request_gets_an_id_of_this_connection():
     session = OwnerSession()
     for expected in (1, 2):
         request_id, frame = session.request(lookup(request_id=77))
@@ -99,7 +99,7 @@ def test_a_request_gets_an_id_of_this_connection_whatever_the_clients_was():
         assert decode_command(frame[4:])[0].lookup_topic.request_id == expected
 
 
-def test_answers_are_matched_in_whatever_order_they_come(answer_to):
+def test_answers_are_matched_in_any_order(answer_to):
     session = OwnerSession()
     first, _ = session.request(lookup())
     second, _ = session.request(
@@ -129,7 +129,7 @@ def test_an_answer_counts_once():
     assert [r.request_id for r in received] == [request_id, None]
 
 
-def test_a_late_answer_answers_nothing_and_not_the_next_request_either():
+def test_a_late_answer_answers_no_request():
     session = OwnerSession()
     given_up, _ = session.request(lookup())
     session.forget(given_up)
@@ -138,7 +138,7 @@ def test_a_late_answer_answers_nothing_and_not_the_next_request_either():
     assert [r.request_id for r in received] == [None, waiting]
 
 
-def test_what_the_owner_says_by_itself_is_no_answer_even_with_a_waiting_id(golden):
+def test_a_command_of_the_owners_own_answers_no_request(golden):
     session = OwnerSession()
     session.request(lookup())
     names = ["broker_close_consumer", "broker_active_consumer_change", "broker_message", "broker_connected"]
@@ -150,14 +150,14 @@ def test_what_the_owner_says_by_itself_is_no_answer_even_with_a_waiting_id(golde
     assert refused.request_id is None
 
 
-def test_the_payload_of_a_message_comes_along(golden):
+def test_a_message_has_its_payload(golden):
     (received,) = OwnerSession().receive_data(golden("broker_message"))
     assert received.command.message.message_id.entry_id == 0
     assert received.payload.startswith(b"\x0e\x01")
     assert received.payload.endswith(b"first")
 
 
-def test_ping_is_answered_as_the_stock_client_answers_it_and_nobody_hears_of_it(golden):
+def test_ping_is_answered_as_by_the_stock_client(golden):
     session = OwnerSession()
     assert session.data_to_send() == b""
     assert session.receive_data(golden("broker_ping")) == []
@@ -181,7 +181,7 @@ def test_one_byte_at_a_time(golden, answer_to):
     assert session.data_to_send() == golden("client_pong")
 
 
-def test_a_producer_that_waits_for_its_turn_is_answered_twice(answer_to):
+def test_a_producer_that_waits_for_exclusive_access_gets_two_answers(answer_to):
     session = OwnerSession()
     producer = BaseCommand(type=BaseCommand.PRODUCER)
     request_id, _ = session.request(producer)
@@ -198,7 +198,7 @@ def test_a_command_without_a_request_id_cannot_be_a_request():
         OwnerSession().request(BaseCommand(type=BaseCommand.PING))
 
 
-def test_close_consumer_is_a_request_of_ours_and_a_word_of_the_owner(golden):
+def test_close_consumer_may_be_a_request_or_a_command_of_the_owner(golden):
     session = OwnerSession()
     close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=4))
     request_id, _ = session.request(close)
@@ -216,7 +216,7 @@ def closed(consumer_id):
     return encode_command(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=close))
 
 
-def test_a_question_of_a_consumer_ends_when_the_owner_closes_that_one(answer_to):
+def test_a_request_of_a_consumer_ends_when_the_owner_closes_it(answer_to):
     session = OwnerSession()
     asked, of_another = (session.request(of_consumer(consumer_id))[0] for consumer_id in (4, 5))
     session.receive_data(closed(4))
@@ -237,7 +237,7 @@ def test_a_seek_is_answered_after_the_owner_has_closed_the_consumer():
     assert session.take_cancelled() == []
 
 
-def test_a_peer_that_does_not_speak_pulsar_ends_the_session():
+def test_bytes_that_are_not_pulsars_protocol_raise():
     with pytest.raises(WireError):
         OwnerSession().receive_data(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
@@ -247,7 +247,7 @@ def connected(max_message_size):
     return encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=command))
 
 
-def test_the_owner_says_how_long_frames_may_be():
+def test_connected_sets_the_frame_limit():
     session = OwnerSession()
     assert session.max_frame_bytes == HANDSHAKE_FRAME_BYTES
     with pytest.raises(FrameTooLargeError):
@@ -256,7 +256,7 @@ def test_the_owner_says_how_long_frames_may_be():
     assert session.max_frame_bytes == frame_limit(1000)
 
 
-def test_an_answer_that_is_too_long_fails_its_request_and_no_other():
+def test_an_answer_above_the_limit_fails_its_request_alone():
     session = OwnerSession()
     session.receive_data(connected(1000))
     ask = BaseCommand(type=BaseCommand.GET_TOPICS_OF_NAMESPACE)
@@ -275,7 +275,7 @@ def test_an_answer_that_is_too_long_fails_its_request_and_no_other():
     assert received[1].command.get_topics_of_namespace_response.topics == ["t"]
 
 
-def test_a_frame_that_is_too_long_and_answers_nothing_ends_the_connection():
+def test_a_frame_above_the_limit_that_answers_no_request_raises():
     session = OwnerSession()
     session.receive_data(connected(1000))
     message = BaseCommand(type=BaseCommand.MESSAGE)
@@ -285,7 +285,7 @@ def test_a_frame_that_is_too_long_and_answers_nothing_ends_the_connection():
         session.receive_data(encode_command(message, bytes(20_000)))
 
 
-def test_acks_under_way_end_when_their_consumer_does_by_whom_ever_it_is_closed(answer_to):
+def test_unanswered_acks_end_with_their_consumer(answer_to):
     session = OwnerSession()
     message = CommandAck(consumer_id=4, ack_type=CommandAck.Individual)
     message.message_id.add(ledger_id=1, entry_id=1)
@@ -302,7 +302,7 @@ def test_acks_under_way_end_when_their_consumer_does_by_whom_ever_it_is_closed(a
     assert received.request_id is None
 
 
-def test_a_crowd_of_consumers_that_are_closed_at_once_costs_each_its_own_requests_only():
+def test_the_cost_of_a_close_does_not_grow_with_other_requests():
     """Each close that looked at all requests would take minutes."""
     session = OwnerSession()
     crowd = 20_000

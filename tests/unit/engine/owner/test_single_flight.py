@@ -7,7 +7,7 @@ from readonly_engine.owner.single_flight import SingleFlight
 
 
 class Source:
-    """Answers when told to, with the number of the question."""
+    """Answers on demand, with the number of the request."""
 
     def __init__(self):
         self.sent = []
@@ -23,7 +23,7 @@ async def turns():
         await asyncio.sleep(0)
 
 
-def test_those_who_ask_while_one_question_is_under_way_share_the_next():
+def test_callers_during_a_request_share_the_next_one():
     async def scenario():
         asking, source = SingleFlight(), Source()
         first = asyncio.create_task(asking.run("q", source.send))
@@ -43,7 +43,7 @@ def test_those_who_ask_while_one_question_is_under_way_share_the_next():
     asyncio.run(scenario())
 
 
-def test_an_error_is_everyones_and_the_next_question_is_sent_all_the_same():
+def test_an_error_goes_to_all_callers_and_the_next_request_is_sent():
     async def scenario():
         asking, source = SingleFlight(), Source()
         both = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]
@@ -60,7 +60,7 @@ def test_an_error_is_everyones_and_the_next_question_is_sent_all_the_same():
     asyncio.run(scenario())
 
 
-def test_who_gives_up_does_not_end_it_for_others():
+def test_a_cancelled_caller_does_not_cancel_the_request_of_others():
     async def scenario():
         asking, source = SingleFlight(), Source()
         gone, stays = [asyncio.create_task(asking.run("q", source.send)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""How many SUBSCRIBEs an owner has at once: in waves, more of them while it answers soon."""
+"""Limit of the unanswered SUBSCRIBEs of one owner: it grows with fast answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def filled(limit):
     return window
 
 
-def test_the_next_go_together_when_half_is_answered():
+def test_a_full_window_opens_when_half_is_answered():
     window = filled(1000)
     assert window.unanswered == 1000
     for _ in range(499):
@@ -36,7 +36,7 @@ def test_the_next_go_together_when_half_is_answered():
     assert not window.acquire()
 
 
-def test_an_owner_that_answers_soon_gets_more_and_a_slow_one_fewer():
+def test_fast_answers_raise_the_limit_and_slow_ones_lower_it():
     window = ThrottleWindow()
     for _ in range(10_000):
         window.acquire()
@@ -52,7 +52,7 @@ def test_an_owner_that_answers_soon_gets_more_and_a_slow_one_fewer():
 
 
 @given(st.lists(st.sampled_from(["enter", "soon", "late"]), max_size=300))
-def test_nobody_waits_for_an_empty_window(steps):
+def test_an_empty_window_is_open(steps):
     window, inside = ThrottleWindow(), 0
     window.limit = 7
     for step in steps:
@@ -68,7 +68,7 @@ def test_nobody_waits_for_an_empty_window(steps):
     assert window.acquire()
 
 
-def test_whoever_is_cancelled_in_the_moment_of_being_let_in_makes_room(monkeypatch):
+def test_a_caller_cancelled_as_it_gets_a_slot_releases_it(monkeypatch):
     monkeypatch.setattr("readonly_engine.owner.subscribe_throttle.LIMITS", (1, 1))
 
     async def scene():

@@ -1,0 +1,133 @@
+"""Routing of an owner's commands to consumers, producers and watchers."""
+
+from __future__ import annotations
+
+import pytest
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.handlers import ConnectionHandlers
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandActiveConsumerChange,
+    CommandCloseConsumer,
+    CommandCloseProducer,
+    CommandMessage,
+    CommandPing,
+    CommandReachedEndOfTopic,
+    CommandSendError,
+    CommandSendReceipt,
+    CommandTopicMigrated,
+    CommandWatchTopicUpdate,
+    MessageIdData,
+    ServerError,
+)
+
+
+class Handler:
+    def __init__(self):
+        self.commands, self.lost = [], 0
+
+    def on_command(self, command, payload):
+        self.commands.append((command.type, payload))
+
+    def on_connection_lost(self):
+        self.lost += 1
+
+
+CONSUMER = [
+    BaseCommand(
+        type=BaseCommand.MESSAGE,
+        message=CommandMessage(consumer_id=1, message_id=MessageIdData(ledger_id=1, entry_id=2)),
+    ),
+    BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=1, request_id=-1)),
+    BaseCommand(
+        type=BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=CommandActiveConsumerChange(consumer_id=1)
+    ),
+    BaseCommand(type=BaseCommand.REACHED_END_OF_TOPIC, reached_end_of_topic=CommandReachedEndOfTopic(consumer_id=1)),
+    BaseCommand(
+        type=BaseCommand.TOPIC_MIGRATED,
+        topic_migrated=CommandTopicMigrated(resource_id=1, resource_type=CommandTopicMigrated.Consumer),
+    ),
+]
+PRODUCER = [
+    BaseCommand(type=BaseCommand.SEND_RECEIPT, send_receipt=CommandSendReceipt(producer_id=1, sequence_id=0)),
+    BaseCommand(
+        type=BaseCommand.SEND_ERROR,
+        send_error=CommandSendError(producer_id=1, sequence_id=0, error=ServerError.UnknownError, message=""),
+    ),
+    BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=CommandCloseProducer(producer_id=1, request_id=-1)),
+    BaseCommand(
+        type=BaseCommand.TOPIC_MIGRATED,
+        topic_migrated=CommandTopicMigrated(resource_id=1, resource_type=CommandTopicMigrated.Producer),
+    ),
+]
+WATCHER = [
+    BaseCommand(
+        type=BaseCommand.WATCH_TOPIC_UPDATE,
+        watch_topic_update=CommandWatchTopicUpdate(watcher_id=1, topics_hash=""),
+    )
+]
+
+
+@pytest.fixture
+def handlers():
+    return ConnectionHandlers()
+
+
+@pytest.fixture
+def present(handlers):
+    """A consumer, a producer and a watcher, each with the id 1."""
+    consumer, producer, watcher = Handler(), Handler(), Handler()
+    assert handlers.add_consumer(consumer) == 1
+    handlers.add_producer(1, producer)
+    assert handlers.add_watcher(watcher) == 1
+    return consumer, producer, watcher
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2], ids=["consumer", "producer", "watcher"])
+def test_a_command_goes_to_the_handler_of_its_kind_and_id(handlers, present, kind):
+    commands = (CONSUMER, PRODUCER, WATCHER)[kind]
+    assert all(handlers.deliver(command, b"payload") for command in commands)
+    assert present[kind].commands == [(command.type, b"payload") for command in commands]
+    assert not any(one.commands for one in present if one is not present[kind])
+
+
+def test_a_command_for_an_unknown_id_is_dropped(handlers):
+    assert all(handlers.deliver(command, b"") for command in [*CONSUMER, *PRODUCER, *WATCHER])
+
+
+def test_a_command_of_another_type_is_not_delivered(handlers, present):
+    assert not handlers.deliver(BaseCommand(type=BaseCommand.PING, ping=CommandPing()), b"")
+
+
+def test_ids_are_not_reused(handlers, present):
+    handlers.remove_consumer(1)
+    handlers.remove_consumer(1)
+    handlers.remove_watcher(1)
+    assert (handlers.add_consumer(Handler()), handlers.add_watcher(Handler())) == (2, 2)
+    assert (handlers.has_consumer(1), handlers.has_consumer(2)) == (False, True)
+
+
+def test_a_producer_does_not_remove_another_with_its_id(handlers, present):
+    _, first, _ = present
+    second = Handler()
+    handlers.add_producer(1, second)
+    handlers.remove_producer(1, first)
+    handlers.deliver(PRODUCER[0], b"")
+    assert (len(first.commands), len(second.commands)) == (0, 1)
+    handlers.remove_producer(1, second)
+    handlers.deliver(PRODUCER[0], b"")
+    assert len(second.commands) == 1
+
+
+def test_the_end_of_the_connection_reaches_every_handler_once(handlers, present):
+    assert handlers
+    handlers.lose_all()
+    handlers.lose_all()
+    assert [one.lost for one in present] == [1, 1, 1]
+    assert not handlers
+
+
+def test_errors_that_a_client_must_solve_are_not_retriable():
+    assert OwnerUnavailableError("no answer").retriable
+    assert OwnerRefusedError(ServerError.MetadataError, "").retriable
+    assert not OwnerRefusedError(ServerError.ConsumerBusy, "").retriable
