@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
+from readonly_engine.broker.passthrough.policy import PassThroughPolicy
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimStore
 from readonly_engine.broker.pool.membership import PoolMembership
@@ -137,20 +138,23 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
 
     joined = False
     fleet = PoolMembership(store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused)
+    topics = TopicRegistry(
+        cluster,
+        bookies,
+        cache,
+        admin,
+        tiered,
+        config.dispatch_rate_per_subscription,
+        config.dispatch_rate_per_broker,
+        BatchIndexAckStore(admin, store, fleet.folder),
+        guard,
+    )
+    passthrough = PassThroughPolicy(admin, fleet.identity, topics.subscriptions, topics.can_read)
+    topics.on_unreadable = passthrough.on_unreadable
     broker = Broker(
         OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
-        TopicRegistry(
-            cluster,
-            bookies,
-            cache,
-            admin,
-            tiered,
-            config.dispatch_rate_per_subscription,
-            config.dispatch_rate_per_broker,
-            fleet.identity,
-            BatchIndexAckStore(admin, store, fleet.folder),
-            guard,
-        ),
+        topics,
+        passthrough,
         fleet,
         ClaimStore(store, fleet, guard),
         Limits(config.limits),

@@ -215,10 +215,9 @@ UPWARDS = {
     ("passthrough/policy", "session.consumer"),
     ("subscription/owner_leases", "session.consumer"),
     ("subscription/subscription", "session.consumer"),
-    ("subscription/topics", "passthrough.policy"),
     ("subscription/topics", "session.consumer"),
 }
-"""Imports that still point up: for type checking only, but for `passthrough.policy`. None may be added."""
+"""Imports that still point up: for type checking only. None may be added."""
 
 
 def test_every_module_of_the_broker_has_a_room():

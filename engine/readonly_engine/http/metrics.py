@@ -72,7 +72,7 @@ class BrokerCollector(Collector):
             "Subscriptions that pass through to the owner, by reason",
             labels=["reason"],
         )
-        reasons = Counter(found.reason for found in self._broker.topics.passthrough.passed_through)
+        reasons = Counter(found.reason for found in self._broker.passthrough.passed_through)
         for reason in Reason:
             passing.add_metric([reason], reasons[reason])
         yield passing

@@ -43,7 +43,7 @@ class Statistics:
         for consumer in broker.consumers:
             if consumer.flow_window is not None:
                 relayed.setdefault(consumer.topic, []).append(consumer)
-        passing = broker.topics.passthrough.passed_through
+        passing = broker.passthrough.passed_through
         self._passing = {(one.topic, one.subscription): one.text for one in passing}
         served = dict(broker.topics.all)
         topics = {
@@ -63,7 +63,7 @@ class Statistics:
             "producers": sum(len(connection.producers) for connection in broker.connections),
             "claims": [{"topic": str(key.topic), "subscription": key.subscription} for key in broker.claim_store.held],
             "passedThrough": [
-                found._asdict() | {"topic": str(found.topic)} for found in broker.topics.passthrough.passed_through
+                found._asdict() | {"topic": str(found.topic)} for found in broker.passthrough.passed_through
             ],
         }
 

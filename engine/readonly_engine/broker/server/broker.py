@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.claims import ClaimAction
     from readonly_engine.broker.pool.membership import Member, PoolMembership
@@ -57,6 +58,7 @@ class Broker:
     Args:
         owners: connections to the writable cluster.
         topics: the topics served here.
+        passthrough: decides which subscriptions the owner serves.
         pool: the pool that this broker is a member of.
         claim_store: which subscriptions this broker may serve.
         limits: how many connections and consumers are taken.
@@ -70,6 +72,7 @@ class Broker:
         self,
         owners: OwnerDirectory,
         topics: TopicRegistry,
+        passthrough: PassThroughPolicy,
         pool: PoolMembership,
         claim_store: ClaimStore,
         limits: Limits,
@@ -81,6 +84,7 @@ class Broker:
         self.unbound = unbound
         self.owners = owners
         self.topics = topics
+        self.passthrough = passthrough
         self.pool = pool
         self.claim_store = claim_store
         self.limits = limits
@@ -184,6 +188,7 @@ class Broker:
         self.keep_alive.stop()
         self.claim_store.close()
         self.pool.close()
+        self.passthrough.close()
         self.topics.close()
         self.owners.close()
 

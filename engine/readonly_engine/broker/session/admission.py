@@ -70,7 +70,7 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         peer = claim.url if claim is not None else ""
         if peer:
             subscribe.metadata.add(key=RELAYED_BY, value=services.pool.url)
-        pass_through = not bound or bool(peer) or await services.topics.passthrough.admit(topic, subscribe)
+        pass_through = not bound or bool(peer) or await services.passthrough.admit(topic, subscribe)
         peer_url = ""
         if peer:
             member = services.pool.members.get(peer)
@@ -86,7 +86,7 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
             subscription = await services.topics.join(topic, consumer, partial(_check_claim, services, claim))
             consumer.on_joined(subscription, sent)
         elif bound and not peer:
-            services.topics.passthrough.add(consumer)
+            services.passthrough.add(consumer)
         if consumer.unregistered:
             raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
         if bound != services.bindings.serves(topic, subscribe.subscription):

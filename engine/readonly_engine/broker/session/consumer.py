@@ -260,7 +260,7 @@ class Consumer:
         self.unregistered = True
         services = self.connection.services
         services.limits.leave(self.topic, self.subscribe_command.subscription)
-        services.topics.passthrough.remove(self)
+        services.passthrough.remove(self)
         if self.exclusive:
             services.exclusives.remove(self)
         if self.subscription is not None:

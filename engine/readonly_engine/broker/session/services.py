@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
 
+    from readonly_engine.broker.passthrough.policy import PassThroughPolicy
     from readonly_engine.broker.pool.bindings import Bindings
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.membership import Member, PoolMembership
@@ -30,6 +31,7 @@ class Services(Protocol):
     Attributes:
         owners: connections to the owner brokers.
         topics: the topics that are open here.
+        passthrough: decides which subscriptions the owner serves.
         pool: the pool's members.
         claim_store: the claims of this broker.
         limits: bounds of connections and consumers.
@@ -45,6 +47,7 @@ class Services(Protocol):
 
     owners: OwnerDirectory
     topics: TopicRegistry
+    passthrough: PassThroughPolicy
     pool: PoolMembership
     claim_store: ClaimStore
     limits: Limits

@@ -15,7 +15,6 @@ from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
-from readonly_engine.broker.passthrough.policy import PassThroughPolicy
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
@@ -65,6 +64,10 @@ READ_PROBE_TIMEOUT_S = 10.0
 
 MAX_REMEMBERED = 100_000
 """Subscriptions of which something is remembered; those of readers have a new name each time."""
+
+
+def ignore_unreadable(_subscription: Subscription, _position: Position, _reason: str) -> None:
+    """Do nothing: the subscription waits for storage."""
 
 
 class JoinState:
@@ -179,9 +182,12 @@ class TopicRegistry:
         tiered: reads what was offloaded.
         subscription_rate: how much each subscription may deliver.
         broker_rate: how much all of them together may.
-        pool_name: the identity of this broker's pool: its name, and its uid if it has one.
         batches: what consumers of the pool have left of batches; None where there is nothing to hand over.
         guard: checks the leases under which is delivered.
+
+    Attributes:
+        on_unreadable: called with a subscription, a position and the reason when an entry cannot be read from storage for a while.
+            The assembly sets it.
     """
 
     def __init__(
@@ -193,7 +199,6 @@ class TopicRegistry:
         tiered: TieredStorage,
         subscription_rate: DispatchRate = UNLIMITED,
         broker_rate: DispatchRate = UNLIMITED,
-        pool_name: str = "default",
         batches: BatchIndexAckStore | None = None,
         guard: LeaseGuard | None = None,
     ) -> None:
@@ -210,8 +215,8 @@ class TopicRegistry:
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
         self._transactions = False
-        self._cursor_poller = CursorPoller(self._subscriptions)
-        self.passthrough = PassThroughPolicy(admin, pool_name, self._subscriptions, self._readable)
+        self._cursor_poller = CursorPoller(self.subscriptions)
+        self.on_unreadable: Callable[[Subscription, Position, str], None] = ignore_unreadable
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
     @property
@@ -300,7 +305,7 @@ class TopicRegistry:
             batches,
             queries,
             self._counters_of(topic, subscribe.subscription),
-            self.passthrough.on_unreadable,
+            self.on_unreadable,
             served.fanout if view is served.log else None,
             self._lease_guard,
         )
@@ -342,7 +347,7 @@ class TopicRegistry:
 
     def flush_accounting(self) -> None:
         """Reckon up what consumers had together, for whoever reads the counters."""
-        for subscription in self._subscriptions():
+        for subscription in self.subscriptions():
             subscription.flush_accounting()
 
     def subscription(self, topic: TopicName, name: str) -> Subscription | None:
@@ -383,7 +388,6 @@ class TopicRegistry:
 
     def close(self) -> None:
         """Close everything."""
-        self.passthrough.close()
         self._cursor_poller.close()
         if self._batches is not None:
             self._batches.close()
@@ -428,11 +432,12 @@ class TopicRegistry:
         except (BookKeeperError, MetadataError, WireError, TimeoutError) as error:
             raise MetadataError(f"{name}: acks in transactions cannot be read: {error or 'not in time'}") from error
 
-    def _subscriptions(self) -> Iterable[Subscription]:
+    def subscriptions(self) -> Iterable[Subscription]:
+        """Return the subscriptions served here now."""
         return [subscription for _, served in self.all for subscription in served.subscriptions.values()]
 
-    async def _readable(self, topic: TopicName, position: Position) -> bool:
-        """Whether an entry can be read from storage, or is there no more."""
+    async def can_read(self, topic: TopicName, position: Position) -> bool:
+        """Return whether an entry can be read from storage, or was deleted."""
         log_ = self._open(topic)
         try:
             async with asyncio.timeout(READ_PROBE_TIMEOUT_S):

@@ -205,7 +205,7 @@ class Sitting:
 )
 def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, policy, after, reason):
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
-    broker = Broker(None, None, None, None, None, Bindings(), file)
+    broker = Broker(None, None, None, None, None, None, Bindings(), file)
     broker._load_bindings()
     consumer = Sitting(P + "orders", "s", bound=True)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
@@ -229,7 +229,7 @@ def test_a_subscription_that_is_named_from_now_on_comes_over(broker):
 
 @pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
 def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
-    broker = Broker(None, None, None, None, None, Bindings(), file)
+    broker = Broker(None, None, None, None, None, None, Bindings(), file)
     consumer = Sitting(P + "orders", "s", bound=True, via=via)
     broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
     bound = []
@@ -318,7 +318,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.fixture
 def broker(file):
     patterns = Bindings((from_patterns("topics", [P + "always"]),))
-    made = Broker(None, None, None, None, None, patterns, file)
+    made = Broker(None, None, None, None, None, None, patterns, file)
     made._load_bindings()
     return made
 
@@ -369,7 +369,7 @@ def test_a_config_map_that_is_swapped_by_links_is_taken_up(tmp_path):
         (tmp_path / day / "bindings.yaml").write_text(f'revision: "{revision}"')
     (tmp_path / "..data").symlink_to("monday")
     (tmp_path / "bindings.yaml").symlink_to("..data/bindings.yaml")
-    broker = Broker(None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
+    broker = Broker(None, None, None, None, None, None, Bindings(), tmp_path / "bindings.yaml")
     broker._load_bindings()
     assert broker.bindings.revision == "1"
     (tmp_path / "..new").symlink_to("tuesday")

@@ -32,7 +32,8 @@ class Broker:
         self.bindings = bindings
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
         passthrough = SimpleNamespace(admit=self.later, add=lambda _: None)
-        self.topics = SimpleNamespace(passthrough=passthrough, state=self.later, join=self.later)
+        self.topics = SimpleNamespace(state=self.later, join=self.later)
+        self.passthrough = passthrough
         self.exclusives = ExclusiveConsumers()
         self.spawned = []
 
