@@ -72,10 +72,11 @@ No metric has a label with the name of a pool or a binding. `kind` is a kind of 
 def of_broker() -> list[Metric]:
     """Return the metrics of a broker that serves nothing."""
     parts: Any = types.SimpleNamespace
-    topics = parts(counters={}, all=[], passthrough=parts(passed_through=[]), flush_accounting=lambda: None)
+    topics = parts(counters={}, all=[], flush_accounting=lambda: None)
+    passthrough = parts(passed_through=[])
     claim_store = parts(held=(), suspended=False)
     owners: Any = None
-    broker = Broker(owners, topics, parts(members={}), claim_store, parts(refused=0), Bindings(), None)
+    broker = Broker(owners, topics, passthrough, parts(members={}), claim_store, parts(refused=0), Bindings(), None)
     return list(BrokerCollector(broker, EntryCache(1000)).collect())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from readonly_engine.broker.session.consumer import Consumer
 from readonly_engine.broker.session.rates import Rates
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from readonly_engine.broker.server.broker import Broker
-    from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.subscription.topics import ServedTopic
     from readonly_engine.metadata.topic_name import TopicName
 
@@ -91,7 +91,11 @@ class Statistics:
                     "msgBacklog": subscription.backlog,
                     "unackedMessages": sum(consumer.dispatch_state.unacked for consumer in subscription.consumers),
                     "type": CommandSubscribe.SubType.Name(subscription.kind),
-                    "consumers": [self._consumer(consumer, counted, now) for consumer in subscription.consumers],
+                    "consumers": [
+                        self._consumer(consumer, counted, now)
+                        for consumer in subscription.consumers
+                        if isinstance(consumer, Consumer)
+                    ],
                     "markDeletePosition": str(subscription.mark_delete),
                     "claimed": (topic, name) in claims,
                 }

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState
     from readonly_engine.broker.dispatch.counters import Counters
     from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-    from readonly_engine.broker.fanout.groups import FanoutMember, FanoutSubscriber
+    from readonly_engine.broker.fanout.groups import DirectWriter, FanoutMember, FanoutSubscriber
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
-    from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.topic.position import Position
+
+
+class FanoutConsumer(Protocol):
+    """The active consumer of a subscription.
+
+    Attributes:
+        messages: messages sent to the client.
+        bytes: bytes sent to the client.
+    """
+
+    messages: int
+    bytes: int
+
+    @property
+    def consumer_id(self) -> int:
+        """The client's number of the consumer."""
+
+    @property
+    def connection(self) -> DirectWriter:
+        """The client's connection."""
+
+    @property
+    def dispatch_state(self) -> ConsumerState:
+        """The permits and the epoch."""
 
 
 class FanoutMembership:
@@ -26,7 +50,7 @@ class FanoutMembership:
     __slots__ = ("_consumer", "_counters", "_dispatcher", "_member")
 
     def __init__(
-        self, member: FanoutMember, consumer: Consumer, dispatcher: SingleActiveDispatcher, counters: Counters
+        self, member: FanoutMember, consumer: FanoutConsumer, dispatcher: SingleActiveDispatcher, counters: Counters
     ) -> None:
         self._member = member
         self._consumer = consumer
@@ -38,7 +62,7 @@ class FanoutMembership:
         """The next entry."""
         return self._member.following
 
-    def add_permits(self, consumer: Consumer, permits: int) -> None:
+    def add_permits(self, consumer: FanoutConsumer, permits: int) -> None:
         """A client has asked for so many messages more; its consumer has them already, and need not be the one here."""
         if consumer is self._consumer:
             self._member.add_permits(permits)
@@ -63,7 +87,7 @@ class FanoutMembership:
 def join_fanout(
     fanout: TailFanout,
     subscriber: FanoutSubscriber,
-    consumer: Consumer,
+    consumer: FanoutConsumer,
     dispatcher: SingleActiveDispatcher,
     counters: Counters,
     partition: int,

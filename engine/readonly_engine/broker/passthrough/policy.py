@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from readonly_engine.background import run_forever
 from readonly_engine.broker.dispatch.make import MULTIPLE
@@ -16,7 +16,6 @@ from readonly_engine.waiting import await_shared
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
@@ -48,6 +47,21 @@ CACHE_TTL_S = 1.0
 """Consumers that come at the same time share one look."""
 
 MAX_TOPICS = 10_000
+
+
+class PassingConsumer(Protocol):
+    """A consumer that the owner serves."""
+
+    @property
+    def topic(self) -> TopicName:
+        """The topic."""
+
+    @property
+    def subscribe_command(self) -> CommandSubscribe:
+        """The client's SUBSCRIBE."""
+
+    def close_for_resubscribe(self, reason: str) -> None:
+        """Close the consumer, so that the client subscribes again."""
 
 
 class PassedThrough(NamedTuple):
@@ -121,7 +135,7 @@ class PassThroughPolicy:
         self._subscriptions = subscriptions
         self._can_read = can_read
         self._reasons = ReasonTracker()
-        self._consumers: dict[tuple[TopicName, str], set[Consumer]] = {}
+        self._consumers: dict[tuple[TopicName, str], set[PassingConsumer]] = {}
         self._stats_requests: dict[TopicName, tuple[float, asyncio.Task[dict[str, Any] | None]]] = {}
         self._filters: dict[TopicName, float] = {}
         self._unreadable: dict[tuple[TopicName, str], Position] = {}
@@ -149,11 +163,11 @@ class PassThroughPolicy:
             self._watch = run_forever(self._run, "the watch for what must pass through")
         return state is not None
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: PassingConsumer) -> None:
         """A consumer passes through."""
         self._consumers.setdefault((consumer.topic, consumer.subscribe_command.subscription), set()).add(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: PassingConsumer) -> None:
         """It does no more."""
         key = (consumer.topic, consumer.subscribe_command.subscription)
         consumers = self._consumers.get(key)

@@ -6,13 +6,10 @@ import logging
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.clock import lease_time
 from readonly_engine.owner.lease import OWNER_LEASE_S, PROBE_S
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.session.consumer import Consumer
-    from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.lease_guard import LeaseGuard
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.owner.lease import OwnerLease
@@ -38,26 +35,6 @@ class Leaseholder(Protocol):
 
     def on_lease_changed(self) -> None:
         """`lease_valid` has changed."""
-
-
-def pause_without_lease(subscription: Subscription, served: list[Consumer]) -> None:
-    """Have a subscription deliver as long as its owner has given it to nobody else, for certain.
-
-    Args:
-        subscription: the subscription.
-        served: those of its consumers who get messages.
-    """
-    if not served or any(consumer.lease_valid for consumer in served):
-        if subscription.paused & Pause.OWNER:
-            log.info("%s, %s: its owner answers again", subscription.topic, subscription.name)
-            subscription.resume(Pause.OWNER)
-    elif not subscription.paused & Pause.OWNER:
-        log.warning(
-            "%s, %s is suspended: its owner does not answer, and may serve others",
-            subscription.topic,
-            subscription.name,
-        )
-        subscription.pause(Pause.OWNER)
 
 
 class OwnerLeases:

@@ -16,8 +16,7 @@ from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.fanout.membership import join_fanout
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, follow_owner, start_position
-from readonly_engine.broker.subscription.owner_leases import pause_without_lease
-from readonly_engine.broker.subscription.pause import Pausable
+from readonly_engine.broker.subscription.pause import Pausable, Pause
 from readonly_engine.broker.subscription.pending_acks import PendingAckLog, PendingAcks, ack_of_record
 from readonly_engine.broker.subscription.read_gate import TransactionReadGate
 from readonly_engine.broker.subscription.read_retry import read_with_retry
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.fanout.membership import FanoutMembership
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
-    from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.subscription.cursor_sync import OwnerQueries
+    from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.owner.consumer import OwnerCursorState
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.transactions import TopicTransactions
@@ -149,10 +148,10 @@ class Subscription(Pausable):
         self._fanout = fanout
         self._guard = guard or LeaseGuard()
         self._membership: FanoutMembership | None = None
-        self._activating: tuple[Consumer, asyncio.Task[None]] | None = None
+        self._activating: tuple[Subscriber, asyncio.Task[None]] | None = None
         self._moving = 0
         self._reset = False
-        self._consumers: dict[int, Consumer] = {}  # by id() of their receivers
+        self._consumers: dict[int, Subscriber] = {}  # by id() of their receivers
         self._reading: asyncio.Task[None] | None = None
         self._on_unreadable = on_unreadable
         self._closed = False
@@ -168,7 +167,7 @@ class Subscription(Pausable):
     # Consumers
 
     @property
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> list[Subscriber]:
         """The consumers here."""
         return list(self._consumers.values())
 
@@ -194,7 +193,7 @@ class Subscription(Pausable):
         limit = self._log.chain.limit
         return limit is not None and self._cursor.mark_delete < limit
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: Subscriber) -> None:
         """A consumer has subscribed."""
         self.leave_fanout()
         self._consumers[id(consumer.dispatch_state)] = consumer
@@ -204,7 +203,7 @@ class Subscription(Pausable):
         self.on_lease_changed()
         self.read_more()
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Subscriber) -> None:
         """A consumer has left."""
         self.leave_fanout()
         if self._activating is not None and self._activating[0] is consumer:
@@ -232,9 +231,17 @@ class Subscription(Pausable):
         self._stop_activating()
 
     def on_lease_changed(self) -> None:
-        """A consumer has come, or gone, or its lease at the owner has ended, or begun anew."""
+        """Suspend delivery once no consumer that gets messages has a valid lease; resume it when one has."""
         active = self._dispatcher.active if isinstance(self._dispatcher, SingleActiveDispatcher) else None
-        pause_without_lease(self, [one for one in self.consumers if active is None or one.dispatch_state is active])
+        served = [one for one in self.consumers if active is None or one.dispatch_state is active]
+        suspended = bool(self.paused & Pause.OWNER)
+        if not served or any(consumer.lease_valid for consumer in served):
+            if suspended:
+                log.info("%s, %s: its owner answers again", self.topic, self.name)
+                self.resume(Pause.OWNER)
+        elif not suspended:
+            log.warning("%s, %s is suspended: its owner does not answer, and may serve others", self.topic, self.name)
+            self.pause(Pause.OWNER)
 
     async def _catch_up(self) -> None:
         self._cursor_moved(
@@ -272,7 +279,7 @@ class Subscription(Pausable):
         if self._grouped_acks is not None:
             self._grouped_acks.forget()
 
-    def active_changed(self, consumer: Consumer, *, active: bool) -> None:
+    def active_changed(self, consumer: Subscriber, *, active: bool) -> None:
         """The owner says who is the active consumer of a Failover subscription."""
         dispatcher = self._dispatcher
         if not isinstance(dispatcher, SingleActiveDispatcher) or id(consumer.dispatch_state) not in self._consumers:
@@ -290,7 +297,7 @@ class Subscription(Pausable):
             self._activating = (consumer, task)
             task.add_done_callback(self._task_ended)
 
-    async def _activate(self, consumer: Consumer, dispatcher: SingleActiveDispatcher) -> None:
+    async def _activate(self, consumer: Subscriber, dispatcher: SingleActiveDispatcher) -> None:
         """Begin to deliver to a consumer where the owner's cursor stands: the one before it may have been on another broker."""
         waits = [asyncio.ensure_future(other.owner_consumer.wait_for_acks()) for other in self.consumers]
         try:
@@ -313,7 +320,7 @@ class Subscription(Pausable):
 
     # What clients do
 
-    def acknowledge(self, consumer: Consumer, ack: CommandAck) -> None:
+    def acknowledge(self, consumer: Subscriber, ack: CommandAck) -> None:
         """Take over an ack that was relayed."""
         self.counters.acks += 1
         if ack.HasField("txnid_most_bits"):
@@ -323,7 +330,7 @@ class Subscription(Pausable):
             return
         self._apply(ack, consumer, from_client=True)
 
-    def ack_entries(self, consumer: Consumer, ack: PlainAck) -> bool:
+    def ack_entries(self, consumer: Subscriber, ack: PlainAck) -> bool:
         """Relay an ack of whole entries, where others may ack too together with theirs, and take it over.
 
         Returns:
@@ -345,7 +352,7 @@ class Subscription(Pausable):
         self.counters.acks += 1
         return True
 
-    def _apply(self, ack: CommandAck, consumer: Consumer | None, *, from_client: bool) -> None:
+    def _apply(self, ack: CommandAck, consumer: Subscriber | None, *, from_client: bool) -> None:
         """Take an ack over into the copy."""
         by = None if consumer is None else consumer.dispatch_state
         effect = apply_ack(
@@ -364,7 +371,7 @@ class Subscription(Pausable):
             self.read_more()
         self._check_fanout()
 
-    def redeliver(self, consumer: Consumer, message_ids: Iterable[MessageIdData]) -> None:
+    def redeliver(self, consumer: Subscriber, message_ids: Iterable[MessageIdData]) -> None:
         """The client asks for messages again."""
         self.leave_fanout()
         self._dispatcher.redeliver(consumer.dispatch_state, [Position(m.ledger_id, m.entry_id) for m in message_ids])
@@ -381,7 +388,7 @@ class Subscription(Pausable):
         return self._log.chain.newest_ledger
 
     async def resume_after_move(
-        self, consumer: Consumer, state: OwnerCursorState, newest_ledger: int, observed_at: float
+        self, consumer: Subscriber, state: OwnerCursorState, newest_ledger: int, observed_at: float
     ) -> bool:
         """Compare with the owner's cursor after it came back.
 
@@ -428,7 +435,7 @@ class Subscription(Pausable):
 
     # Delivery
 
-    def add_permits(self, consumer: Consumer, permits: int) -> None:
+    def add_permits(self, consumer: Subscriber, permits: int) -> None:
         """The client has asked for so many messages more."""
         if self._membership is None:
             self.read_more()
@@ -602,7 +609,7 @@ class Subscription(Pausable):
         frames = encode_views(entries, consumer.consumer_id, self.topic.partition, state.epoch)
         self._sent(consumer, frames, len(entries), messages)
 
-    def _sent(self, consumer: Consumer, frames: bytes, entries: int, messages: int) -> None:
+    def _sent(self, consumer: Subscriber, frames: bytes, entries: int, messages: int) -> None:
         consumer.deliver(frames, messages)
         counters = self.counters
         counters.entries += entries
@@ -666,7 +673,7 @@ class Subscription(Pausable):
                 )
         self.read_more()
 
-    def _withhold(self, positions: list[Position], by: Consumer | None = None) -> None:
+    def _withhold(self, positions: list[Position], by: Subscriber | None = None) -> None:
         for position in positions:
             self._dispatcher.withhold(position, None if by is None else by.dispatch_state)
         self._check_fanout()

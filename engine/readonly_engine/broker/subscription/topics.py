@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.dispatch.make import DispatchSettings
-    from readonly_engine.broker.session.consumer import Consumer
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
+    from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
@@ -186,7 +186,7 @@ class TopicRegistry:
         guard: checks the leases under which is delivered.
 
     Attributes:
-        on_unreadable: called with a subscription, a position and the reason when an entry cannot be read from storage for a while.
+        on_unreadable: called with a subscription, a position and the reason when storage does not give an entry for a while.
             The assembly sets it.
     """
 
@@ -225,7 +225,7 @@ class TopicRegistry:
         return list(self._topics.items())
 
     async def join(
-        self, topic: TopicName, consumer: Consumer, check_claim: Callable[[Subscription], None]
+        self, topic: TopicName, consumer: Subscriber, check_claim: Callable[[Subscription], None]
     ) -> Subscription:
         """Add a consumer, which is at the owner already, to its subscription.
 
@@ -283,7 +283,7 @@ class TopicRegistry:
             self._close_if_unused(topic, served)
 
     async def _start_subscription(
-        self, topic: TopicName, served: ServedTopic, consumer: Consumer, state: OwnerCursorState
+        self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState
     ) -> Subscription:
         """A subscription where the owner's cursor stands, for its first consumer here."""
         subscribe = consumer.subscribe_command
@@ -356,7 +356,7 @@ class TopicRegistry:
         return None if served is None else served.subscriptions.get(name)
 
     def leave(
-        self, subscription: Subscription, consumer: Consumer, still_ours: Callable[[], bool]
+        self, subscription: Subscription, consumer: Subscriber, still_ours: Callable[[], bool]
     ) -> asyncio.Task[None] | None:
         """Take a consumer out of its subscription; `departures.ended` must follow.
 
