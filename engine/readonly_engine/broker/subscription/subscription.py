@@ -17,16 +17,15 @@ from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.fanout.membership import join_fanout
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, follow_owner, start_position
 from readonly_engine.broker.subscription.pause import Pausable, Pause
-from readonly_engine.broker.subscription.pending_acks import PendingAckLog, PendingAcks, ack_of_record
 from readonly_engine.broker.subscription.read_gate import TransactionReadGate
 from readonly_engine.broker.subscription.read_retry import read_with_retry
+from readonly_engine.broker.subscription.transactions import TransactionAcks
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.acks import encode_ids
 from readonly_engine.wire.entry_view import encode_views, summarize
-from readonly_engine.wire.pending_ack_pb2 import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,13 +37,13 @@ if TYPE_CHECKING:
     from readonly_engine.broker.fanout.membership import FanoutMembership
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
     from readonly_engine.broker.subscription.cursor_sync import OwnerQueries
+    from readonly_engine.broker.subscription.pending_acks import EndedTransaction
     from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.owner.consumer import OwnerCursorState
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.transactions import TopicTransactions
     from readonly_engine.topic.view import TopicView
     from readonly_engine.wire.acks import PlainAck
-    from readonly_engine.wire.pending_ack import TxnAckRecord
     from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
 
 log = logging.getLogger(__name__)
@@ -94,8 +93,6 @@ class Subscription(Pausable):
         "_moving",
         "_multiple",
         "_on_unreadable",
-        "_pending_ack_log",
-        "_pending_acks",
         "_queries",
         "_rates",
         "_read_gate",
@@ -103,6 +100,7 @@ class Subscription(Pausable):
         "_reset",
         "_single",
         "_timer",
+        "_transaction_acks",
         "_transactions",
         "counters",
         "durable",
@@ -155,8 +153,7 @@ class Subscription(Pausable):
         self._reading: asyncio.Task[None] | None = None
         self._on_unreadable = on_unreadable
         self._closed = False
-        self._pending_acks: PendingAcks | None = None  # nor the log: most subscriptions never see a transaction
-        self._pending_ack_log: PendingAckLog | None = None
+        self._transaction_acks: TransactionAcks | None = None  # most subscriptions never see a transaction
         self._queries = queries
         self._transactions = transactions
         self._read_gate = TransactionReadGate(transactions, log_.chain, self._cursor)
@@ -221,8 +218,8 @@ class Subscription(Pausable):
         self._closed = True
         self._log.unlisten(self.read_more)
         self._transactions.unlisten(self.read_more)
-        if self._pending_ack_log is not None:
-            self._pending_ack_log.close()
+        if self._transaction_acks is not None:
+            self._transaction_acks.close()
         if self._reading is not None:
             self._reading.cancel()
         for waiting in (self._timer, self._refreshing):
@@ -325,8 +322,7 @@ class Subscription(Pausable):
         self.counters.acks += 1
         if ack.HasField("txnid_most_bits"):
             txn = (ack.txnid_most_bits, ack.txnid_least_bits)
-            self._withhold(self._open_transactions().add(txn, without_unknown_entries(ack, self._cursor)), consumer)
-            self._pending_ack_follower().follow()
+            self._acks_in_transactions().add(txn, without_unknown_entries(ack, self._cursor), consumer)
             return
         self._apply(ack, consumer, from_client=True)
 
@@ -645,24 +641,16 @@ class Subscription(Pausable):
             BookKeeperError: it cannot be found out.
             TimeoutError: not in time.
         """
-        await self._pending_ack_follower().replay()
+        await self._acks_in_transactions().replay()
 
-    def _pending_ack_follower(self) -> PendingAckLog:
-        if self._pending_ack_log is None:
-            self._pending_ack_log = PendingAckLog(self._queries.pending_ack_source(), self._on_pending_ack)
-        return self._pending_ack_log
+    def _acks_in_transactions(self) -> TransactionAcks:
+        if self._transaction_acks is None:
+            self._transaction_acks = TransactionAcks(
+                self._cursor, self._queries.pending_ack_source(), self._withhold, self._on_transaction_ended
+            )
+        return self._transaction_acks
 
-    def _open_transactions(self) -> PendingAcks:
-        if self._pending_acks is None:
-            self._pending_acks = PendingAcks(self._cursor)
-        return self._pending_acks
-
-    def _on_pending_ack(self, record: TxnAckRecord) -> None:
-        """The owner has noted an ack in a transaction, or the end of one."""
-        if record.operation == Operation.ACK:
-            self._withhold(self._open_transactions().add(record.txn, ack_of_record(record)))
-            return
-        ended = self._open_transactions().end(record.txn, committed=record.operation == Operation.COMMIT)
+    def _on_transaction_ended(self, ended: EndedTransaction) -> None:
         by = next(iter(self._consumers.values()), None)
         for ack in ended.acks:
             self._apply(ack, by, from_client=False)
@@ -673,7 +661,7 @@ class Subscription(Pausable):
                 )
         self.read_more()
 
-    def _withhold(self, positions: list[Position], by: Subscriber | None = None) -> None:
+    def _withhold(self, positions: list[Position], by: Subscriber | None) -> None:
         for position in positions:
             self._dispatcher.withhold(position, None if by is None else by.dispatch_state)
         self._check_fanout()
