@@ -77,6 +77,6 @@ def test_the_page_says_what_was_seen():
     page = report.text(Load(20, 200, 4, (SOURCE,)), [made, idle], 120.4)
     assert "| create everything | 12.0 s | 10 | 0 | 7 | 8.0 s | 110 MiB |" in page
     assert "| nothing changes | (120 s) | 10 | 10 | 0 | 0.5 s | 110 MiB |" in page
-    assert "it made 5.0 requests a minute, all of them watches and lists." in page
+    assert "it made 5.0 requests per minute, all of them watches and lists." in page
     idle.requests["patch pools/status"] = 2
-    assert "it made 6.0 requests a minute.\n" in report.text(Load(20, 200, 4, (SOURCE,)), [made, idle], 120.4)
+    assert "it made 6.0 requests per minute.\n" in report.text(Load(20, 200, 4, (SOURCE,)), [made, idle], 120.4)
