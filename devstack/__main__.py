@@ -20,7 +20,7 @@ _GROUPS = {
         "devstack.jars.command",
         "jars by Maven coordinates: Delta for the `spark` image, what benches compare with",
     ),
-    "writer": ("devstack.writer.command", "the writable Pulsar cluster inside that Kubernetes"),
+    "writer": ("devstack.writer.command", "the source Pulsar cluster inside that Kubernetes"),
 }
 
 

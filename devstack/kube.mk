@@ -1,4 +1,4 @@
-# Kubernetes, images and the writable cluster; included by the Makefile, which sets PY.
+# Kubernetes, images and the source cluster; included by the Makefile, which sets PY.
 
 DEVSTACK := $(PY) -m devstack
 KUBE_PACKAGES := devstack/kube/debian-packages.txt
@@ -12,9 +12,9 @@ kube-down: $(STAMP) ## end it; `make kube-up` brings the same one back
 	@$(DEVSTACK) kube down
 images: $(STAMP) ## build the container images whose sources have changed
 	@$(DEVSTACK) image build all
-writer-up: kube-up ## a stock writable Pulsar inside the Kubernetes
+writer-up: kube-up ## a stock source Pulsar inside the Kubernetes
 	@$(DEVSTACK) writer up
-writer-down: $(STAMP) ## delete the writable Pulsar and its data
+writer-down: $(STAMP) ## delete the source Pulsar and its data
 	@$(DEVSTACK) writer down
 clean-kube: $(STAMP) ## end the Kubernetes and forget its state; programs and images stay cached
 	@$(DEVSTACK) kube down --purge

@@ -36,7 +36,7 @@ class BrokerProcess:
     """One `pulsar-readonly serve`.
 
     Args:
-        pulsar: the writable cluster.
+        pulsar: the source cluster.
         log: where its log goes.
         options: more options of the command.
         ports: of clients and of HTTP; free ones by default.
@@ -128,7 +128,7 @@ class Pool:
     """Read-only brokers of one pool.
 
     Args:
-        pulsar: the writable cluster.
+        pulsar: the source cluster.
         folder: where logs go.
         name: the pool's name.
         options: more options for every broker.

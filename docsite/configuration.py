@@ -39,7 +39,7 @@ tiered-storage: {{read-priority: bookkeeper-first}}
 ```
 """
 TIERED = """## tiered-storage
-The keys of the mapping `tiered-storage`. Without them, a broker uses the driver, bucket, region and endpoint that the writable brokers
+The keys of the mapping `tiered-storage`. Without them, a broker uses the driver, bucket, region and endpoint that the owner brokers
 stored with each offloaded ledger.
 """
 OPERATOR = """## The environment of the operator

@@ -51,7 +51,7 @@ class Demo:
         self._client_image = ""
 
     def bring_up(self) -> None:
-        """Start the writable cluster, the operator, the pool and the binding.
+        """Start the source cluster, the operator, the pool and the binding.
 
         Raises:
             DevstackError: a part is not ready in time; the hint has the state of its pods.
@@ -96,12 +96,12 @@ class Demo:
             self._start("prepare", self.writer.admin_url, TOPIC, str(PARTITIONS), "exclusive", "shared")
             self._result("prepare")
         before = self._dispatched()
-        with step(f"{count} messages: published to the writable cluster, read through the pool by 1 + 3 consumers"):
+        with step(f"{count} messages: published to the source cluster, read through the pool by 1 + 3 consumers"):
             self._start("consume-exclusive", pool_url, TOPIC, "exclusive", "Exclusive", "1", count)
             self._start("consume-shared", pool_url, TOPIC, "shared", "Shared", "3", count)
             self._start("produce", self.writer.service_url, TOPIC, count)
             produced = self._result("produce")
-            say(f"the writable cluster has confirmed {produced['produced']} messages")
+            say(f"the source cluster has confirmed {produced['produced']} messages")
             clients = [self._result("consume-exclusive"), self._result("consume-shared")]
         if produced["failed"]:
             raise DevstackError(f"{produced['failed']} messages could not be produced")

@@ -77,7 +77,7 @@ def _folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _pulsar_context() -> Iterator[Path]:
-    """The distribution without what the writable cluster never starts, as hard links where the file system allows."""
+    """The distribution without what the source cluster never starts, as hard links where the file system allows."""
     from devstack.pulsar.distribution import ensure_distribution  # noqa: PLC0415  only this image needs it
 
     home = ensure_distribution(PULSAR_VERSION)

@@ -1,1 +1,1 @@
-"""The writable Pulsar cluster that demo and tests run inside Kubernetes."""
+"""The source Pulsar cluster that demo and tests run inside Kubernetes."""

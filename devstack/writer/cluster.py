@@ -1,4 +1,4 @@
-"""The writable cluster: ZooKeeper, two bookies and one or two brokers, with few changes of stock settings."""
+"""The source cluster: ZooKeeper, two bookies and one or two brokers, with few changes of stock settings."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def up(spec: WriterSpec) -> WriterStatus:
         _rollout(kubectl, spec, "pulsar-bookie")
         _rollout(kubectl, spec, "pulsar-broker")
     found = status(spec.namespace)
-    say(f"the writable cluster is up: {found.service_url}")
+    say(f"the source cluster is up: {found.service_url}")
     return found
 
 
@@ -157,7 +157,7 @@ def down(namespace: str) -> None:
     """Delete the cluster with its namespace and wait until both are gone."""
     kubectl = _kubectl()
     everything = ("-n", namespace, "delete", "--all", "--wait=false", "--timeout=30s")
-    with step(f"deleting the writable cluster and its namespace {namespace}"):
+    with step(f"deleting the source cluster and its namespace {namespace}"):
         # Brokers that lose their bookies first would use all of their grace period.
         kubectl.run(*everything, "statefulsets", "--cascade=orphan")
         kubectl.run(*everything, "pods", "--grace-period=1")

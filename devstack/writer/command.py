@@ -1,4 +1,4 @@
-"""`python -m devstack writer`: the writable Pulsar cluster inside the Kubernetes."""
+"""`python -m devstack writer`: the source Pulsar cluster inside the Kubernetes."""
 
 from __future__ import annotations
 

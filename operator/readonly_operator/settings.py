@@ -32,7 +32,7 @@ class Settings:
         lease: NAMESPACE/NAME of the Lease that the operator holds while it acts; empty for none.
         lease_seconds: seconds without a renewal after which another process takes over.
         resync_seconds: interval of full lists and reconciles, in case an event was missed.
-        source_check_seconds: interval of checks of a writable cluster that answers.
+        source_check_seconds: interval of checks of a source cluster that answers.
         refresh_seconds: interval at which brokers are asked for the topics and lag of their bindings.
         workers: pools that are reconciled at the same time.
         request_timeout_seconds: deadline of one request to the API server.

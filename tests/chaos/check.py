@@ -8,7 +8,7 @@ For each subscription:
   gets every message once, in order, without a gap (a stock one may get its last batch again after a reconnect, as from the
   owner);
 - a message comes again only if a fault was near: between its first delivery (or what let it come again) and its repetition.
-  After a confirmed ack it comes again only if a fault at the writable cluster was near the ack, which an owner confirms before
+  After a confirmed ack it comes again only if a fault at the source cluster was near the ack, which an owner confirms before
   it stores it. All repetitions are counted, and of one fault and subscription there are only so many;
 - an Exclusive consumer gets nothing that was sent later than a number of seconds after another was accepted; a Failover one
   nothing that was sent so long after another was called the active one;
@@ -40,7 +40,7 @@ NEAR_S: Final = 20.0
 """A fault is near for so long after its end: sessions, keep-alives and restarts take their time."""
 
 STORED_S: Final = 5.0
-"""An ack that was confirmed so long before a fault at the writable cluster has been stored."""
+"""An ack that was confirmed so long before a fault at the source cluster has been stored."""
 
 UNDER_WAY_S: Final = 5.0
 """Acks so near to a reset may have been under way with it."""
@@ -67,7 +67,7 @@ class Violation(StrEnum):
     READER_ORDER = "delivered to a Reader again or behind a later message"
     READER_GAP = "left out by a Reader"
     UNEXPLAINED = "delivered again with no fault near"
-    AFTER_ACK = "delivered again after a confirmed ack, with no fault at the writable cluster near"
+    AFTER_ACK = "delivered again after a confirmed ack, with no fault at the source cluster near"
     TOO_MANY = "more repetitions after one fault than can have been in flight"
     TWO_CONCURRENT = "sent to one consumer though another had been accepted long before"
     RESET_UNDONE = "not delivered again after a reset to before it"
@@ -101,7 +101,7 @@ class Done(NamedTuple):
         end: when it was mended.
         title: its kind, for the table.
         text: all of it.
-        writable: whether it was at the writable cluster, so that acks that were confirmed may be lost.
+        writable: whether it was at the source cluster, so that acks that were confirmed may be lost.
     """
 
     begin: float

@@ -1,4 +1,4 @@
-"""Watches the writable cluster's own health and mends it: else later faults would test nothing.
+"""Watches the source cluster's own health and mends it: else later faults would test nothing.
 
 A stock 4.0.8 bookie does not always register again after ZooKeeper was killed: it runs on, and no broker uses it. Brokers may end
 themselves, or hang. A read-only broker that ends by itself is a defect. Two resource locks of one stock bookie may also fight for

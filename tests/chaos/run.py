@@ -68,7 +68,7 @@ class Outcome:
         messages: in the topics in the end.
         seconds: how long faults were done.
         injector: what was done, and what was not.
-        mended: repairs of the writable cluster.
+        mended: repairs of the source cluster.
         backlogs: what owners hold to be unacked in the end.
         traces: what the run has left, and what there was before.
         samples: of the read-only brokers.

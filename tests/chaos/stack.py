@@ -70,7 +70,7 @@ SPEC: Final = PulsarSpec(
 
 
 class ChaosStack(PulsarCluster):
-    """The writable cluster and the pool beside it, by the names of their nodes.
+    """The source cluster and the pool beside it, by the names of their nodes.
 
     Args:
         network: where nodes are.

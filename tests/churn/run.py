@@ -88,7 +88,7 @@ class Run:
     """A run on one cluster, in a namespace of its own.
 
     Args:
-        stack: the writable cluster, up and healthy.
+        stack: the source cluster, up and healthy.
         plan: what to do.
         folder: where the history and the logs go.
         direct: whether the clients go to the owners, with no read-only broker in between.

@@ -112,7 +112,7 @@ class Run:
     """A run on one stack.
 
     Args:
-        stack: the writable cluster, up and healthy.
+        stack: the source cluster, up and healthy.
         place: its namespaces and keys.
         folder: where logs go.
         workers: so many scenarios at a time.

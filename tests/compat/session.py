@@ -50,7 +50,7 @@ class Environment:
     """What all scenarios of a run share.
 
     Attributes:
-        admin: the writable cluster's admin API.
+        admin: the source cluster's admin API.
         namespace: where topics are made.
         strict_namespace: one where topics do not come into being by being used.
         dedup_namespace: one where brokers drop messages that were sent twice.

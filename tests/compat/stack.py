@@ -60,7 +60,7 @@ def make_place(stack: PulsarCluster, folder: Path) -> Environment:
 
 
 class OwnerTarget:
-    """The writable cluster itself."""
+    """The source cluster itself."""
 
     name = OWNER
 

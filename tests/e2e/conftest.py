@@ -1,4 +1,4 @@
-"""A Kubernetes with the operator and a writable Pulsar in it, and a namespace for each test.
+"""A Kubernetes with the operator and a source Pulsar in it, and a namespace for each test.
 
     pytest tests/e2e --kind-bin=devstack/bin/kind --kind-kubectl-bin=PATH --keep-cluster
 
@@ -105,7 +105,7 @@ def operator(kubernetes, way) -> Kubernetes:
 
 @pytest.fixture(scope="session")
 def writer(kubernetes) -> str:
-    """A writable Pulsar in the cluster; its namespace."""
+    """A source Pulsar in the cluster; its namespace."""
     devstack("writer", "up", timeout=900)
     return WRITER
 

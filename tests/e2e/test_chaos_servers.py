@@ -1,4 +1,4 @@
-"""Consumers at a pool while servers are away that they do not need: Kubernetes' API server, and the writable cluster's ZooKeeper.
+"""Consumers at a pool while servers are away that they do not need: Kubernetes' API server, and the source cluster's ZooKeeper.
 
 Both are shared with whoever uses the same Kubernetes: nothing else should run on it meanwhile.
 """
@@ -194,7 +194,7 @@ def test_messages_flow_without_an_api_server(
 
 @pytest.fixture
 def zookeeper(kubernetes, writer):
-    """Takes ZooKeeper of the writable cluster away, and brings it back."""
+    """Takes ZooKeeper of the source cluster away, and brings it back."""
     name = ("statefulset/pulsar-zookeeper", "-n", writer)
 
     def away():

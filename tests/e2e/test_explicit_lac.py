@@ -49,7 +49,7 @@ def write_as(kubernetes, manager: str, namespace: str, value: str) -> None:
 
 
 def stateful_set(namespace: str) -> dict:
-    """Writable brokers of which none is wanted: what is set can be seen, and nothing needs to start."""
+    """Owner brokers of which none is wanted: what is set can be seen, and nothing needs to start."""
     labels = {"app": "writer"}
     container = {
         "name": "broker",
@@ -246,6 +246,6 @@ def test_writable_brokers_are_rolled_once_and_one_by_one(operator, namespace, po
 
 @pytest.fixture
 def own_writer(kubernetes, namespace):
-    """A writable Pulsar with explicit LAC off, in the test's namespace; its URLs."""
+    """A source Pulsar with explicit LAC off, in the test's namespace; its URLs."""
     made = up(WriterSpec(namespace, explicit_lac_ms=0))
     return {"serviceUrl": made.service_url, "adminUrl": made.admin_url, "metadataStoreUrl": made.metadata_store}

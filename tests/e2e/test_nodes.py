@@ -89,7 +89,7 @@ def test_a_node_is_drained(
     others = set(two_nodes) - {drained}
     watch = Watch(operator, namespace)
     try:
-        # the writable cluster's pods stay: its data is on a node
+        # the source cluster's pods stay: its data is on a node
         said = operator(
             *("drain", drained, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=150s"),
             f"--pod-selector={POOL_LABEL}",

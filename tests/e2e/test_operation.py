@@ -68,7 +68,7 @@ def test_of_two_bindings_that_claim_a_topic_for_different_pools_the_older_wins(
     )["Ready"]
     assert message == (
         f"{TOPIC}: claimed by ReadOnlyTopicBinding {namespace}/a, which is older, for ReadOnlyBrokerPool {namespace}/demo "
-        "of the same writable cluster; remove it from one of the two"
+        "of the same source cluster; remove it from one of the two"
     )
     operator.expect("rotb", "a", namespace, {"Ready": ("False", "NoBrokers")})
     assert "cont" not in operator.get("configmap", "other-bindings", namespace)["data"]["bindings.yaml"]

@@ -61,7 +61,7 @@ class Publisher:
     """Publishes to one topic at a steady pace until it is stopped.
 
     Args:
-        client: of the writable cluster.
+        client: of the source cluster.
         topic: full name.
         rate: messages a second.
     """

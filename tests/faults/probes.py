@@ -76,7 +76,7 @@ class Producer:
     """Publishes numbered messages at a steady pace, unbatched, until it is stopped.
 
     Args:
-        client: the stock client, on the writable cluster.
+        client: the stock client, on the source cluster.
         topic: the topic.
     """
 

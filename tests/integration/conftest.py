@@ -110,7 +110,7 @@ def topic() -> str:
 
 @pytest.fixture
 def pulsar_client(pulsar: Endpoints) -> Iterator[pulsar_lib.Client]:
-    """The stock Python client, connected to the writable cluster."""
+    """The stock Python client, connected to the source cluster."""
     client = pulsar_lib.Client(
         pulsar.writer_url,
         operation_timeout_seconds=OPERATION_S,

@@ -1,6 +1,6 @@
 """Who may do what: the same errors through a pool as at the owners, and no message before the owner has said yes.
 
-Every scene runs against the writable cluster and against the pool, and what is seen must be the same, word for word.
+Every scene runs against the source cluster and against the pool, and what is seen must be the same, word for word.
 """
 
 from __future__ import annotations

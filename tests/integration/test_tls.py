@@ -159,7 +159,7 @@ def test_a_client_must_show_a_certificate_where_brokers_ask_for_one(own_pool, li
 
 
 def encrypted(stack: PulsarCluster, credentials: Credentials) -> list[str]:
-    """Options of a broker that speaks TLS with the writable cluster."""
+    """Options of a broker that speaks TLS with the source cluster."""
     urls = ["--writer-url", tls_url(stack.spec, 0), "--admin-url", https_url(stack.spec, 0)]
     return [*urls, "--writer-tls-trust-certificates", str(credentials.authority)]
 

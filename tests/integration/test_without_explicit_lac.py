@@ -1,4 +1,4 @@
-"""A writable cluster without explicit LAC, Pulsar's default: the last message of an idle topic is found all the same."""
+"""A source cluster without explicit LAC, Pulsar's default: the last message of an idle topic is found all the same."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Reached(Protocol):
 
 
 class Address(NamedTuple):
-    """Where a broker of the writable cluster is reached."""
+    """Where a broker of the source cluster is reached."""
 
     url: str
 

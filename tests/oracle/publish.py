@@ -44,7 +44,7 @@ class Publisher:
     """Publishes rounds, several at a time.
 
     Args:
-        url: the writable cluster.
+        url: the source cluster.
         keys: for producers that encrypt.
         log: where the client's log goes.
     """

@@ -123,7 +123,7 @@ class Run:
     """A run on one cluster, in a namespace of its own.
 
     Args:
-        stack: the writable cluster, up and healthy.
+        stack: the source cluster, up and healthy.
         options: what to do.
     """
 

@@ -39,7 +39,7 @@ def publish_transactions(
     """So many transactions a topic.
 
     Args:
-        stack: the writable cluster, with transactions.
+        stack: the source cluster, with transactions.
         topics: where to.
         seed: repeats what is sent.
         transactions: how many for each topic.

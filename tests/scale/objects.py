@@ -25,7 +25,7 @@ class Load:
         pools: how many, all with `replicas: 0`.
         bindings: how many, as many for each pool.
         namespaces: over which the pools are spread evenly.
-        sources: `spec.source` of the writable clusters, which the pools share.
+        sources: `spec.source` of the source clusters, which the pools share.
         together: whether all topics are in one namespace of Pulsar, so that each expression may mean any of them.
     """
 

@@ -16,7 +16,7 @@ TEXT = """# Scale of the operator
 
 `make scale` starts an etcd and a kube-apiserver of their own, without nodes, and the operator of the checkout beside them. It
 makes {pools} pools with `replicas: 0` in {namespaces} namespaces and {bindings} bindings, {each} for each pool. The operator has
-the rights of `manifests/`. Pools share {writers} writable clusters: stand-ins that answer at once. The API server's
+the rights of `manifests/`. Pools share {writers} source clusters: stand-ins that answer at once. The API server's
 audit log counts the operator's requests; memory and processor time are those of its process. `make scale
 SCALE_OPTIONS=--write` writes this page.
 

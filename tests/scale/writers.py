@@ -1,4 +1,4 @@
-"""Stand-ins for writable clusters: what the operator asks of one is answered at once, so that pools have a source."""
+"""Stand-ins for source clusters: what the operator asks of one is answered at once, so that pools have a source."""
 
 from __future__ import annotations
 

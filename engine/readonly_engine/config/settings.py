@@ -53,9 +53,9 @@ class Unbound(StrEnum):
     """Answer to a lookup of a topic that no binding names."""
 
     REDIRECT = "redirect"
-    """That of the writable cluster: the client goes to the owner broker."""
+    """That of the source cluster: the client goes to the owner broker."""
     PROXY = "proxy"
-    """A broker of the pool, which relays everything to the owner: for clients that cannot reach the writable brokers."""
+    """A broker of the pool, which relays everything to the owner: for clients that cannot reach the owner brokers."""
     REJECT = "reject"
     """An error."""
 
@@ -78,32 +78,30 @@ METADATA_STORE: Final = Kind(
 class EngineConfig:
     """Settings of one broker. A field's name with dashes is its flag, and its key in the file of --config."""
 
-    # Writable cluster: its metadata store, brokers, admin API and bookies.
+    # Source cluster: its metadata store, brokers, admin API and bookies.
 
     metadata_store: str = field(
-        metadata=option(METADATA_STORE, "ZooKeeper of the writable cluster", group="Writable cluster")
+        metadata=option(METADATA_STORE, "ZooKeeper of the source cluster", group="Source cluster")
     )
     writer_url: str = field(
-        metadata=option(
-            urls("pulsar", "pulsar+ssl"), "service URL of the writable cluster; its hosts are tried in turn"
-        )
+        metadata=option(urls("pulsar", "pulsar+ssl"), "service URL of the source cluster; its hosts are tried in turn")
     )
     admin_url: str = field(
-        metadata=option(urls("http", "https"), "admin API of the writable cluster; its hosts are tried in turn")
+        metadata=option(urls("http", "https"), "admin API of the source cluster; its hosts are tried in turn")
     )
     writer_tls_trust_certificates: Path | None = field(
         default=None,
-        metadata=option(FILE, "PEM authorities of the writable cluster's brokers", unset=_SYSTEM_TRUST),
+        metadata=option(FILE, "PEM authorities of the source cluster's brokers", unset=_SYSTEM_TRUST),
     )
     writer_tls_certificate: Path | None = field(
         default=None,
-        metadata=option(FILE, "PEM certificate that this broker presents to the writable cluster's brokers"),
+        metadata=option(FILE, "PEM certificate that this broker presents to the source cluster's brokers"),
     )
     writer_tls_key: Path | None = field(
         default=None, metadata=option(FILE, "PEM key of --writer-tls-certificate, not encrypted")
     )
     writer_tls_verify_hostname: bool = field(
-        default=True, metadata=option(BOOLEAN, "whether the certificate of a writable broker must name its host")
+        default=True, metadata=option(BOOLEAN, "whether the certificate of an owner broker must name its host")
     )
     admin_token_file: Path | None = field(
         default=None,
@@ -239,7 +237,7 @@ class EngineConfig:
         metadata=option(
             TIERED_STORAGE,
             "how offloaded ledgers are read; keys as in the configuration file",
-            unset="as the writable brokers stored it",
+            unset="as the owner brokers stored it",
         ),
     )
     dispatch_rate_per_subscription: DispatchRate = field(
@@ -309,12 +307,12 @@ class EngineConfig:
 
     @property
     def writer_urls(self) -> tuple[str, ...]:
-        """One URL for each named broker of the writable cluster."""
+        """One URL for each named broker of the source cluster."""
         return split_urls(self.writer_url)
 
     @property
     def admin_urls(self) -> tuple[str, ...]:
-        """One URL for each named admin API of the writable cluster."""
+        """One URL for each named admin API of the source cluster."""
         return split_urls(self.admin_url)
 
     @property
@@ -338,7 +336,7 @@ class EngineConfig:
 
     @property
     def writer_tls(self) -> TlsFiles | None:
-        """Files of TLS with the writable cluster's brokers; None without TLS."""
+        """Files of TLS with the source cluster's brokers; None without TLS."""
         if not self.writer_url.startswith("pulsar+ssl:") and not self.admin_url.startswith("https:"):
             return None
         return TlsFiles(

@@ -1,4 +1,4 @@
-"""Status of bindings: the topics of the writable cluster that they match, and the lag of their subscriptions."""
+"""Status of bindings: the topics of the source cluster that they match, and the lag of their subscriptions."""
 
 from __future__ import annotations
 

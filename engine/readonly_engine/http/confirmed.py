@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 5.0
 _HEALTH = re.compile(r"persistent://pulsar/[^/:]+:[0-9]+/healthcheck")
-"""Topics of the writable brokers' health checks (NamespaceService.getHeartbeatNamespaceV2). They need no
+"""Topics of the owner brokers' health checks (NamespaceService.getHeartbeatNamespaceV2). They need no
 binding: they have no data of users."""
 
 

@@ -132,7 +132,7 @@ class BindingSpec:
         metadata=declare(
             Choice(FALLBACKS),
             "Answer to lookups while no broker of the pool can serve. Reject: a retriable error, so that the pool's load never "
-            "moves to the writable brokers. Writer: the owner broker; clients stay there until they reconnect.",
+            "moves to the owner brokers. Writer: the owner broker; clients stay there until they reconnect.",
             stored=True,
         ),
     )

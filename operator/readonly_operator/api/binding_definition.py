@@ -48,7 +48,7 @@ STATUS = status_schema(
         "holdingBrokers": Declared(Number(), "Brokers that report this binding now."),
         "servingBrokers": Declared(Number(), "Brokers that hold this binding and take clients."),
         "matchedTopics": Declared(
-            Number(), "Topics of the writable cluster that match the binding; a partitioned topic counts once."
+            Number(), "Topics of the source cluster that match the binding; a partitioned topic counts once."
         ),
         "matchedPartitions": Declared(Number(), "Partitions of the matched partitioned topics."),
         "lag": Declared(

@@ -31,8 +31,8 @@ CONDITIONS: Final = {
     "Progressing": "The operator waits for something that comes by itself.",
     "LookupConfigured": "Every broker of the pool holds the bindings, by its own answer.",
     "SourceReachable": "The three URLs of `spec.source` answer, as seen from the operator's pod.",
-    "ExplicitLac": "Every active writable broker sends explicit LACs, often enough.",
-    "ClusterRegistered": "The pool is a cluster in the writable cluster's metadata. Only with `spec.lookup.clusterName`.",
+    "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
+    "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "Paused": "An annotation keeps the operator from changing the object.",
     "Stalled": "Somebody must act; waiting does not help. The condition is absent otherwise, so kstatus says Failed only then.",
 }
@@ -73,7 +73,7 @@ OF_POOLS: Final = (
     Meaning("SourceReachable", "False", "Unreachable", "The message has the reason for each URL of the spec."),
     Meaning("SourceReachable", "Unknown", "NotChecked", "The first check has not ended."),
     Meaning(
-        "ExplicitLac", "True", "On", "All active writable brokers send explicit LACs, at the interval in the message."
+        "ExplicitLac", "True", "On", "All active owner brokers send explicit LACs, at the interval in the message."
     ),
     Meaning("ExplicitLac", "False", "Off", "The setting is 0 on some brokers. The message says where to set it."),
     Meaning("ExplicitLac", "False", "TooSlow", "An interval is longer than `spec.explicitLac.interval`."),
@@ -91,7 +91,7 @@ OF_POOLS: Final = (
     Meaning("ExplicitLac", "False", "NotRead", "The pods do not read the ConfigMap as environment. Use Verify."),
     Meaning("ExplicitLac", "False", "NotOneSetting", "The key does not hold one number of milliseconds. Use Verify."),
     Meaning("ExplicitLac", "False", "NotTheSource", "No pod of the StatefulSet is an active broker of `spec.source`."),
-    Meaning("ExplicitLac", "False", "Rolling", "Writable brokers restart one by one."),
+    Meaning("ExplicitLac", "False", "Rolling", "Owner brokers restart one by one."),
     Meaning("ExplicitLac", "False", "RollStopped", "A restarted broker does not come back. No other one is restarted."),
     Meaning("ExplicitLac", "False", "NotTaken", "A broker restarted, and still runs with another value."),
     Meaning(
@@ -110,7 +110,7 @@ OF_POOLS: Final = (
     Meaning("ClusterRegistered", "False", "NotRegistered", "The admin API refuses; it asks for a super-user."),
     Meaning("ClusterRegistered", "False", "Removing", "The pool is being deleted, and the entry with it."),
     Meaning("ClusterRegistered", "False", "Forbidden", "The operator may not set the finalizer. Grant it the right."),
-    Meaning("ClusterRegistered", "Unknown", "NotChecked", "The writable cluster has not been asked yet."),
+    Meaning("ClusterRegistered", "Unknown", "NotChecked", "The source cluster has not been asked yet."),
 )
 OF_BINDINGS: Final = (
     Meaning("Ready", "True", "Held", "Every broker of the pool holds the binding with these topics and options."),

@@ -93,7 +93,7 @@ def report_invalid(context: Context, broken: Sequence[tuple[str, Manifest]]) -> 
 def _conditions(state: LookupState, applied: int, topics: int | None) -> list[Condition]:
     head = f"{applied} of {state.brokers} brokers hold it"
     if topics == 0:
-        head += "; the writable cluster has no such topic yet"
+        head += "; the source cluster has no such topic yet"
     if state.brokers and applied == state.brokers == len(state.reports):
         # brokers may lack another binding of the pool; this one is complete
         return [

@@ -33,7 +33,7 @@ class Context:
         applier: applies desired objects.
         brokers: queries brokers.
         locality_annotator: writes localities on pods.
-        sources: last reports about writable clusters.
+        sources: last reports about source clusters.
         lac: last reports of managed explicit LAC.
         registrations: last reports of pools that are registered as clusters.
         probes: last results of explicit LAC probes.

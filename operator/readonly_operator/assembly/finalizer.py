@@ -1,4 +1,4 @@
-"""Finalizer of pools whose deletion must restore or remove something at the writable cluster; other pools have none."""
+"""Finalizer of pools whose deletion must restore or remove something at the source cluster; other pools have none."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sync_finalizer(context: Context, pool: Pool, body: Manifest) -> dict[str, Co
 
 
 def needs_finalizer(pool: Pool) -> bool:
-    """Return whether the pool's deletion must restore or remove something at the writable cluster."""
+    """Return whether the pool's deletion must restore or remove something at the source cluster."""
     return bool(pool.lookup.cluster_name) or _restores(pool)
 
 
@@ -71,7 +71,7 @@ def registration_condition(context: Context, pool: Pool, finalizer_errors: Mappi
     if registration.TYPE in finalizer_errors:
         return [finalizer_errors[registration.TYPE]]
     waiting = Condition(
-        registration.TYPE, ConditionStatus.UNKNOWN, "NotChecked", "the writable cluster has not been asked yet"
+        registration.TYPE, ConditionStatus.UNKNOWN, "NotChecked", "the source cluster has not been asked yet"
     )
     return [context.registrations.report(pool.key).condition or waiting]
 
@@ -111,7 +111,7 @@ def _pending(context: Context, body: Manifest) -> Condition | None:
     if report.released:
         return None
     return report.condition or Condition(
-        explicit_lac.TYPE, ConditionStatus.FALSE, "Restoring", "the writable brokers' former setting is being restored"
+        explicit_lac.TYPE, ConditionStatus.FALSE, "Restoring", "the owner brokers' former setting is being restored"
     )
 
 

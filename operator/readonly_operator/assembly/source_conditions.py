@@ -1,4 +1,4 @@
-"""Conditions of a pool about its writable cluster."""
+"""Conditions of a pool about its source cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def source_reachable(report: SourceReport | None) -> Condition:
     """Return SourceReachable: whether the three URLs of the spec answer the operator."""
     if report is None:
         return Condition(
-            "SourceReachable", ConditionStatus.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet"
+            "SourceReachable", ConditionStatus.UNKNOWN, UNCHECKED, "the source cluster has not been checked yet"
         )
     if report.problems:
         return Condition(
@@ -46,7 +46,7 @@ def source_reachable(report: SourceReport | None) -> Condition:
         "SourceReachable",
         ConditionStatus.TRUE,
         "Answers",
-        "admin API, service URL and metadata store of the writable cluster answer",
+        "admin API, service URL and metadata store of the source cluster answer",
     )
 
 
@@ -56,10 +56,10 @@ def explicit_lac(
     managed: Condition | None = None,
     probed: ProbeResult | None = None,
 ) -> Condition:
-    """Return ExplicitLac: whether every active writable broker sends explicit LACs often enough, else the setting to change.
+    """Return ExplicitLac: whether every active owner broker sends explicit LACs often enough, else the setting to change.
 
     Args:
-        report: report about the writable cluster.
+        report: report about the source cluster.
         wanted: the desired settings.
         managed: condition of managed explicit LAC, which takes precedence; None for none.
         probed: result of the last probe; None for none.
@@ -68,12 +68,12 @@ def explicit_lac(
         return managed
     if report is None:
         return Condition(
-            "ExplicitLac", ConditionStatus.UNKNOWN, UNCHECKED, "the writable cluster has not been checked yet"
+            "ExplicitLac", ConditionStatus.UNKNOWN, UNCHECKED, "the source cluster has not been checked yet"
         )
     off = [broker for broker, interval in report.intervals_ms if interval <= 0]
     target = wanted.interval_ms or SUGGESTED_MS
     todo = (
-        f"set {LAC_SETTING}={target} in broker.conf of every writable broker "
+        f"set {LAC_SETTING}={target} in broker.conf of every owner broker "
         f"(Apache Pulsar's Helm chart: broker.configData.{LAC_SETTING}) and restart them"
     )
     if off:
@@ -114,7 +114,7 @@ def explicit_lac(
     intervals = sorted({interval for _, interval in report.intervals_ms})
     shown = " to ".join(f"{interval} ms" for interval in sorted({intervals[0], intervals[-1]}))
     count = len(report.intervals_ms)
-    words = f"{count} of {count} active writable brokers send explicit LACs every {shown}"
+    words = f"{count} of {count} active owner brokers send explicit LACs every {shown}"
     if probed is None:
         return Condition("ExplicitLac", ConditionStatus.TRUE, "On", words)
     if probed.observed is False:
@@ -122,6 +122,6 @@ def explicit_lac(
             "ExplicitLac",
             ConditionStatus.FALSE,
             "NotSeen",
-            f"{words} according to their configuration, but {probed.text}: check the logs of writable brokers and bookies",
+            f"{words} according to their configuration, but {probed.text}: check the logs of owner brokers and bookies",
         )
     return Condition("ExplicitLac", ConditionStatus.TRUE, "On", f"{words}; {probed.text}")

@@ -1,4 +1,4 @@
-"""Conflicts: bindings that claim a topic which an older binding claims for another pool of the same writable cluster.
+"""Conflicts: bindings that claim a topic which an older binding claims for another pool of the same source cluster.
 
 The older binding wins. Brokers do not get any part of the younger one while the conflict lasts. A held-back binding still claims
 its topics: its author must change it, and no third binding changes state meanwhile.
@@ -70,7 +70,7 @@ def _against(store: Store, matched: MatchedTopics, pool: Pool, binding: Binding,
         return ""
     return (
         f"{both}: claimed by ReadOnlyTopicBinding {older.full_name}, which is older, for ReadOnlyBrokerPool {older.pool} of "
-        "the same writable cluster; remove it from one of the two"
+        "the same source cluster; remove it from one of the two"
     )
 
 

@@ -1,1 +1,1 @@
-"""Work at the writable cluster: checks, explicit LAC, and the pool's entry in its metadata."""
+"""Work at the source cluster: checks, explicit LAC, and the pool's entry in its metadata."""

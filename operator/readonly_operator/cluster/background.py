@@ -1,4 +1,4 @@
-"""Background controllers: slow work for pools at the writable cluster. Reconciling reads their reports."""
+"""Background controllers: slow work for pools at the source cluster. Reconciling reads their reports."""
 
 from __future__ import annotations
 

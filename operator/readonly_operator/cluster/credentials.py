@@ -1,4 +1,4 @@
-"""Credentials for a writable cluster's admin API: the token and certificates that pools name.
+"""Credentials for a source cluster's admin API: the token and certificates that pools name.
 
 They are read on demand from Secrets and ConfigMaps of the pool's namespace, and cached in memory for a short time. The operator
 neither lists nor watches Secrets, and logs nothing of them.

@@ -1,4 +1,4 @@
-"""Small HTTP requests with a deadline, to brokers of pools and to the writable cluster's admin API."""
+"""Small HTTP requests with a deadline, to brokers of pools and to the source cluster's admin API."""
 
 from __future__ import annotations
 

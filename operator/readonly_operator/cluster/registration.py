@@ -1,4 +1,4 @@
-"""Registration of a pool as a cluster in the writable cluster's metadata, for `pulsar-admin clusters list`.
+"""Registration of a pool as a cluster in the source cluster's metadata, for `pulsar-admin clusters list`.
 
 Only the entry is written (ClustersBase of the admin API). No tenant or namespace uses it, so nothing is replicated.
 """
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 TYPE = "ClusterRegistered"
 RETRY_SECONDS = 10.0
 REMOVE_SECONDS = dt.timedelta(minutes=2)
-"""Longest delay of a deletion while the writable cluster does not answer; then the entry stays, and a log line says so."""
+"""Longest delay of a deletion while the source cluster does not answer; then the entry stays, and a log line says so."""
 NOT_FOUND = 404
 
 
@@ -113,7 +113,7 @@ class Registration:
 
     Attributes:
         entry: the entry.
-        source: the writable cluster.
+        source: the source cluster.
         deleted: time of the pool's deletion request; empty for none.
         has_finalizer: whether the pool has the finalizer, without which its deletion would not wait.
     """
@@ -208,7 +208,7 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
                         TYPE,
                         ConditionStatus.FALSE,
                         "NameTaken",
-                        f"the writable cluster's metadata has another cluster {entry.name}, at {other}: it is not changed; "
+                        f"the source cluster's metadata has another cluster {entry.name}, at {other}: it is not changed; "
                         "recreate the pool with another spec.lookup.clusterName",
                     )
                 )
@@ -222,7 +222,7 @@ class RegistrationController(BackgroundController[PoolKey, Registration, Report]
                     ConditionStatus.FALSE,
                     "NotRegistered",
                     f"cluster {entry.name} cannot be written at {source.admin_url}: {error}; the admin API must allow it, which "
-                    "takes a super-user of the writable cluster",
+                    "takes a super-user of the source cluster",
                 )
             )
         return Report(

@@ -1,4 +1,4 @@
-"""Checks of writable clusters: reachability, and the explicit LAC setting of their brokers.
+"""Checks of source clusters: reachability, and the explicit LAC setting of their brokers.
 
 Checks run in threads of their own, because an answer may take long. Reconciling reads the last report, which all pools of one
 cluster share.
@@ -40,7 +40,7 @@ HEALTH_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """Report about a writable cluster.
+    """Report about a source cluster.
 
     Attributes:
         problems: unreachable URLs of the spec with the reason; none when all answer.
@@ -81,7 +81,7 @@ def check(source: Source, credentials_for: Callable[[Source], Credentials] = lam
 
 
 class SourceMonitor:
-    """Check each writable cluster that pools name, and keep its last report.
+    """Check each source cluster that pools name, and keep its last report.
 
     Args:
         period: seconds between two checks of a reachable cluster.
@@ -168,7 +168,7 @@ class SourceMonitor:
             self._lock.notify()
         if new:
             for problem in found.problems:
-                logger.warning("writable cluster unreachable: %s", problem)
+                logger.warning("source cluster unreachable: %s", problem)
             self._changed(source)
 
 
@@ -211,7 +211,7 @@ def health(source: Source, broker: str, credentials: Credentials = ANONYMOUS, qu
     """Call the health check of a broker (HOST:PORT): it writes a message and reads it back (BrokersBase.healthCheck).
 
     Args:
-        source: the writable cluster.
+        source: the source cluster.
         broker: the broker.
         credentials: for the admin API.
         query: query of the URL, with its question mark.

@@ -1,4 +1,4 @@
-"""Threads for background controllers, so that no reconcile waits for a writable cluster.
+"""Threads for background controllers, so that no reconcile waits for a source cluster.
 
 Each controller processes its due items and keeps a report for each pool; reconciling reads the reports.
 """

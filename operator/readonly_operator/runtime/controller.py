@@ -18,7 +18,7 @@ from readonly_operator.assembly.locality import LocalityAnnotator
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.cluster.writable_clusters import WritableClusters
+from readonly_operator.cluster.source_clusters import SourceClusters
 from readonly_operator.kube.api_server import Kube, KubeError, missing_kinds
 from readonly_operator.kube.apply import Applier
 from readonly_operator.kube.events import Recorder
@@ -66,7 +66,7 @@ class Controller:
         self._queue = WorkQueue()
         self._stopped = threading.Event()
         self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
-        self._clusters = WritableClusters(
+        self._clusters = SourceClusters(
             kube,
             self._store,
             settings.source_check_seconds,

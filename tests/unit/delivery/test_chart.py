@@ -113,7 +113,7 @@ def test_names_that_yaml_would_take_for_something_else_stay_names(template, name
     assert f"--namespace={name}" in container(objects)["args"]
 
 
-def test_writable_clusters_of_one_namespace_share_one_role(template):
+def test_source_clusters_of_one_namespace_share_one_role(template):
     names = [
         f"explicitLac.writers[{index}].{field}={value}"
         for index, name in enumerate(("one", "two"))

@@ -30,7 +30,7 @@ class Fallback(StrEnum):
     """Where clients go for a bound topic while no broker of the pool can serve it."""
 
     REJECT = "Reject"
-    """Nowhere: they are told to try again, and the writable brokers never get the pool's load unasked."""
+    """Nowhere: they are told to try again, and the owner brokers never get the pool's load unasked."""
     WRITER = "Writer"
     """To the topic's owner; they stay there until they look the topic up again."""
 

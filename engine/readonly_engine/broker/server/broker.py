@@ -56,7 +56,7 @@ class Broker:
     """Serves clients.
 
     Args:
-        owners: connections to the writable cluster.
+        owners: connections to the source cluster.
         topics: the topics served here.
         passthrough: decides which subscriptions the owner serves.
         pool: the pool that this broker is a member of.

@@ -28,7 +28,7 @@ def _unbound_error(services: Services, topic: TopicName) -> str:
         return ""
     return (
         f"{topic} is not bound to pool {services.pool.name}, which serves bound topics only: "
-        "bind it there, or connect to the writable cluster"
+        "bind it there, or connect to the source cluster"
     )
 
 
@@ -129,7 +129,7 @@ async def _answer_unbound(client: ClientLink, command: BaseCommand, topic: Topic
 
 
 def _without_listener(command: BaseCommand) -> BaseCommand:
-    """The lookup for a writable broker that is asked only what it thinks of it: it need not have the pool's listeners."""
+    """The lookup for an owner broker that is asked only what it thinks of it: it need not have the pool's listeners."""
     asked = BaseCommand()
     asked.CopyFrom(command)
     asked.lookup_topic.ClearField("advertised_listener_name")

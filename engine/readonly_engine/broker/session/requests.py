@@ -1,4 +1,4 @@
-"""Requests of clients that brokers of the writable cluster answer."""
+"""Requests of clients that brokers of the source cluster answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ANY_BROKER_REQUESTS = frozenset(
     {BaseCommand.PARTITIONED_METADATA, BaseCommand.GET_TOPICS_OF_NAMESPACE, BaseCommand.GET_SCHEMA}
 )
-"""Requests that every broker of the writable cluster can answer."""
+"""Requests that every broker of the source cluster can answer."""
 
 CONSUMER_REQUESTS = frozenset(
     {
@@ -52,7 +52,7 @@ class ConsumerLink(ClientLink, Protocol):
 
 
 async def relay_to_any_broker(client: ClientLink, command: BaseCommand) -> None:
-    """Have any broker of the writable cluster answer."""
+    """Have any broker of the source cluster answer."""
     request_id = body_of(command).request_id
     try:
         owner = await client.services.owners.any_broker(client.identity)

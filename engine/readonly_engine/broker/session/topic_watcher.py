@@ -1,4 +1,4 @@
-"""Topic-list watchers (PIP-145): a client with a pattern hears of new topics at once. Relayed to the writable cluster."""
+"""Topic-list watchers (PIP-145): a client with a pattern hears of new topics at once. Relayed to the source cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WatcherLink(ClientLink, Protocol):
 
 
 class TopicWatcher:
-    """A client's watcher at a broker of the writable cluster; any broker will do.
+    """A client's watcher at a broker of the source cluster; any broker will do.
 
     When the connection to that broker breaks, the watcher is created anew and the client is told what has changed meanwhile. So
     the topics that it knows are kept here.

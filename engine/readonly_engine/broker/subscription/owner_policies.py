@@ -117,7 +117,7 @@ class OwnerPolicies:
                 try:
                     self._configuration = await self._admin.configuration()
                 except RelayError as error:
-                    log.info("the configuration of the writable brokers is not known: %s", error)
+                    log.info("the configuration of the owner brokers is not known: %s", error)
                 self._fetched_at = (
                     time()
                 )  # now: else all who waited for an answer that took long would ask again in turn

@@ -6,7 +6,7 @@ from readonly_operator.api.schema import Declared, Number, Record, Rule
 from readonly_operator.api.status import AGE, Column, Reported, condition_column, status_schema
 
 DESCRIPTION = (
-    "A pool of read-only brokers. They serve topics of a writable Pulsar cluster and read them from its bookies. A "
+    "A pool of read-only brokers. They serve topics of a source Pulsar cluster and read them from its bookies. A "
     "ReadOnlyTopicBinding selects the topics."
 )
 
@@ -28,9 +28,9 @@ COLUMNS = (
     Column("Bindings", ".status.bindings", "Topic bindings that name this pool.", "integer"),
     condition_column("Ready", "Ready", "Whether all brokers serve."),
     condition_column("Reason", "Ready", "Reason of Ready.", "reason"),
-    Column("Source", ".spec.source.serviceUrl", "The writable brokers.", wide=True),
-    condition_column("Reachable", "SourceReachable", "Whether the writable cluster answers.", wide=True),
-    condition_column("ExplicitLac", "ExplicitLac", "Whether the writable brokers send explicit LACs.", wide=True),
+    Column("Source", ".spec.source.serviceUrl", "The owner brokers.", wide=True),
+    condition_column("Reachable", "SourceReachable", "Whether the source cluster answers.", wide=True),
+    condition_column("ExplicitLac", "ExplicitLac", "Whether the owner brokers send explicit LACs.", wide=True),
     Column(
         "Revision", ".status.lookupRevision", "Revision of the lookup redirection config for the brokers.", wide=True
     ),
@@ -60,10 +60,10 @@ STATUS = status_schema(
                     "intervalMs": Declared(Number(), "The interval, in milliseconds."),
                 }
             ),
-            "Setting that the operator last applied to the writable brokers for this pool, when it manages explicit LAC.",
+            "Setting that the operator last applied to the owner brokers for this pool, when it manages explicit LAC.",
         ),
     },
     "Ready (all brokers serve), Progressing (the operator is still working on it), LookupConfigured (brokers hold the newest "
-    "bindings), SourceReachable (the writable cluster answers), ExplicitLac (its brokers send explicit LACs), "
+    "bindings), SourceReachable (the source cluster answers), ExplicitLac (its brokers send explicit LACs), "
     "ClusterRegistered (the pool is a cluster in its metadata; only with spec.lookup.clusterName).",
 )

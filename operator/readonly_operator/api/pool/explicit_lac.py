@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: spec.explicitLac, the explicit LAC of the writable brokers."""
+"""ReadOnlyBrokerPool: spec.explicitLac, the explicit LAC of the owner brokers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from readonly_operator.api.schema import Choice, Nested, Rule, Text, declare
 from readonly_operator.api.values import DATA_KEY, OBJECT_NAME, Duration
 
 LAC_SETTING = "bookkeeperExplicitLacIntervalInMills"
-"""Setting of the writable brokers: milliseconds between explicit LACs, 0 for none (ServiceConfiguration)."""
+"""Setting of the owner brokers: milliseconds between explicit LACs, 0 for none (ServiceConfiguration)."""
 
 VERIFY = "Verify"
 MANAGE = "Manage"
@@ -38,9 +38,9 @@ class ConfigMapKey:
     name: str = field(
         metadata=declare(
             OBJECT_NAME,
-            "The ConfigMap that the writable brokers read as environment (envFrom). Apache Pulsar's Helm chart names it "
+            "The ConfigMap that the owner brokers read as environment (envFrom). Apache Pulsar's Helm chart names it "
             "RELEASE-broker.",
-            required="must name the ConfigMap of the writable brokers, for example pulsar-broker",
+            required="must name the ConfigMap of the owner brokers, for example pulsar-broker",
         )
     )
     key: str = field(
@@ -56,7 +56,7 @@ class ConfigMapKey:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Workload that runs the writable brokers.
+    """Workload that runs the owner brokers.
 
     Attributes:
         name: of the StatefulSet.
@@ -65,10 +65,10 @@ class Workload:
     name: str = field(
         metadata=declare(
             OBJECT_NAME,
-            "The StatefulSet of the writable brokers. The operator does not change it, but evicts its pods one by one. "
+            "The StatefulSet of the owner brokers. The operator does not change it, but evicts its pods one by one. "
             "In another "
             "namespace than the pool's, its annotation pulsar-readonly.io/explicit-lac-from must name the pool's namespace.",
-            required="must name the StatefulSet of the writable brokers, for example pulsar-broker",
+            required="must name the StatefulSet of the owner brokers, for example pulsar-broker",
         )
     )
 
@@ -93,7 +93,7 @@ class Target:
     stateful_set: Workload = field(
         metadata=declare(
             Nested(Workload),
-            "StatefulSet of the writable brokers.",
+            "StatefulSet of the owner brokers.",
             required="must name the StatefulSet of the brokers: {name: pulsar-broker}",
         )
     )
@@ -137,7 +137,7 @@ class ExplicitLac:
         default=VERIFY,
         metadata=declare(
             Choice(MANAGEMENTS),
-            "Verify reads the runtime configuration of each active writable broker. The condition ExplicitLac then names "
+            "Verify reads the runtime configuration of each active owner broker. The condition ExplicitLac then names "
             "the setting "
             "to change; the operator changes nothing. Manage sets it in the target's ConfigMap and restarts brokers with "
             "another "
@@ -151,7 +151,7 @@ class ExplicitLac:
             Duration("200ms"),
             "Longest accepted interval between explicit LACs, for example 200ms or 1s: the newest message is readable after at "
             "most twice this. Without it, any interval is accepted as long as explicit LAC is on; Manage then "
-            f"sets {SUGGESTED_MS}ms. Pools that manage the same writable brokers agree on the shortest.",
+            f"sets {SUGGESTED_MS}ms. Pools that manage the same owner brokers agree on the shortest.",
             name="interval",
         ),
     )
@@ -164,12 +164,12 @@ class ExplicitLac:
                 f"persistent://{_NAMED}/{_NAMED}/[^/ ]*[^/ .][^/ ]*",
                 "must be persistent://TENANT/NAMESPACE/TOPIC, a topic that a binding of this pool names",
             ),
-            "Topic for probes of explicit LAC. The operator publishes a small message to it, after each change of the writable "
+            "Topic for probes of explicit LAC. The operator publishes a small message to it, after each change of the owner "
             "brokers and every hour. A broker of the pool then queries the bookies for the explicit LAC. A binding of "
             "this pool must "
             "name the topic. It is created if absent, and must have no partitions; use a dedicated topic. Without it, "
             "the operator "
-            "calls the writable brokers' health check, which writes a message to a topic of the broker and takes a super-user "
+            "calls the owner brokers' health check, which writes a message to a topic of the broker and takes a super-user "
             "when authorization is on.",
         ),
     )
@@ -185,5 +185,5 @@ class ExplicitLac:
 
     @property
     def manages(self) -> bool:
-        """Return whether the operator changes the writable brokers' setting."""
+        """Return whether the operator changes the owner brokers' setting."""
         return self.management == MANAGE and self.target is not None

@@ -209,7 +209,7 @@ class Lookup:
 
     Attributes:
         unbound: Redirect, Proxy or Reject.
-        cluster_name: name in the writable cluster's metadata; empty for no registration.
+        cluster_name: name in the source cluster's metadata; empty for no registration.
     """
 
     unbound: str = field(
@@ -217,8 +217,7 @@ class Lookup:
         metadata=declare(
             Choice(("Redirect", "Proxy", "Reject")),
             "Redirect returns the owner broker. Proxy serves the topic through the pool, for clients that do not reach "
-            "the writable "
-            "brokers. Reject returns an error that names the pool.",
+            "the owner brokers. Reject returns an error that names the pool.",
         ),
     )
     cluster_name: str = field(
@@ -229,7 +228,7 @@ class Lookup:
                 "[-A-Za-z0-9_=:.]*[-A-Za-z0-9_=:][-A-Za-z0-9_=:.]*",  # not of dots alone: part of URLs
                 "must be a name as Pulsar allows it for clusters, for example pulsar-readers",
             ),
-            "Name of the pool as a cluster in the writable cluster's metadata: pulsar-admin clusters list shows it with "
+            "Name of the pool as a cluster in the source cluster's metadata: pulsar-admin clusters list shows it with "
             "the pool's "
             "URL. The operator removes it with the pool; the deletion waits for that for at most two minutes. It takes a "
             "super-user "

@@ -1,4 +1,4 @@
-"""ReadOnlyBrokerPool: spec.source, the writable cluster."""
+"""ReadOnlyBrokerPool: spec.source, the source cluster."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TlsClient:
 
 @dataclass(frozen=True, slots=True)
 class SourceTls:
-    """TLS towards the writable cluster.
+    """TLS towards the source cluster.
 
     Attributes:
         brokers: towards its brokers and their admin API; None for the URLs' defaults.
@@ -110,7 +110,7 @@ class SourceTls:
         default=None,
         metadata=declare(
             Nested(TlsClient),
-            "TLS towards the writable brokers (serviceUrl of pulsar+ssl://) and their admin API (adminUrl of https://). "
+            "TLS towards the owner brokers (serviceUrl of pulsar+ssl://) and their admin API (adminUrl of https://). "
             "Without it, "
             "the image's authorities are trusted.",
         ),
@@ -125,7 +125,7 @@ class SourceTls:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The writable cluster.
+    """The source cluster.
 
     Attributes:
         service_url: pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://...
@@ -149,26 +149,26 @@ class Source:
     service_url: str = field(
         metadata=declare(
             SERVICE_URL,
-            "Service URL of the writable brokers, pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://. Several hosts are "
+            "Service URL of the owner brokers, pulsar://HOST:PORT[,HOST:PORT] or pulsar+ssl://. Several hosts are "
             "tried in turn. "
             "Read-only brokers forward subscriptions, acks and producers to the owner brokers.",
-            required="give the URL that clients of the writable brokers use, for example pulsar://pulsar-broker.pulsar:6650",
+            required="give the URL that clients of the owner brokers use, for example pulsar://pulsar-broker.pulsar:6650",
         )
     )
     admin_url: str = field(
         metadata=declare(
             ADMIN_URL,
-            "The admin API of the writable brokers, http://HOST:PORT[,HOST:PORT] or https://. Several hosts are tried in turn. "
+            "The admin API of the owner brokers, http://HOST:PORT[,HOST:PORT] or https://. Several hosts are tried in turn. "
             "It serves checks and reads of topic state. Only lookup.clusterName and explicitLac.probeTopic cause writes.",
-            required="give the URL of the writable brokers' admin API, for example http://pulsar-broker.pulsar:8080",
+            required="give the URL of the owner brokers' admin API, for example http://pulsar-broker.pulsar:8080",
         )
     )
     metadata_store_url: str = field(
         metadata=declare(
             METADATA_STORE_URL,
-            "ZooKeeper of the writable cluster, zk:HOST:PORT[,HOST:PORT][/CHROOT]: the value of metadataStoreUrl in "
+            "ZooKeeper of the source cluster, zk:HOST:PORT[,HOST:PORT][/CHROOT]: the value of metadataStoreUrl in "
             "broker.conf. It identifies the cluster: hosts may be replaced a few at a time, the chroot may not change.",
-            required="give the metadata store of the writable cluster as its brokers have it in metadataStoreUrl, "
+            required="give the metadata store of the source cluster as its brokers have it in metadataStoreUrl, "
             "for example zk:pulsar-zookeeper.pulsar:2181",
         )
     )
@@ -183,7 +183,7 @@ class Source:
     )
     tls: SourceTls | None = field(
         default=None,
-        metadata=declare(Nested(SourceTls), "Certificates for TLS towards the writable cluster."),
+        metadata=declare(Nested(SourceTls), "Certificates for TLS towards the source cluster."),
     )
 
     namespace: str = ""

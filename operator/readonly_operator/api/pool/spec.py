@@ -45,7 +45,7 @@ class PoolSpec:
     """Desired pool.
 
     Attributes:
-        source: the writable cluster.
+        source: the source cluster.
         replicas: desired brokers.
         image: of the brokers; empty for the operator's default.
         image_pull_policy: empty for Kubernetes' default.
@@ -56,7 +56,7 @@ class PoolSpec:
         tiered_storage: reads of offloaded ledgers.
         listeners: listeners for clients.
         lookup: answers to lookups of topics without a binding.
-        explicit_lac: explicit LAC of the writable brokers.
+        explicit_lac: explicit LAC of the owner brokers.
         locality: source of a broker's locality.
         topology_spread: topology over which brokers are spread.
         disruption_budget: limit of simultaneous evictions.
@@ -94,8 +94,8 @@ class PoolSpec:
     source: Source = field(
         metadata=declare(
             Nested(Source),
-            "The writable Pulsar cluster that owns the topics.",
-            required="say which writable cluster to read, with serviceUrl, adminUrl and metadataStoreUrl",
+            "The source Pulsar cluster that owns the topics.",
+            required="say which source cluster to read, with serviceUrl, adminUrl and metadataStoreUrl",
         )
     )
     replicas: int = field(
@@ -162,9 +162,9 @@ class PoolSpec:
         default=ExplicitLac(),
         metadata=declare(
             Nested(ExplicitLac),
-            "Explicit LAC: the writable brokers write the last confirmed entry to the bookies, also while no message is "
+            "Explicit LAC: the owner brokers write the last confirmed entry to the bookies, also while no message is "
             "produced. The "
-            "setting is bookkeeperExplicitLacIntervalInMills of the writable brokers, 0 (off) by default. Without "
+            "setting is bookkeeperExplicitLacIntervalInMills of the owner brokers, 0 (off) by default. Without "
             "explicit LAC, "
             "read-only brokers query the owner broker for the newest entry.",
             stored=True,

@@ -1,1 +1,1 @@
-"""Managing explicit LAC of the writable brokers: agree (requests), observe, plan, act; one step at a time."""
+"""Managing explicit LAC of the owner brokers: agree (requests), observe, plan, act; one step at a time."""

@@ -77,7 +77,7 @@ class ExplicitLacController(BackgroundController[SettingLocation, Agreement, Rep
         period: seconds between two observations of a settled location.
         now: the time, with a time zone.
         changed: called with each pool whose report changed.
-        refresh: called with a writable cluster whose brokers have just restarted.
+        refresh: called with a source cluster whose brokers have just restarted.
         credentials_for: returns the credentials for a source's admin API.
     """
 

@@ -139,7 +139,7 @@ class ObservedWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ObservedBroker:
-    """A writable broker: its pod, and its own answers.
+    """A owner broker: its pod, and its own answers.
 
     Attributes:
         pod: name.

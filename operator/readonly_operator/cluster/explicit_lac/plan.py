@@ -167,7 +167,7 @@ def _manage(
     if slow and not mine:
         return _first_change(requests, config, live, observed)
     good = sum(broker.interval_ms is not None for broker in observed.brokers) - len(slow)
-    running = f"{good} of {workload.replicas} writable brokers run with {live} ms"
+    running = f"{good} of {workload.replicas} owner brokers run with {live} ms"
     if observed.problem:
         running = f"{location} is set to {live} ms"
     waiting = _waiting(workload, observed, now) if mine else None

@@ -1,7 +1,7 @@
 """Probes of explicit LAC: write a message, and wait until bookies return an explicit LAC for it.
 
-The message goes to the topic that the user names, through the writable brokers' admin API. Without a topic, the health check
-of each writable broker writes one. A broker of the pool queries the bookies (GET /explicit-lac).
+The message goes to the topic that the user names, through the owner brokers' admin API. Without a topic, the health check
+of each owner broker writes one. A broker of the pool queries the bookies (GET /explicit-lac).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_WAIT_SECONDS = 60.0
 """Longest waiting time for an explicit LAC; a longer interval cannot be probed."""
 STEP_SECONDS = 0.2
 MAX_PROBED_BROKERS = 20
-"""Writable brokers whose health check is called: each call takes a while."""
+"""Owner brokers whose health check is called: each call takes a while."""
 CONFLICT = 409
 TEXT = "pulsar-readonly: is explicit LAC on?"
 V2 = "?topicVersion=V2"
@@ -100,7 +100,7 @@ class Probe:
 
     Attributes:
         topic: the topic; empty for the topics of the brokers' health checks.
-        source: the writable cluster.
+        source: the source cluster.
         intervals_ms: the brokers' runtime setting; a change of it starts a new probe.
     """
 
@@ -115,7 +115,7 @@ class Probe:
             return self.topic
         count, asked = len(self.intervals_ms), len(self.brokers)
         few = f"{asked} of {count}" if asked < count else str(count)
-        return f"the health check of {few} writable broker{'s' if count > 1 else ''}"
+        return f"the health check of {few} owner broker{'s' if count > 1 else ''}"
 
     @property
     def brokers(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Scheduling of explicit LAC probes: on the topic that a pool names, else by the writable brokers' health checks."""
+"""Scheduling of explicit LAC probes: on the topic that a pool names, else by the owner brokers' health checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOON_SECONDS = 10.0
 """Retry of a probe that could not run on its topic: brokers may not have the binding yet."""
 
 Requester = PoolKey | Source
-"""Requester of a probe: a pool that names a topic, or all pools of one writable cluster that name none."""
+"""Requester of a probe: a pool that names a topic, or all pools of one source cluster that name none."""
 
 
 class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]):
@@ -39,7 +39,7 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
 
     Args:
         store: the known pools and their brokers.
-        sources: runtime settings of the writable brokers.
+        sources: runtime settings of the owner brokers.
         changed: called with each pool whose result changed.
         credentials_for: returns the credentials for a source's admin API.
         stopped: set when the operator ends; a probe ends then.
@@ -114,7 +114,7 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         }
 
     def _address_of(self, source: Source) -> str:
-        """Return the address of a broker of one of the pools that share this writable cluster; empty for none."""
+        """Return the address of a broker of one of the pools that share this source cluster; empty for none."""
         return next(filter(None, map(self._address, self._pools_by_source.get(source, ()))), "")
 
     def _address(self, key: PoolKey) -> str:

@@ -51,7 +51,7 @@ class SettingRequest:
         pool: its namespace and name.
         uid: of the pool.
         created: creation time of the pool, as the API server writes it; older pools take precedence.
-        source: the writable cluster.
+        source: the source cluster.
         location: the objects to change.
         interval_ms: the longest accepted interval.
         restore: whether deletion restores the value from before.
@@ -130,7 +130,7 @@ class Agreement:
 
     @property
     def source(self) -> Source:
-        """Return the writable cluster, as the first pool names it."""
+        """Return the source cluster, as the first pool names it."""
         return self.first.source
 
     @property

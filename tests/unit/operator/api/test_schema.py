@@ -166,7 +166,7 @@ def test_names():
 
 
 def test_sources_can_be_compared_and_are_equal_where_their_specs_are(pool_body):
-    """They are keys: pools of the same writable cluster share its checks."""
+    """They are keys: pools of the same source cluster share its checks."""
     secured = {"authentication": {"secretRef": {"name": "reader"}}, "tls": {"brokers": {"hostnameVerification": False}}}
     body = pool_body()
     body["spec"]["source"] |= secured

@@ -76,7 +76,7 @@ class Server:
 
 
 class Silent:
-    """Checks of writable clusters that have found nothing yet."""
+    """Checks of source clusters that have found nothing yet."""
 
     def report(self, _):
         return None

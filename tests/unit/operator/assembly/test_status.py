@@ -236,7 +236,7 @@ def test_explicit_lac_on_everywhere():
     assert summary(source_reachable(report)) == ("True", "Answers")
     condition = explicit_lac(report, ExplicitLac())
     assert summary(condition) == ("True", "On")
-    assert condition.message == "2 of 2 active writable brokers send explicit LACs every 200 ms to 300 ms"
+    assert condition.message == "2 of 2 active owner brokers send explicit LACs every 200 ms to 300 ms"
 
 
 def test_explicit_lac_that_was_tried():

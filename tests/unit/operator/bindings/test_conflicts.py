@@ -58,7 +58,7 @@ def test_the_younger_one_is_held_back_and_told_why(put, held_back):
     assert held_back("demo") == {}
     assert held_back("other") == {
         "team/a": f"{TOPIC}: claimed by ReadOnlyTopicBinding team/z, which is older, for ReadOnlyBrokerPool team/demo of the "
-        "same writable cluster; remove it from one of the two"
+        "same source cluster; remove it from one of the two"
     }
 
 

@@ -1,4 +1,4 @@
-"""A pool's entry in the writable cluster's metadata: made, mended, removed, and never taken from somebody else."""
+"""A pool's entry in the source cluster's metadata: made, mended, removed, and never taken from somebody else."""
 
 from __future__ import annotations
 

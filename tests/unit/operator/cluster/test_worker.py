@@ -1,4 +1,4 @@
-"""The thread that works at writable clusters."""
+"""The thread that works at source clusters."""
 
 from __future__ import annotations
 

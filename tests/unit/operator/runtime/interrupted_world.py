@@ -256,7 +256,7 @@ class World:
     # what HTTP servers answer
 
     def exchange(self, wire: Wire, method: str, url: str, body: bytes | None) -> tuple[int, str, bytes]:
-        """An HTTP request of the operator: to the writable brokers' admin API, or to a broker of the pool."""
+        """An HTTP request of the operator: to the owner brokers' admin API, or to a broker of the pool."""
         parts = urlsplit(url)
         pods = {(one.get("status") or {}).get("podIP"): one for one in self.objects.values() if one["kind"] == "Pod"}
         if parts.path.startswith("/admin/v2/clusters/"):
@@ -430,7 +430,7 @@ def selected(kind: Kind, body: dict[str, Any]) -> bool:
 
 
 def writable_brokers(world: World) -> None:
-    """Two writable brokers, with explicit LAC off."""
+    """Two owner brokers, with explicit LAC off."""
     world.user_applies({**_kind(CONFIG_MAP), "metadata": {"name": WRITER, "namespace": TEAM}, "data": {LAC_KEY: "0"}})
     container = {"name": "broker", "envFrom": [{"configMapRef": {"name": WRITER}}]}
     template = {"metadata": {"labels": {"app": WRITER}}, "spec": {"containers": [container]}}

@@ -6,7 +6,7 @@ import queue
 import threading
 
 import pytest
-from readonly_operator.cluster import writable_clusters
+from readonly_operator.cluster import source_clusters
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.kinds import CONFIG_MAP, POD, POOL
 from readonly_operator.kube.names import LABEL_POOL
@@ -83,8 +83,8 @@ def test_a_worker_that_does_not_end_in_time_still_acts(kube, running, pool_body,
 
 def test_trying_explicit_lac_keeps_nobody_from_managing_it(kube, monkeypatch, pool_body):
     looks, tried = queue.Queue(), threading.Event()
-    monkeypatch.setattr(writable_clusters.ExplicitLacController, "sync", lambda _: looks.put(None) or WAIT_SECONDS)
-    monkeypatch.setattr(writable_clusters.ProbeController, "sync", lambda _: tried.wait(WAIT_SECONDS) and 0.0)
+    monkeypatch.setattr(source_clusters.ExplicitLacController, "sync", lambda _: looks.put(None) or WAIT_SECONDS)
+    monkeypatch.setattr(source_clusters.ProbeController, "sync", lambda _: tried.wait(WAIT_SECONDS) and 0.0)
     made = Controller(kube, Settings(engine_image="engine"))
     made.start()
     looks.get(timeout=WAIT_SECONDS)

@@ -143,7 +143,7 @@ class Scenario:
     """What users do.
 
     Attributes:
-        before: to an empty world with two writable brokers, which then comes to rest.
+        before: to an empty world with two owner brokers, which then comes to rest.
         task: what goes wrong.
     """
 

@@ -1,4 +1,4 @@
-"""A topic-list watcher between a client and a broker of the writable cluster that goes away and comes back; both are scripted."""
+"""A topic-list watcher between a client and a broker of the source cluster that goes away and comes back; both are scripted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 
 class Owner:
-    """A broker of the writable cluster: knows topics, and fails when told to."""
+    """A broker of the source cluster: knows topics, and fails when told to."""
 
     def __init__(self, *topics):
         self.topics = list(topics)

@@ -1,4 +1,4 @@
-"""A writable cluster as the plans see it: a ConfigMap, a StatefulSet, brokers that take a while to start."""
+"""A source cluster as the plans see it: a ConfigMap, a StatefulSet, brokers that take a while to start."""
 
 from __future__ import annotations
 

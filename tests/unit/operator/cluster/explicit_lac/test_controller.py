@@ -21,7 +21,7 @@ TARGET = {"configMap": {"name": "broker", "key": "lac"}, "statefulSet": {"name":
 
 
 class Writer:
-    """An API server with one writable broker that a tool gives its old setting back as soon as it is changed."""
+    """An API server with one owner broker that a tool gives its old setting back as soon as it is changed."""
 
     def __init__(self):
         self.record = None
@@ -87,7 +87,7 @@ def test_what_was_just_set_and_put_back_by_a_tool_is_not_set_again_before_the_st
 
 
 class Immutable:
-    """An API server with writable brokers in namespace pulsar, whose ConfigMap takes no change."""
+    """An API server with owner brokers in namespace pulsar, whose ConfigMap takes no change."""
 
     def get(self, kind, namespace, name):
         record = SettingRecord(200, "0", "uid-of-demo").text()

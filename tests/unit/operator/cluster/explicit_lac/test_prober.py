@@ -1,4 +1,4 @@
-"""Trying explicit LAC on a topic that a pool names, and by the health checks of writable brokers, against HTTP servers."""
+"""Trying explicit LAC on a topic that a pool names, and by the health checks of owner brokers, against HTTP servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPIC = "persistent://public/default/probe"
 
 
 class Cluster(BaseHTTPRequestHandler):
-    """Writable brokers, and the broker of a pool that is asked what bookies have."""
+    """Owner brokers, and the broker of a pool that is asked what bookies have."""
 
     def do_GET(self):
         url, world = urlsplit(self.path), self.server
@@ -99,7 +99,7 @@ def run(cluster, body):
     return do
 
 
-@pytest.mark.parametrize(("topic", "where"), [(TOPIC, TOPIC), ("", "the health check of 1 writable broker")])
+@pytest.mark.parametrize(("topic", "where"), [(TOPIC, TOPIC), ("", "the health check of 1 owner broker")])
 def test_what_bookies_are_told_is_seen(run, topic, where):
     for _ in range(2):
         result = run(topic)
@@ -119,7 +119,7 @@ def test_what_they_are_not_told_is_missed(cluster, run, topic):
 def test_a_broker_that_is_not_asked_for_its_health_cannot_be_judged(cluster, run):
     cluster.status = 403
     assert run().observed is None
-    assert "it could not be tried on the health check of 1 writable broker: HTTP 403" in run().text
+    assert "it could not be tried on the health check of 1 owner broker: HTTP 403" in run().text
 
 
 def test_a_broker_that_writes_elsewhere_cannot_be_judged(cluster, run):
@@ -136,11 +136,11 @@ def test_explicit_lacs_that_are_far_apart_are_not_waited_for(run):
 def test_not_all_of_many_brokers_are_asked(body):
     source = Pool.load(body()).source
     many = Probe("", source, tuple((f"b{number}:8080", 100) for number in range(MAX_PROBED_BROKERS + 5)))
-    assert (len(many.brokers), many.where) == (MAX_PROBED_BROKERS, "the health check of 20 of 25 writable brokers")
+    assert (len(many.brokers), many.where) == (MAX_PROBED_BROKERS, "the health check of 20 of 25 owner brokers")
 
 
 class Sources:
-    """What the writable brokers say they run with."""
+    """What the owner brokers say they run with."""
 
     def __init__(self, broker):
         self.intervals = ((broker, 10),)

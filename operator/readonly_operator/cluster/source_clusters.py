@@ -1,4 +1,4 @@
-"""Entry point of all work at writable clusters: checks, managed explicit LAC, registrations and probes, with their threads."""
+"""Entry point of all work at source clusters: checks, managed explicit LAC, registrations and probes, with their threads."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from readonly_operator.kube.store import Store
 
 
-class WritableClusters:
-    """Controllers of writable clusters.
+class SourceClusters:
+    """Controllers of source clusters.
 
     Attributes:
         sources: last reports of checks.
@@ -58,7 +58,7 @@ class WritableClusters:
         self.lac = ExplicitLacController(kube, store, period, now, changed, self.sources.refresh, credentials)
         self.registrations = RegistrationController(store, cluster_domain, period, now, changed, credentials)
         self.probes = ProbeController(store, self.sources, changed, credentials, self._stopped)
-        # on a thread of its own: a probe waits long, and must not delay the restart of a writable broker
+        # on a thread of its own: a probe waits long, and must not delay the restart of an owner broker
         self._threads = (
             BackgroundThread("settings", [self.lac, self.registrations]),
             BackgroundThread("probes", [self.probes]),
