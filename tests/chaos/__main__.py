@@ -17,7 +17,7 @@ from devstack.cache import cache_root
 from devstack.console import say
 from devstack.errors import DevstackError
 from devstack.program import run_program
-from tests.chaos import curves, report
+from tests.chaos import curves, report, runs
 from tests.chaos.check import Limits
 from tests.chaos.net import enter
 from tests.chaos.plan import CHAOS_GAP_S, SOAK_GAP_S, make_plan
@@ -27,7 +27,11 @@ from tests.faults.table import write
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.chaos.run import Outcome
+    from tests.chaos.runs import RunResult
+
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+RESULTS: Final = Path(__file__).with_name("results.json")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -49,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         metavar="SECONDS",
         help="how long two consumers of an Exclusive may be served (default %(default)s)",
     )
-    parser.add_argument("--write", action="store_true", help="put the table, and the soak's picture, into docs/")
+    parser.add_argument("--write", action="store_true", help="write these and earlier results into docs/")
     parser.add_argument("--keep", action="store_true", help="leave servers and namespaces")
     args = parser.parse_args(argv)
     seeds = args.seed or [random.SystemRandom().randrange(1 << 31)]
@@ -83,21 +87,30 @@ def main(argv: list[str] | None = None) -> int:
             outcomes.append(outcome)
             failed = failed or not outcome.passed
     if args.write and outcomes:
-        marks = (report.SOAK_BEGIN, report.SOAK_END) if args.soak else (report.BEGIN, report.END)
-        told = ", ".join(str(outcome.plan.seed) for outcome in outcomes)
-        which = (
-            f"Seeds {told}, {args.minutes:g} minutes each."
-            if len(outcomes) > 1
-            else f"Seed {told}, {args.minutes:g} minutes."
-        )
-        rows = [which, "", *report.table(outcomes)]
-        if args.soak:
-            picture = DOCS / "testing" / "soak.svg"
-            picture.parent.mkdir(exist_ok=True)
-            picture.write_text(curves.draw_soak(outcomes[-1]), encoding="utf-8")
-            rows += ["", "![memory, open files, tasks and latency over time](testing/soak.svg)"]
-        write(DOCS / "testing.md", rows, marks)
+        _write([report.result(outcome, args.minutes) for outcome in outcomes], outcomes[-1] if args.soak else None)
     return 1 if failed else 0
+
+
+def _write(results: list[RunResult], soak: Outcome | None) -> None:
+    """Write the table into docs/testing.md: of a soak alone, or of all runs whose results are kept."""
+    if soak is None:
+        kept = runs.add(RESULTS, results)
+        faults = sum(one.count for run in kept for one in run.faults.values())
+        messages = sum(run.messages for run in kept)
+        seeds = ", ".join(map(str, kept))
+        rows = [
+            f"{faults:,} faults and {messages:,} messages in {len(kept)} runs. Seeds: {seeds}.",
+            "",
+            *runs.table(kept),
+        ]
+        write(DOCS / "testing.md", rows, (report.BEGIN, report.END))
+        return
+    picture = DOCS / "testing" / "soak.svg"
+    picture.parent.mkdir(exist_ok=True)
+    picture.write_text(curves.draw_soak(soak), encoding="utf-8")
+    rows = [f"Seed {results[-1].seed}, {results[-1].minutes:g} minutes.", "", *runs.table(results)]
+    rows += ["", "![memory, open files, tasks and latency over time](testing/soak.svg)"]
+    write(DOCS / "testing.md", rows, (report.SOAK_BEGIN, report.SOAK_END))
 
 
 @contextmanager

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from tests.chaos.check import LOSSES, OUT_OF_ORDER, Faults, Found, Violation
+from tests.chaos.check import Faults, Found, Violation
+from tests.chaos.runs import RunResult, summarize, table
 from tests.chaos.traces import document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.chaos.run import Outcome
 
 BEGIN: Final = "<!-- chaos: written by make chaos CHAOS_OPTIONS=--write -->"
@@ -21,46 +20,23 @@ _EXAMPLES: Final = 6
 _LAST_FAULTS: Final = 6
 
 
-def table(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return a table with a row for each kind of fault, over all runs, in Markdown."""
-    count: Counter[str] = Counter()
-    sums: dict[str, Counter[str]] = defaultdict(Counter)
-    pauses: dict[str, float] = {}
-    for outcome in outcomes:
-        assert outcome.injector is not None
-        faults = Faults(outcome.injector.done)
-        titles = [fault.title for fault in faults.all]
-        count.update(titles)
-        titles.append("before the first fault")
-        for (index, _), repeated in outcome.verdict.repeated.items():
-            sums[titles[index]]["repeated"] += repeated
-        for found in outcome.verdict.found:
-            sums[titles[faults.last(found.at)]][_column(found)] += 1
-        for index, pause in outcome.verdict.pauses.items():
-            pauses[titles[index]] = max(pause, pauses.get(titles[index], 0.0))
-    rows = ["| fault | count | lost | delivered again | out of order | other violations | longest pause |"]
-    rows.append("|---|---:|---:|---:|---:|---:|---:|")
-    for title in sorted({*count, *sums}):
-        cells = [title, f"{count[title]:,}"]
-        cells += [f"{sums[title][name]:,}" for name in ("lost", "repeated", "disorder", "other")]
-        rows.append("| " + " | ".join([*cells, f"{pauses.get(title, 0.0):.1f} s"]) + " |")
-    totals = [f"{sum(one[name] for one in sums.values()):,}" for name in ("lost", "repeated", "disorder", "other")]
-    longest = max(pauses.values(), default=0.0)
-    rows.append("| " + " | ".join(["all", f"{sum(count.values()):,}", *totals, f"{longest:.1f} s"]) + " |")
-    return rows
+def result(outcome: Outcome, minutes: float) -> RunResult:
+    """Return the result of a run.
 
-
-def _column(found: Found) -> str:
-    if found.violation in LOSSES:
-        return "lost"
-    return "disorder" if found.violation in OUT_OF_ORDER else "other"
+    Args:
+        outcome: the run.
+        minutes: how long faults were injected.
+    """
+    assert outcome.injector is not None
+    faults = summarize(outcome.verdict, Faults(outcome.injector.done))
+    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults)
 
 
 def lines(outcome: Outcome) -> list[str]:
     """Return the report of a run."""
     assert outcome.injector is not None
     verdict = outcome.verdict
-    rows = [*table([outcome]), ""]
+    rows = [*table([result(outcome, outcome.seconds / 60)]), ""]
     rows.append(f"{'subscription':<30}{'sessions':>9}{'first':>9}{'again':>8}{'longest pause':>15}{'until':>14}")
     for name, counts in sorted(verdict.counts.items()):
         pause, until = verdict.longest.get(name, (0.0, 0.0))

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from tests.chaos.check import Done, Found, Verdict, Violation
 from tests.chaos.net import NETWORK, Network, _plain
 from tests.chaos.plan import NODES, make_plan
-from tests.chaos.report import lines, table
+from tests.chaos.report import lines, result
 from tests.chaos.run import Outcome
+from tests.chaos.runs import FaultResult, RunResult, add, load, table
 from tests.churn.history import Id
 
 
@@ -31,10 +32,22 @@ def outcome() -> Outcome:
 
 
 def test_each_kind_of_fault_has_a_row_over_all_runs() -> None:
-    rows = table([outcome(), outcome()])
+    rows = table([result(outcome(), 1), result(outcome(), 1)])
     assert rows[2] == "| kill -9: owner | 2 | 2 | 12 | 0 | 0 | 12.2 s |"
     assert rows[3] == "| silent packet loss: client, owner | 2 | 0 | 0 | 2 | 2 | 0.5 s |"
     assert rows[4] == "| all | 4 | 2 | 12 | 2 | 2 | 12.2 s |"
+
+
+def test_results_are_kept_by_seed_and_a_repeated_run_replaces_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "testing" / "chaos.json"
+    assert load(file) == []
+    first = result(outcome(), 15)
+    other = RunResult(3, 10, 20, {"unload of a topic": FaultResult(5, repeated=1, pause=2.5)})
+    assert add(file, [first]) == [first]
+    assert add(file, [other]) == [other, first] == load(file)
+    again = RunResult(7, 12, 30, {})
+    assert add(file, [again]) == [other, again] == load(file)
+    assert list(map(str, load(file))) == ["3 (10 minutes)", "7 (12 minutes)"]
 
 
 def test_a_failure_shows_the_seed_the_message_and_the_faults_before() -> None:
