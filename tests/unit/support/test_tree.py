@@ -95,3 +95,8 @@ def test_the_command_fails_on_a_circle_only(tmp_path: Path, capsys: pytest.Captu
     (package / "b.py").write_text("import bench.a\n")
     assert shape.main(["--root", str(tmp_path)]) == 1
     assert "bench.a, bench.b" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", shape.PACKAGES)
+def test_no_modules_of_the_project_import_each_other(package: str) -> None:
+    assert circles(imports_inside(shape.ROOT / package, types=True)) == []
