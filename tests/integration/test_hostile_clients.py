@@ -107,6 +107,9 @@ def test_a_frozen_client_loses_its_exclusive_subscription(
     producer.flush()
     quiet = topic + "-quiet"  # one for which nothing waits is frozen as well
     for name in (topic, quiet):
+        pulsar_client.create_producer(
+            name
+        ).close()  # its owner has loaded it: a lookup alone may name a broker that has not
         owner = serving(pulsar.writer_url, name)
         first, second = (url or owner for url in urls)
         with freeze(first, name):
