@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 
-import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.kube.apply import covers
 from readonly_operator.model.children import children
