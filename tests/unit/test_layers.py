@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tree import imports_inside, sources
+
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "engine" / "readonly_engine"
 OPERATOR = ROOT / "operator" / "readonly_operator"
@@ -57,22 +59,6 @@ def imports_of(path):
             # `from package import module` imports the module.
             yield module
             yield from (f"{module}.{alias.name}" for alias in node.names)
-
-
-def sources(folder):
-    return [path for path in sorted(folder.rglob("*.py")) if not path.name.endswith("_pb2.py")]
-
-
-def imports_inside(package):
-    """For each module of a package the modules of it that it imports, also for type checking only."""
-    modules = {
-        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in sources(package)
-    }
-    return {
-        name: {module for module in imports_of(path) if module in modules and module != name}
-        for name, path in modules.items()
-    }
 
 
 def assert_imports_only(folder, allowed):
@@ -150,7 +136,7 @@ def test_the_modules_of_the_options_have_no_import_circle():
     """Also not for type checking only."""
     graph = {
         name: {module for module in found if module.startswith("readonly_engine.config.")}
-        for name, found in imports_inside(ENGINE).items()
+        for name, found in imports_inside(ENGINE, types=True).items()
         if name.startswith("readonly_engine.config.")
     }
     assert sum(map(len, graph.values())) > len(graph)
@@ -286,7 +272,7 @@ def test_the_rooms_of_the_operator_have_an_order():
 
 def test_no_modules_of_the_operator_import_each_other():
     """Also not for type checking only."""
-    graph = imports_inside(OPERATOR)
+    graph = imports_inside(OPERATOR, types=True)
     assert sum(map(len, graph.values())) > len(graph)
     list(graphlib.TopologicalSorter(graph).static_order())
 
@@ -320,7 +306,7 @@ SPARK_PURE = [
 
 
 def test_the_data_source_has_no_import_circle():
-    arrows = imports_inside(SPARK)
+    arrows = imports_inside(SPARK, types=True)
     assert len(arrows) > 40
     list(graphlib.TopologicalSorter(arrows).static_order())
 

@@ -204,10 +204,11 @@ class AdminClient:
         where = topic.rest_path.removeprefix(f"{topic.domain}/")
         path = f"/admin/v3/transactions/transactionInBufferStats/{where}/{txn[0]}/{txn[1]}"
         stats = await self._get(path, missing_ok=True)
-        # An owner that recovers from its snapshot has no transactions yet.
-        if stats is None or await self.max_read_position(topic) is None:
+        if stats is None:
             return None
-        return stats.get("startPosition") is not None, stats.get("aborted") is True
+        known = stats.get("startPosition") is not None, stats.get("aborted") is True
+        # An owner that recovers from its snapshot has no transactions yet.
+        return known if any(known) or await self.max_read_position(topic) is not None else None
 
     async def last_pending_ack(self, topic: TopicName, subscription: str) -> Position | None:
         """Return the last entry of a subscription's pending-ack log; None if the answer has none.

@@ -36,12 +36,12 @@ class OwnerTransaction(NamedTuple):
     Attributes:
         open: whether it keeps messages back for it.
         aborted: whether it knows that it was aborted; without both, it delivers the transaction's messages.
-        last_entry: the topic's last entry, known after that.
+        last_entry: the topic's last entry, known after that; None unless the owner does not know the transaction.
     """
 
     open: bool
     aborted: bool
-    last_entry: Position
+    last_entry: Position | None = None
 
 
 class TransactionIndex:
@@ -71,6 +71,10 @@ class TransactionIndex:
     def first_open_transaction(self) -> tuple[int, int] | None:
         """The id of the first open transaction; None where none is open."""
         return next(iter(self._open), None)
+
+    def is_first_open(self, txn: tuple[int, int]) -> bool:
+        """Return whether a transaction is the first open one."""
+        return self.first_open_transaction == txn
 
     @property
     def limit(self) -> Position:
@@ -286,26 +290,30 @@ class TopicTransactions:
         """
         pause = ASK_OWNER_S[0]
         unknown_at: Position | None = None
-        while index.first_open_transaction == txn:
-            await asyncio.sleep(pause)
-            known = await self._ask_transaction(txn) if index.first_open_transaction == txn else None
-            if known is None or known.open:
-                unknown_at = None
-                pause = min(2 * pause, ASK_OWNER_S[1])
-                continue
-            if known.aborted:
+        await asyncio.sleep(pause)
+        while index.is_first_open(txn):
+            known = await self._ask_transaction(txn)
+            if not index.is_first_open(txn):
+                return
+            ended = known is not None and not known.open
+            if known is not None and ended and (known.aborted or (unknown_at is not None and index.next > unknown_at)):
                 log.info(
-                    "%s: transaction (%d, %d) was aborted before a message of it was stored", self._log.topic, *txn
+                    "%s: transaction (%d, %d) has ended without a marker here, aborted: %s",
+                    self._log.topic,
+                    *txn,
+                    known.aborted,
                 )
-                index.end(txn, aborted=True)
+                index.end(txn, aborted=known.aborted)
+                self._notify_listeners()
+                following = index.first_open_transaction
+                if following is None:
+                    return
+                txn, unknown_at, pause = following, None, ASK_OWNER_S[0]  # often late too: ask at once
                 continue
-            pause = ASK_OWNER_S[0]
-            if unknown_at is not None and index.next > unknown_at:
-                log.info("%s: the owner does not know transaction (%d, %d), and delivers it", self._log.topic, *txn)
-                index.end(txn, aborted=False)
-                continue
-            unknown_at = unknown_at or known.last_entry
+            unknown_at = (unknown_at or known.last_entry) if known is not None and ended else None
             self.advance(index, index.limit)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, ASK_OWNER_S[1])
 
     def _question_ended(self, index: TransactionIndex, task: asyncio.Task[None]) -> None:
         self._questions.pop(index, None)

@@ -489,11 +489,13 @@ class TopicRegistry:
         """Ask the topic's owner about a transaction; None where it does not say."""
         try:
             known = await self._admin.transaction(topic, txn)
+            if known is None or any(known):
+                return None if known is None else OwnerTransaction(*known)
             last = await self._admin.last_confirmed(topic)
         except RelayError as error:
             log.info("%s: the owner cannot be asked about transaction (%d, %d): %s", topic, *txn, error)
             return None
-        return None if known is None or last is None else OwnerTransaction(*known, last)
+        return None if last is None else OwnerTransaction(*known, last)
 
     async def owner_moved(self, topic: TopicName) -> None:
         """The topic is at another owner, or at one that was restarted: the cluster may have transactions now."""
