@@ -1,4 +1,4 @@
-/* send_many: the same bytes into many sockets, see sending.py. The kernel does the work; Python may run meanwhile. */
+/* send_many: write the same bytes to many sockets without the GIL, see sending.py. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <sys/socket.h>
 
-/* What the kernel has taken; 0 also for a socket that is broken. Never waits. */
+/* Return the number of bytes written, 0 for a full buffer or a broken connection. Does not block. */
 static Py_ssize_t send_one(int descriptor, const char *bytes, size_t size) {
     ssize_t taken;
     do {
@@ -15,7 +15,7 @@ static Py_ssize_t send_one(int descriptor, const char *bytes, size_t size) {
     return taken < 0 ? 0 : taken;
 }
 
-/* The descriptors of a list, in memory of their own: the list may change while the GIL is not held. */
+/* Copy the descriptors out of the list, which may change while the GIL is released. */
 static int *descriptors_of(PyObject *list, Py_ssize_t count) {
     int *descriptors = PyMem_New(int, count ? count : 1);
     if (descriptors == NULL) {
@@ -25,7 +25,7 @@ static int *descriptors_of(PyObject *list, Py_ssize_t count) {
     for (Py_ssize_t i = 0; i < count; i++) {
         long value = PyLong_AsLong(PyList_GET_ITEM(list, i));
         if (value > INT_MAX || value < INT_MIN) {
-            PyErr_SetString(PyExc_OverflowError, "no descriptor is so large");
+            PyErr_SetString(PyExc_OverflowError, "file descriptor out of range");
         }
         if (PyErr_Occurred()) {
             PyMem_Free(descriptors);
@@ -79,7 +79,7 @@ static PyObject *send_many(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"send_many", send_many, METH_VARARGS, "Send the same bytes into many sockets; says which have not taken all of it."},
+    {"send_many", send_many, METH_VARARGS, "Write the same bytes to many sockets; return those that did not accept all."},
     {NULL, NULL, 0, NULL},
 };
 

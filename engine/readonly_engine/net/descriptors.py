@@ -1,4 +1,4 @@
-"""The limit on file descriptors of this process; each connection needs one."""
+"""Limit of open file descriptors of this process. Each connection needs a descriptor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 def raise_limit() -> None:
     """Raise the soft limit to the hard limit, as a JVM does: many shells and containers start with 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # then it stays as it is
+    with suppress(OSError, ValueError):  # the soft limit stays
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

@@ -1,4 +1,4 @@
-"""Shares of the event loop: the frames of one read are processed in slices, with other clients in between."""
+"""Time slices of the event loop: other clients are served between the slices of one client's frames."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SLICE_S = 0.005
-"""Longest processing for one client in one iteration of the event loop."""
+"""Time after which a client's frames wait for the next iteration of the event loop. A frame is not interrupted."""
 
 
 class FrameSlicer:
     """Processes the frames of one client in order.
 
     Args:
-        process: does what a frame asks for; returns whether to go on.
-        reschedule: called in a later turn with a function that takes the next slice, and raises what `process` raises.
+        process: handles one frame; returns False to drop the frames after it.
+        reschedule: called in the next iteration of the event loop with a function that processes the next slice. The function
+            raises the errors of `process`.
 
     Attributes:
-        pending: frames that wait for a later turn.
+        pending: frames that wait for the next iteration.
     """
 
     __slots__ = ("_process", "_reschedule", "pending")
@@ -33,9 +34,9 @@ class FrameSlicer:
         self.pending: deque[bytes] = deque()
 
     def receive(self, frames: list[bytes]) -> None:
-        """Process the frames of one read, after the pending ones."""
+        """Process the frames of one read, after the pending frames."""
         if frames:
-            scheduled = bool(self.pending)  # TLS passes on decrypted data while reading is paused
+            scheduled = bool(self.pending)  # TLS delivers decrypted data even while reading is paused
             self.pending += frames
             if not scheduled:
                 self._process_slice()

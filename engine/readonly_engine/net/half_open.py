@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import Final, Generic, TypeVar
 
 MAX_HALF_OPEN: Final = 10_000
-"""Half-open connections. A client sends CONNECT with its first packet, so even large numbers of honest clients stay far below."""
+"""Half-open connections. Clients send CONNECT in their first packet, so honest clients stay far below, even in large numbers."""
 
 MAX_HALF_OPEN_BYTES: Final = 64 << 20
-"""Bytes of incomplete CONNECTs, of all connections."""
+"""Bytes of incomplete CONNECT frames of all connections."""
 
 C = TypeVar("C")
 
 
 class HalfOpenConnections(Generic[C]):
-    """Chooses the connections to end above a limit: the oldest, so a new client always gets its chance.
+    """Selects a connection to close when a limit is exceeded: the oldest, so that new clients can always connect.
 
     Args:
-        max_count: so many may be there.
-        max_bytes: so much they may hold in all.
+        max_count: limit of half-open connections.
+        max_bytes: limit of buffered bytes of all half-open connections.
+
+    Attributes:
+        max_count: as above.
+        buffered_bytes: bytes of all incomplete frames.
     """
 
     def __init__(self, max_count: int = MAX_HALF_OPEN, max_bytes: int = MAX_HALF_OPEN_BYTES) -> None:
@@ -32,12 +36,12 @@ class HalfOpenConnections(Generic[C]):
         return len(self._waiting)
 
     def add(self, connection: C) -> C | None:
-        """Add a connection; return the one that must end for it."""
+        """Add a connection; return the connection to close for it, None below the limit."""
         self._waiting[connection] = None
         return next(iter(self._waiting)) if len(self._waiting) > self.max_count else None
 
     def set_buffered(self, connection: C, size: int) -> C | None:
-        """Set the bytes of a connection's incomplete frame; return the connection that must end for them."""
+        """Set the size of a connection's incomplete frame; return the connection to close for it, None below the limit."""
         self._release(connection)
         if size and connection in self._waiting:
             self._buffered[connection] = size
@@ -45,7 +49,7 @@ class HalfOpenConnections(Generic[C]):
         return next(iter(self._buffered)) if self.buffered_bytes > self._max_bytes else None
 
     def remove(self, connection: C) -> None:
-        """Remove a connection that has ended, or whose client has sent CONNECT."""
+        """Remove a connection after its CONNECT or its end."""
         self._waiting.pop(connection, None)
         self._release(connection)
 

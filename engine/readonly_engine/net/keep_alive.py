@@ -7,18 +7,18 @@ from typing import Protocol
 
 SLOTS = 30
 TICK_S = 1.0
-"""SLOTS ticks are the 30 s between the checks of a connection, as at a stock broker (keepAliveIntervalSeconds)."""
+"""A connection is checked every SLOTS ticks: 30 s, the default of keepAliveIntervalSeconds of a stock broker."""
 
 
 class KeptAlive(Protocol):
-    """A connection whose client may vanish without closing it."""
+    """A connection to check, because its client may disappear without closing it."""
 
     def check_alive(self) -> None:
-        """Ping or drop a silent client (called once in SLOTS ticks)."""
+        """Ping a silent client, or close its connection. Called every SLOTS ticks."""
 
 
 class KeepAlive:
-    """Checks the connections of one slot at each tick, so that one iteration never checks ten thousand."""
+    """Checks one slot of connections at each tick, so that no iteration of the event loop checks all of them."""
 
     def __init__(self) -> None:
         self._slots: list[set[KeptAlive]] = [set() for _ in range(SLOTS)]

@@ -1,4 +1,4 @@
-"""Direct writes into sockets, past the event loop's buffers: in C where that was built, else in Python."""
+"""Direct writes to sockets, without the buffers of the event loop: in C if the module is built, otherwise in Python."""
 
 from __future__ import annotations
 
@@ -20,40 +20,43 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 def send_one(descriptor: int, data: bytes) -> int:
-    """Write into a non-blocking socket; return the number of bytes that it took, 0 if it is broken.
+    """Write to a non-blocking socket.
 
     Args:
-        descriptor: of the socket.
+        descriptor: file descriptor of the socket.
         data: the bytes.
+
+    Returns:
+        The number of bytes written; 0 if the socket's buffer is full or the connection is broken.
     """
     try:
         return os.write(descriptor, data)
     except OSError:
-        return 0  # the transport gets the rest, and finds the error
+        return 0  # the caller gives the rest to the transport, which reports the error
 
 
 def discard_on_close(sock: socket.socket) -> None:
-    """Have the kernel drop unsent bytes when the socket is closed: its peer may never read them."""
+    """Make the kernel drop unsent bytes when the socket is closed: the peer may never read them (SO_LINGER 0)."""
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
 def unsent_bytes(sock: socket.socket) -> int:
-    """Return the number of bytes that the kernel holds and the peer has not acknowledged."""
+    """Return the number of bytes in the send buffer of the kernel, sent but not acknowledged bytes included (TIOCOUTQ)."""
     count = bytearray(4)
     fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, count)
     return int.from_bytes(count, sys.byteorder)
 
 
 def send_many_in_python(descriptors: list[int], data: bytes) -> list[tuple[int, int]]:
-    """Write the same bytes into many non-blocking sockets.
+    """Write the same bytes to many non-blocking sockets.
 
     Args:
-        descriptors: of the sockets.
+        descriptors: file descriptors of the sockets.
         data: the bytes.
 
     Returns:
-        The sockets that did not take all bytes: their index in `descriptors`, and the number of bytes taken.
+        An index in `descriptors` and a number of written bytes for each socket that did not accept all bytes.
     """
     size = len(data)
     taken = [send_one(descriptor, data) for descriptor in descriptors]
@@ -65,4 +68,4 @@ _c = native.load("readonly_engine.net._send")
 send_many: Final[Callable[[list[int], bytes], list[tuple[int, int]]]] = (
     send_many_in_python if _c is None else _c.send_many
 )
-"""As `send_many_in_python`. The C version releases the GIL, and costs little more than the system calls."""
+"""As `send_many_in_python`. The C version releases the GIL, and adds little to the cost of the system calls."""

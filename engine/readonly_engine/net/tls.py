@@ -1,4 +1,4 @@
-"""TLS contexts from PEM files, made again after a change of the files, so that certificates can be renewed without a restart."""
+"""TLS contexts from PEM files, reloaded after a change, so that certificates are renewed without a restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class TlsError(ValueError):
-    """An unusable file; the text names its option."""
+    """A PEM file cannot be used; the text names its option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class TlsFiles:
     """PEM files of one kind of connection.
 
     Attributes:
-        prefix: prefix of the options with the files: PREFIX-trust-certificates, PREFIX-certificate, PREFIX-key.
-        trust: certificates of the authorities of peers; None for those of the system, or on a server for no client certificates.
-        certificate: own certificate, with the chain up to an authority.
-        key: its private key, not encrypted.
-        verify_hostname: whether a server's certificate must name its host.
+        prefix: prefix of the options: PREFIX-trust-certificates, PREFIX-certificate, PREFIX-key.
+        trust: CA certificates for peers. None: a client trusts those of the system, a server requires no client certificate.
+        certificate: own certificate, with its chain.
+        key: private key of the certificate, not encrypted; None if the certificate's file contains it.
+        verify_hostname: whether a server's certificate must match its host name.
     """
 
     prefix: str
@@ -42,14 +42,14 @@ class TlsFiles:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files."""
+        """The configured files."""
         return tuple(path for path in (self.trust, self.certificate, self.key) if path is not None)
 
     def client_context(self) -> ssl.SSLContext:
         """Make a context for outgoing connections.
 
         Raises:
-            TlsError: a file is unusable.
+            TlsError: a file cannot be used.
         """
         context = ssl.create_default_context()
         if self.trust is not None:
@@ -62,10 +62,10 @@ class TlsFiles:
         return context
 
     def server_context(self) -> ssl.SSLContext:
-        """Make a context for connections of clients.
+        """Make a context for a listener.
 
         Raises:
-            TlsError: a file is unusable.
+            TlsError: a file cannot be used.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -95,7 +95,7 @@ class TlsFiles:
         try:
             context.load_cert_chain(
                 certificate, key, password=""
-            )  # a key with a password would be asked for on the terminal
+            )  # without a password here, OpenSSL prompts for that of an encrypted key on the terminal
         except OSError as error:
             raise TlsError(
                 f"{self.prefix}-certificate and {self.prefix}-key: {certificate} with {key} cannot be used: {_reason(error)}; "
@@ -104,15 +104,15 @@ class TlsFiles:
 
 
 class Reloaded(Generic[T]):
-    """A value made from files, and made again after they change. If that fails, the last valid value stays in force.
+    """A value made from files, and made again after a change of the files. If that fails, the last valid value stays in force.
 
     Args:
         files: the files.
         make: makes the value; raises OSError or ValueError.
 
     Raises:
-        OSError: `make` failed the first time.
-        ValueError: the same.
+        OSError: the first call of `make` failed.
+        ValueError: the first call of `make` failed.
     """
 
     def __init__(self, files: Sequence[Path], make: Callable[[], T]) -> None:
@@ -122,16 +122,16 @@ class Reloaded(Generic[T]):
         self._made = make()
 
     def get(self) -> T:
-        """Return the current value."""
+        """Return the current value. Checks the files, at a `stat` for each."""
         signatures = self._signatures()
         if signatures != self._last_signatures:
             self._last_signatures = signatures
             try:
                 self._made = self._make()
             except (OSError, ValueError) as error:
-                log.warning("%s; the last valid files stay in force", error)
+                log.warning("reload failed, the last valid files stay in force: error=%s", error)
             else:
-                log.info("read again: %s", ", ".join(map(str, self._files)))
+                log.info("files reloaded: files=%s", ", ".join(map(str, self._files)))
         return self._made
 
     def _signatures(self) -> list[tuple[int, int, int] | None]:
@@ -144,8 +144,11 @@ class ClientTls:
     Args:
         files: the PEM files.
 
+    Attributes:
+        certificate: file of the client certificate; None without one.
+
     Raises:
-        TlsError: a file is unusable.
+        TlsError: a file cannot be used.
     """
 
     def __init__(self, files: TlsFiles) -> None:
@@ -158,7 +161,7 @@ class ClientTls:
 
 
 def _identity_of(path: Path) -> tuple[int, int, int] | None:
-    """Return a value that changes with a file's content. A mounted Secret changes by a swap of symbolic links."""
+    """Return a value that changes with the file, None without one. A mounted Secret changes by a swap of symbolic links."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""TLS listener that follows renewed certificate files."""
+"""TLS listener that reloads renewed certificates."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_S = 1.0
-"""Interval between checks of the files; cheaper than watches for a few files."""
+"""Interval between checks of the files, in seconds. For a few files, polling is cheaper than watches."""
 
 
 class TlsListener:
-    """Accepts clients. An asyncio server keeps its TLS context, so new files need a new server.
+    """Accepts connections of clients. An asyncio server keeps its TLS context, so new files need a new server.
 
     Args:
         make: makes the protocol of a connection.
-        context: from the files.
+        context: TLS context from the files.
     """
 
     def __init__(self, make: Callable[[], asyncio.Protocol], context: Reloaded[ssl.SSLContext]) -> None:
@@ -42,12 +42,12 @@ class TlsListener:
         """Listen.
 
         Args:
-            host: of this machine.
-            port: the port.
-            shared: whether other processes listen there too.
+            host: local address.
+            port: port; the system chooses it for 0.
+            shared: whether other processes listen on the same port (SO_REUSEPORT).
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: the address is not available.
         """
         server = await asyncio.get_running_loop().create_server(
             self._make,
@@ -58,16 +58,16 @@ class TlsListener:
             reuse_port=shared or None,
         )
         self._servers = [server]
-        self._watcher = run_forever(self._watch, "the watch of the certificate")
+        self._watcher = run_forever(self._watch, "the check for renewed certificates")
 
     @property
     def listening(self) -> bool:
-        """Return whether clients can connect."""
+        """Whether clients can connect."""
         return bool(self._servers) and all(server.is_serving() for server in self._servers)
 
     @property
     def port(self) -> int:
-        """Return the port; the system chooses it for port 0."""
+        """The port of the first socket."""
         return int(self._servers[0].sockets[0].getsockname()[1])
 
     def close(self) -> None:
@@ -85,10 +85,10 @@ class TlsListener:
                 try:
                     await self._listen_with(context)
                 except OSError as error:
-                    log.warning("clients are not shown the new certificate yet: %s", error)
+                    log.warning("listening with the new certificate failed, trying again: error=%s", error)
 
     async def _listen_with(self, context: ssl.SSLContext) -> None:
-        """Replace the servers on the same sockets, so that no client is refused meanwhile."""
+        """Replace the servers on duplicates of their sockets, so that no connection is refused meanwhile."""
         loop = asyncio.get_running_loop()
         made = []
         for listening in [one for server in self._servers for one in server.sockets]:

@@ -1,4 +1,4 @@
-"""Writes that are flushed together at the end of an iteration of the event loop."""
+"""Coalesced writes: the pending frames of all connections are sent in one callback of the event loop."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class BufferedWriter(Protocol):
 
 
 class WriteCoalescer:
-    """Flushes, in one callback of the event loop, all connections with pending frames."""
+    """Flushes all connections with pending frames in one callback."""
 
     def __init__(self) -> None:
         self._waiting: list[BufferedWriter] = []
 
     def add(self, writer: BufferedWriter) -> None:
-        """Flush a connection at the end of this iteration. Call it once for each connection and iteration."""
+        """Flush a connection in the next callback. Call it once for each connection and callback."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append(writer)
 
     def flush(self) -> None:
-        """Flush all now, before a write that must not overtake them."""
+        """Flush all connections now, before a write that must not overtake pending frames."""
         waiting, self._waiting = self._waiting, []
         for writer in waiting:
             try:

@@ -1,1 +1,1 @@
-"""Subscriptions that the owner must serve."""
+"""Passthrough: subscriptions that the owner must serve, and the flow control of their consumers."""

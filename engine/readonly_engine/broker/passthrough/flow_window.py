@@ -1,8 +1,9 @@
-"""What passes through for one consumer: how much its server may send at once, and what its client has not acked. Pure.
+"""Flow control of one passthrough consumer: permits for the owner, and messages that the client has not acked. Pure.
 
-A client gives permits for as many messages as its queue takes, a thousand or more of any size. If all were passed on, a client
-that does not read would pile them up here. So permits are passed on a few at a time, as many as fit the write buffer by the size
-of the messages so far, and none while the client does not read. The connection to the server goes on: others share it.
+A client grants permits for its whole receiver queue: a thousand messages or more, of any size. If the owner got all of them, the
+messages for a client that does not read would pile up in this process. So the owner gets a window of permits that fits the write
+buffer, by the average size of the messages so far, and none while the client does not read. The connection to the owner stays
+readable, because other consumers share it.
 """
 
 from __future__ import annotations
@@ -15,26 +16,31 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
 
 INITIAL_WINDOW = 16
-"""Permits at once before the size of a message is known."""
+"""Permits of the window before the first message, when no size is known."""
 
 MAX_WINDOW = 1000
-"""As the queue of a client: more would not be faster."""
+"""Largest window, as the default receiver queue of a client. A larger one is not faster."""
 
 
 class FlowWindow:
     """Permits and pending messages of one consumer.
 
     Args:
-        buffer_bytes: how many bytes may be on their way to the client.
-        track_pending: whether to keep what is not acked (it is of no use where acks are cumulative only).
+        buffer_bytes: bytes of messages that fit the window.
+        track_pending: whether to keep the positions of unacked entries. They are not needed for subscription types with
+            cumulative acks.
+
+    Attributes:
+        track_pending: as above.
+        pending: positions of delivered entries without an ack; empty without `track_pending`.
     """
 
     __slots__ = ("_buffer", "_bytes", "_closed", "_granted", "_messages", "_queued", "pending", "track_pending")
 
     def __init__(self, buffer_bytes: int, *, track_pending: bool) -> None:
         self._buffer = buffer_bytes
-        self._queued = 0  # permits of the client that were not passed on
-        self._granted = 0  # permits that were passed on and not used
+        self._queued = 0  # permits of the client that the owner did not get yet
+        self._granted = 0  # permits of the owner that are not used
         self._messages = 0
         self._bytes = 0
         self._closed = False
@@ -42,16 +48,19 @@ class FlowWindow:
         self.pending: set[Position] = set()
 
     def add_permits(self, permits: int) -> None:
-        """The client gave permits."""
+        """Add permits of the client's FLOW."""
         self._queued += permits
 
     @property
     def permits(self) -> int:
-        """How many messages the client has asked for and not got."""
+        """Permits of the client that are not used."""
         return self._queued + self._granted
 
     def grant(self) -> int:
-        """How many permits to pass on now; the client's connection takes more."""
+        """Return the number of permits to send to the owner now, 0 while more than half of the window is unused.
+
+        Call it only while the client's connection is writable.
+        """
         window = self._window()
         if self._closed or self._granted > window // 2:
             return 0
@@ -61,7 +70,13 @@ class FlowWindow:
         return permits
 
     def on_entry(self, position: Position, messages: int, size: int) -> bool:
-        """An entry came from the server. Returns whether the client gets it: not after `close`."""
+        """Count an entry from the owner; return whether to forward it to the client. It is not forwarded after `close`.
+
+        Args:
+            position: position of the entry.
+            messages: number of messages in it.
+            size: bytes of its payload.
+        """
         self._granted -= messages
         self._messages += messages
         self._bytes += size
@@ -72,7 +87,7 @@ class FlowWindow:
         return True
 
     def on_ack(self, positions: Iterable[Position], *, cumulative: bool) -> None:
-        """The client acked entries."""
+        """Remove acked entries from `pending`, for a cumulative ack all up to the last position."""
         if cumulative:
             last = max(positions, default=None)
             if last is not None:
@@ -81,11 +96,11 @@ class FlowWindow:
             self.pending.difference_update(positions)
 
     def on_redeliver(self, positions: Iterable[Position]) -> None:
-        """The client asks for entries again: they come again, from wherever."""
+        """Remove entries for redelivery from `pending`: the owner sends them again, to any consumer."""
         self.pending.difference_update(positions)
 
     def close(self) -> None:
-        """Pass on no more permits, and no more messages: what the server still sends it gives to others afterwards."""
+        """Stop permits and messages. The owner redelivers messages that arrive later, once the consumer is closed."""
         self._closed = True
 
     def _window(self) -> int:

@@ -1,4 +1,4 @@
-"""Why subscriptions pass through to the owner, and since and until when. Pure: time is an argument, in seconds."""
+"""Reasons for the passthrough of subscriptions, with begin and end. Pure: the time is an argument, in seconds of any clock."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
 
 ABSENT_S = (10.0, 600.0)
-"""A reason ends once it was not seen for so long; for twice as long, again and again, if it comes back soon after its end."""
+"""Initial and largest absence, in seconds, that ends a reason. It doubles when the reason recurs within RECURRENCE_S."""
 
 MIN_ABSENT_CHECKS = 2
-"""And was looked for so often in that time."""
+"""Checks without the reason that are required for its end, too."""
 
 RECURRENCE_S = 600.0
+"""Time after the end of a reason in which its return is a recurrence."""
 
 MAX_REMEMBERED = 100_000
+"""Bound of remembered reasons. The one that began first is dropped."""
 
 WHOLE_TOPIC = ""
-"""In the place of a subscription: all subscriptions of the topic."""
+"""Subscription name that stands for all subscriptions of a topic."""
 
 
 class Reason(StrEnum):
-    """What only the owner can do."""
+    """A reason that requires the owner; the value is a label of `/stats` and of a metric."""
 
     DIRECT_CONSUMERS = "direct-consumers"
     ENTRY_FILTER = "entry-filter"
@@ -41,12 +43,12 @@ class ReasonState:
 
     Attributes:
         reason: the reason.
-        text: what was seen, for people.
-        since: when it was seen first.
-        absent_s: how long it must not be seen.
-        absent_since: when it was looked for in vain, first since it was seen; None while it is seen.
-        absent_checks: how often it was looked for in vain since.
-        ended: when it ended; None while it is in force.
+        text: the finding, for operators.
+        since: time of the first finding.
+        absent_s: absence that ends the reason.
+        absent_since: time of the first check without the reason since its last finding; None if the last check found it.
+        absent_checks: number of checks without the reason since its last finding.
+        ended: time of its end; None while it is in force.
     """
 
     reason: Reason
@@ -59,13 +61,13 @@ class ReasonState:
 
 
 class ReasonTracker:
-    """Keeps the reasons that are in force, and for a while those that ended."""
+    """Keeps the reasons in force, and for RECURRENCE_S those that ended."""
 
     def __init__(self) -> None:
         self._states: OrderedDict[tuple[TopicName, str, Reason], ReasonState] = OrderedDict()
 
     def found(self, topic: TopicName, subscription: str, reason: Reason, text: str, now: float) -> bool:
-        """A reason was seen. Returns whether it is in force only now."""
+        """Record a finding of a reason; return True if the reason was not in force before."""
         key = (topic, subscription, reason)
         state = self._states.get(key)
         if state is not None and state.ended is None:
@@ -81,7 +83,7 @@ class ReasonTracker:
         return True
 
     def absent(self, topic: TopicName, subscription: str, reason: Reason, now: float) -> bool:
-        """A reason was looked for in vain. Returns whether it has ended by this."""
+        """Record a check without the reason; return True if this ends the reason."""
         state = self._states.get((topic, subscription, reason))
         if state is None or state.ended is not None:
             return False
@@ -94,7 +96,7 @@ class ReasonTracker:
         return True
 
     def oldest(self, topic: TopicName, subscription: str) -> ReasonState | None:
-        """The reason why a subscription passes through, the oldest; None where it does not."""
+        """Return the oldest reason in force for a subscription or its whole topic; None without one."""
         if not self._states:
             return None
         states = [
@@ -106,21 +108,21 @@ class ReasonTracker:
         return min(states, key=lambda state: state.since, default=None)
 
     def of(self, topic: TopicName, subscription: str, reason: Reason) -> ReasonState | None:
-        """A reason that is in force; None where it is not."""
+        """Return the state of a reason in force; None if it is not in force. Reasons of the whole topic need WHOLE_TOPIC."""
         state = self._states.get((topic, subscription, reason))
         return state if state is not None and state.ended is None else None
 
     def in_force(self) -> Iterator[tuple[TopicName, str, ReasonState]]:
-        """All reasons in force."""
+        """Yield the reasons in force, as topic, subscription and state."""
         for (topic, subscription, _), state in self._states.items():
             if state.ended is None:
                 yield topic, subscription, state
 
     def forget(self, used: Iterable[TopicName], now: float) -> None:
-        """Forget what nobody looks for any more, and what ended long ago.
+        """Drop reasons older than RECURRENCE_S: those that ended, and those of topics that are not checked any more.
 
         Args:
-            used: topics with consumers here: their reasons are looked for.
+            used: topics that are checked, because they have consumers on this broker.
             now: the time.
         """
         kept = frozenset(used)
