@@ -31,7 +31,7 @@ LOST: Final = 2
 
 @dataclass
 class _Owner:
-    """What the owner answers (Questions)."""
+    """What the owner answers (CursorQueries)."""
 
     told: OwnerCursorState
     at_owner: OwnerCursorRanges

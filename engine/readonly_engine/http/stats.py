@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from readonly_engine.broker.server.broker import Broker
-    from readonly_engine.broker.subscription.topics import ServedTopic
+    from readonly_engine.broker.subscription.served_topic import ServedTopic
     from readonly_engine.metadata.topic_name import TopicName
 
 _SUMS = ("msgRateOut", "msgThroughputOut", "msgOutCounter", "bytesOutCounter")

@@ -10,9 +10,10 @@ from readonly_engine.background import run_forever
 from readonly_engine.owner.errors import RelayError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.broker.subscription.subscription import Subscription
+    from readonly_engine.owner.consumer import OwnerConsumer, OwnerCursorState
 
 log = logging.getLogger(__name__)
 
@@ -21,19 +22,23 @@ POLL_INTERVAL_S = 30.0
 
 MAX_POLLS_PER_S = 20.0
 
-REQUEST_TIMEOUT_S = 5.0
-"""An owner that has not answered by then must not keep the watch from the other subscriptions."""
-
 
 class CursorPoller:
     """Asks the owner for the cursor of each durable subscription that has something unacked.
 
     Args:
         subscriptions: the subscriptions served here now.
+        state: asks through a consumer where its subscription stands; raises a RelayError or a TimeoutError, so that one owner
+            does not delay the other subscriptions.
     """
 
-    def __init__(self, subscriptions: Callable[[], Iterable[Subscription]]) -> None:
+    def __init__(
+        self,
+        subscriptions: Callable[[], Iterable[Subscription]],
+        state: Callable[[OwnerConsumer], Awaitable[OwnerCursorState]],
+    ) -> None:
         self._subscriptions = subscriptions
+        self._state = state
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -62,8 +67,7 @@ class CursorPoller:
         if owner_consumer is None:
             return
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                state = await owner_consumer.state()
+            state = await self._state(owner_consumer)
         except (RelayError, TimeoutError) as error:
             why = error or "no answer in time"
             log.info("%s, %s: the owner does not say where it stands: %s", subscription.topic, subscription.name, why)

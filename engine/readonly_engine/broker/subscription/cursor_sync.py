@@ -95,8 +95,8 @@ class ResumeContext(NamedTuple):
         return cls(state, newest_ledger, unanswered, lost, closed_by_owner, owner_consumer.resumed_at)
 
 
-class OwnerQueries(Protocol):
-    """What the owner, and the pool, can be asked of a subscription."""
+class CursorQueries(Protocol):
+    """Asks the owner, and the pool, about one subscription."""
 
     async def state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
         """Where the owner says that the subscription stands, asked through one of its consumers."""
@@ -112,6 +112,9 @@ class OwnerQueries(Protocol):
 
     def pending_ack_source(self) -> PendingAckSource:
         """Where the owner's log of acks in transactions is found."""
+
+
+OwnerQueries = CursorQueries
 
 
 class CursorSync:
@@ -133,7 +136,7 @@ class CursorSync:
         name: str,
         view: TopicView,
         cursor: CursorReplica,
-        queries: OwnerQueries,
+        queries: CursorQueries,
         on_last_entry: Callable[[Position], None],
         on_moved: Callable[[OwnerCursorState], None],
     ) -> None:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from readonly_engine.broker.subscription import cursor_poller as cursor_watch
+from readonly_engine.broker.subscription import cursor_poller, owner_queries
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
+from readonly_engine.broker.subscription.owner_queries import OwnerQueries
 from readonly_engine.owner.consumer import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
@@ -45,9 +46,9 @@ class Subscription:
 
 
 def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(monkeypatch):
-    monkeypatch.setattr(cursor_watch, "POLL_INTERVAL_S", 0.005)
-    monkeypatch.setattr(cursor_watch, "MAX_POLLS_PER_S", 1000.0)
-    monkeypatch.setattr(cursor_watch, "REQUEST_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(cursor_poller, "POLL_INTERVAL_S", 0.005)
+    monkeypatch.setattr(cursor_poller, "MAX_POLLS_PER_S", 1000.0)
+    monkeypatch.setattr(owner_queries, "STATE_TIMEOUT_S", 0.01)
     away, there = Relayed(attached=False), Relayed()
     failing = Subscription(Relayed(fails=True))
     untold = Subscription(Relayed(hangs=True))
@@ -60,7 +61,8 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     ]
 
     async def run():
-        watch = CursorPoller(lambda: [failing, untold, *left_alone, followed])
+        queries = OwnerQueries(None, None, None, None)
+        watch = CursorPoller(lambda: [failing, untold, *left_alone, followed], queries.consumer_state)
         watch.start()
         watch.start()
         async with asyncio.timeout(10):

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.subscription import topics
-from readonly_engine.broker.subscription.topics import ServedTopic, TopicRegistry
+from readonly_engine.broker.subscription.served_topic import ServedTopic
+from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer import OwnerCursorState
-from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 TOPIC = parse_topic_name("orders")
 STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
@@ -86,10 +87,6 @@ class Admin:
         if self.answer is None:
             raise OwnerUnavailableError("not now")
         return {"transactionCoordinatorEnabled": self.answer}
-
-    async def mark_delete_and_last(self, topic, subscription):
-        assert (topic, subscription) == (TOPIC, "s")
-        return STATE
 
 
 @pytest.mark.parametrize("ends", ["its client leaves", "its owner closes it"])
@@ -227,22 +224,6 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
 
     asyncio.run(run())
     assert len(kept) == ours
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_where_a_subscription_stands_is_asked_in_another_way_where_its_consumers_are_not_told(monkeypatch, refused):
-    monkeypatch.setattr(topics, "STATE_TIMEOUT_S", 0.0)
-
-    async def state():
-        if refused:
-            raise OwnerRefusedError(ServerError.MetadataError, "it cannot be parsed")
-        await asyncio.Event().wait()
-
-    async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None)
-        return await served.state(TOPIC, "s", SimpleNamespace(state=state))
-
-    assert asyncio.run(run()) == STATE
 
 
 class Transactions:

@@ -1,0 +1,250 @@
+"""Questions to the source cluster about cursors and topics: through consumers, the admin API, and the pool's own records."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
+from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, OwnerPolicies
+from readonly_engine.broker.subscription.pending_acks import PendingAckSource, pending_ack_log_name
+from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
+from readonly_engine.topic.position import EARLIEST
+from readonly_engine.topic.transactions import OwnerTransaction
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from readonly_engine.broker.dispatch.make import DispatchSettings
+    from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
+    from readonly_engine.metadata.topic_name import TopicName
+    from readonly_engine.owner.admin import AdminClient
+    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.topic.log import TopicLog
+    from readonly_engine.topic.position import Position
+
+log = logging.getLogger(__name__)
+
+STATE_TIMEOUT_S = 5.0
+"""Time for an owner to answer through a consumer. Later, the admin API is asked."""
+
+
+class OwnerQueries:
+    """Asks where subscriptions and topics stand.
+
+    Args:
+        admin: the admin API of the source cluster.
+        batches: partial batch acks of the pool's consumers; None where brokers hand nothing over.
+        owner_consumers: returns the consumers here of a topic.
+        make_log: makes a log, from its name and a function that returns its last entry.
+    """
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        batches: BatchIndexAckStore | None,
+        owner_consumers: Callable[[TopicName], Iterable[OwnerConsumer]],
+        make_log: Callable[[TopicName, Callable[[], Awaitable[Position | None]]], TopicLog],
+    ) -> None:
+        self._admin = admin
+        self._batches = batches
+        self._owner_consumers = owner_consumers
+        self._make_log = make_log
+        self._policies = OwnerPolicies(admin)
+        self._transactions = False
+
+    # The source cluster
+
+    async def settings(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
+        """Return the dispatch settings of a subscription."""
+        return await self._policies.of(topic, subscribe)
+
+    async def transactions(self, max_age_s: float = CONFIGURATION_TTL_S) -> bool | None:
+        """Return whether the cluster has transactions; None if no broker answers.
+
+        Brokers that restart one by one differ for a while. The first True stays.
+
+        Args:
+            max_age_s: greatest age of the answer, in seconds.
+        """
+        if not self._transactions:
+            found = await self._policies.transactions(max_age_s)
+            if not found:
+                return found
+            self._transactions = True
+        return True
+
+    async def may_have_transactions(self) -> bool:
+        """Return whether the cluster has transactions, or no broker answers."""
+        return await self.transactions() is not False
+
+    # A subscription
+
+    async def state(self, topic: TopicName, subscription: str, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+        """Return where a subscription stands, and how far its consumers may read.
+
+        An owner that cannot parse the topic's last entry serves consumers, but refuses this request. Then the admin API is asked.
+
+        Args:
+            topic: the topic.
+            subscription: name of the subscription.
+            owner_consumer: one of its consumers.
+
+        Raises:
+            RelayError: neither answers.
+        """
+        try:
+            return await self.consumer_state(owner_consumer)
+        except (OwnerRefusedError, TimeoutError) as error:
+            log.info("%s: the owner does not say what its last message is: %s", topic, error or "no answer in time")
+        mark_delete, last = await self._admin.mark_delete_and_last(topic, subscription)
+        if await self.may_have_transactions():
+            limit = await self._admin.max_read_position(topic)
+            if limit is None:
+                raise OwnerUnavailableError(f"the owner of {topic} does not say how far consumers may read")
+            last = limit
+        return OwnerCursorState(mark_delete, last)
+
+    async def consumer_state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+        """Return where a subscription stands, asked through a consumer only.
+
+        Raises:
+            RelayError: the owner cannot answer now.
+            TimeoutError: no answer in STATE_TIMEOUT_S.
+        """
+        async with asyncio.timeout(STATE_TIMEOUT_S):
+            return await owner_consumer.state()
+
+    async def acked(self, topic: TopicName, subscribe: CommandSubscribe) -> list[tuple[Position, Position]]:
+        """Return the acked ranges (lower, upper] of a durable cursor; an empty list for another.
+
+        Raises:
+            RelayError: the admin API does not answer.
+        """
+        if not subscribe.durable:
+            return []
+        return (await self.cursor(topic, subscribe)).acked
+
+    async def cursor(self, topic: TopicName, subscribe: CommandSubscribe) -> OwnerCursorRanges:
+        """Return a durable cursor as the owner has it now.
+
+        Raises:
+            RelayError: the admin API does not answer.
+        """
+        acked, not_persisted = await self._admin.cursor(topic, subscribe.subscription)
+        if subscribe.read_compacted:
+            # A reader of the compacted topic may have to begin before the owner's cursor.
+            acked = [reach for reach in acked if reach[0] != EARLIEST]
+        return OwnerCursorRanges(acked, not_persisted)
+
+    async def partially_acked_batches(
+        self, topic: TopicName, subscribe: CommandSubscribe, settings: DispatchSettings
+    ) -> list[tuple[Position, int]]:
+        """Return the batches that earlier consumers of the pool acked in part, with the bits of the unacked messages."""
+        if self._batches is None or not subscribe.durable or not settings.batch_acks:
+            return []
+        return await self._batches.load(topic, subscribe.subscription)
+
+    def pending_ack_source(self, topic: TopicName, subscription: str) -> PendingAckSource:
+        """Return the source of the owner's log of a subscription's acks in transactions."""
+        last = partial(self._last_pending_ack, topic, subscription)
+        return PendingAckSource(partial(self._make_log, pending_ack_log_name(topic, subscription), last), last)
+
+    async def _last_pending_ack(self, topic: TopicName, subscription: str) -> Position | None:
+        try:
+            return await self._admin.last_pending_ack(topic, subscription)
+        except RelayError as error:
+            log.info(
+                "%s, %s: the owner does not say how far its acks in transactions go: %s", topic, subscription, error
+            )
+            return None
+
+    # A topic
+
+    async def last_message(self, topic: TopicName) -> Position | None:
+        """Return the last message that the owner delivers now; None if it does not answer."""
+        for owner_consumer in self._owner_consumers(topic):
+            if owner_consumer.subscribed:
+                try:
+                    return (await owner_consumer.state()).last
+                except RelayError as error:
+                    log.info("%s: the owner cannot be asked for its last entry: %s", topic, error)
+                    return None
+        return None
+
+    async def last_confirmed(self, topic: TopicName) -> Position | None:
+        """Return the last entry of a topic, markers of transactions included; None if there is none.
+
+        Raises:
+            RelayError: the admin API does not answer.
+        """
+        return await self._admin.last_confirmed(topic)
+
+    async def max_read_position(self, topic: TopicName) -> Position | None:
+        """Return the position up to which the owner lets consumers read now; None if it does not answer."""
+        try:
+            return await self._admin.max_read_position(topic)
+        except RelayError as error:
+            log.info("%s: the owner does not say how far consumers may read: %s", topic, error)
+            return None
+
+    async def transaction(self, topic: TopicName, txn: tuple[int, int]) -> OwnerTransaction | None:
+        """Return the state of a transaction on the topic's owner; None if it does not answer."""
+        try:
+            known = await self._admin.transaction(topic, txn)
+            if known is None or any(known):
+                return None if known is None else OwnerTransaction(*known)
+            last = await self._admin.last_confirmed(topic)
+        except RelayError as error:
+            log.info("%s: the owner cannot be asked about transaction (%d, %d): %s", topic, *txn, error)
+            return None
+        return None if last is None else OwnerTransaction(*known, last)
+
+
+class SubscriptionQueries:
+    """The questions of one subscription (`CursorQueries`).
+
+    Args:
+        queries: asks for all subscriptions.
+        topic: the topic.
+        encoded_subscribe: the first consumer's SUBSCRIBE, a CommandSubscribe.
+        settings: of the subscription.
+    """
+
+    __slots__ = ("_encoded_subscribe", "_queries", "_settings", "_topic")
+
+    def __init__(
+        self, queries: OwnerQueries, topic: TopicName, encoded_subscribe: bytes, settings: DispatchSettings
+    ) -> None:
+        self._queries = queries
+        self._topic = topic
+        self._encoded_subscribe = encoded_subscribe
+        self._settings = settings
+
+    @property
+    def _subscribe(self) -> CommandSubscribe:
+        return CommandSubscribe.FromString(self._encoded_subscribe)
+
+    async def state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
+        """Return where the subscription stands, asked through one of its consumers."""
+        return await self._queries.state(self._topic, self._subscribe.subscription, owner_consumer)
+
+    async def acked(self) -> list[tuple[Position, Position]]:
+        """Return the acked ranges (lower, upper]."""
+        return await self._queries.acked(self._topic, self._subscribe)
+
+    async def cursor(self) -> OwnerCursorRanges:
+        """Return the durable cursor as the owner has it now."""
+        return await self._queries.cursor(self._topic, self._subscribe)
+
+    async def batches(self) -> list[tuple[Position, int]]:
+        """Return the batches that are acked in part."""
+        return await self._queries.partially_acked_batches(self._topic, self._subscribe, self._settings)
+
+    def pending_ack_source(self) -> PendingAckSource:
+        """Return the source of the owner's log of acks in transactions."""
+        return self._queries.pending_ack_source(self._topic, self._subscribe.subscription)

@@ -1,0 +1,158 @@
+"""Questions about cursors and topics, with the owner and the admin API played."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.dispatch.make import DispatchSettings
+from readonly_engine.broker.subscription import owner_queries
+from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
+from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.transactions import OwnerTransaction
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+
+TOPIC = parse_topic_name("orders")
+STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
+LIMIT = Position(1, 5)
+ACKED = [(EARLIEST, Position(1, 2)), (Position(1, 3), Position(1, 4))]
+
+
+class Admin:
+    """The admin API; an answer that is an error is raised."""
+
+    def __init__(self, **answers):
+        self.answers = {"configuration": {}, "mark_delete_and_last": STATE, "cursor": (ACKED, True), **answers}
+
+    def __getattr__(self, name):
+        async def ask(*_):
+            answer = self.answers[name]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return ask
+
+
+def queries(admin=None, *, batches=None, consumers=()):
+    return OwnerQueries(admin or Admin(), batches, lambda _: consumers, lambda name, _: name)
+
+
+def transactions(answer):
+    return {"transactionCoordinatorEnabled": answer}
+
+
+class OwnerConsumer:
+    """A consumer on its owner, which answers with STATE, an error or never."""
+
+    def __init__(self, answer=STATE, *, subscribed=True):
+        self.answer = answer
+        self.subscribed = subscribed
+
+    async def state(self):
+        if self.answer is None:
+            await asyncio.Event().wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+SILENT = [None, OwnerRefusedError(ServerError.MetadataError, "it cannot be parsed")]
+
+
+@pytest.mark.parametrize("answer", SILENT)
+def test_the_admin_api_says_where_a_subscription_stands_if_the_owner_does_not(monkeypatch, answer):
+    monkeypatch.setattr(owner_queries, "STATE_TIMEOUT_S", 0.0)
+    assert asyncio.run(queries().state(TOPIC, "s", OwnerConsumer(answer))) == STATE
+
+
+def test_an_owner_that_is_away_is_an_error():
+    with pytest.raises(OwnerUnavailableError, match="away"):
+        asyncio.run(queries().state(TOPIC, "s", OwnerConsumer(OwnerUnavailableError("away"))))
+
+
+@pytest.mark.parametrize("configuration", [transactions("true"), OwnerUnavailableError("not now")])
+@pytest.mark.parametrize("limit", [LIMIT, None])
+def test_with_transactions_the_admin_api_says_how_far_consumers_may_read(configuration, limit):
+    admin = Admin(configuration=configuration, max_read_position=limit)
+    asked = queries(admin).state(TOPIC, "s", OwnerConsumer(SILENT[1]))
+    if limit is None:
+        with pytest.raises(OwnerUnavailableError, match="how far"):
+            asyncio.run(asked)
+    else:
+        assert asyncio.run(asked) == (STATE.mark_delete, LIMIT)
+
+
+def test_a_cluster_that_has_transactions_keeps_them():
+    """One broker says so; others that are not restarted yet do not."""
+    admin = Admin()
+
+    async def run():
+        asked = queries(admin)
+        found = []
+        for answer in (OwnerUnavailableError("not now"), transactions("false"), transactions("true"), {}):
+            admin.answers["configuration"] = answer
+            found.append((await asked.transactions(0.0), await asked.may_have_transactions()))
+        return found
+
+    assert asyncio.run(run()) == [(None, True), (False, False), (True, True), (True, True)]
+
+
+def test_the_first_consumer_on_the_owner_is_asked_for_the_last_message():
+    away = OwnerConsumer(OwnerUnavailableError("away"), subscribed=False)
+
+    async def run():
+        return [
+            await queries(consumers=consumers).last_message(TOPIC)
+            for consumers in ([], [away], [away, OwnerConsumer()], [OwnerConsumer(away.answer), OwnerConsumer()])
+        ]
+
+    assert asyncio.run(run()) == [None, None, STATE.last, None]
+
+
+@pytest.mark.parametrize("name", ["max_read_position", "transaction"])
+def test_an_admin_api_that_is_away_answers_nothing(name):
+    asked = queries(Admin(**{name: OwnerUnavailableError("away")}))
+    arguments = (TOPIC,) if name == "max_read_position" else (TOPIC, (1, 2))
+    assert asyncio.run(getattr(asked, name)(*arguments)) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "last", "expected"),
+    [
+        (None, LIMIT, None),
+        ((True, False), OwnerUnavailableError("not needed"), OwnerTransaction(True, False)),
+        ((False, False), LIMIT, OwnerTransaction(False, False, LIMIT)),
+        ((False, False), None, None),
+    ],
+)
+def test_an_unknown_transaction_counts_with_the_last_entry_before_which_it_is_unknown(known, last, expected):
+    asked = queries(Admin(transaction=known, last_confirmed=last))
+    assert asyncio.run(asked.transaction(TOPIC, (1, 2))) == expected
+
+
+@pytest.mark.parametrize(
+    ("durable", "compacted", "expected"), [(True, False, ACKED), (True, True, ACKED[1:]), (False, False, [])]
+)
+def test_a_reader_of_the_compacted_topic_begins_before_the_owners_cursor(durable, compacted, expected):
+    subscribe = CommandSubscribe(subscription="s", durable=durable, read_compacted=compacted)
+    asked = SubscriptionQueries(queries(), TOPIC, subscribe.SerializePartialToString(), DispatchSettings())
+    assert asyncio.run(asked.acked()) == expected
+
+
+@pytest.mark.parametrize(("durable", "batch_acks"), [(True, True), (True, False), (False, True)])
+def test_batches_are_loaded_for_durable_subscriptions_of_owners_that_count_batch_acks(durable, batch_acks):
+    loaded = [(Position(1, 2), 3)]
+
+    async def load(*asked):
+        assert asked == (TOPIC, "s")
+        return loaded
+
+    encoded = CommandSubscribe(subscription="s", durable=durable).SerializePartialToString()
+    settings = DispatchSettings(batch_acks=batch_acks)
+    asked = SubscriptionQueries(queries(batches=SimpleNamespace(load=load)), TOPIC, encoded, settings)
+    assert asyncio.run(asked.batches()) == (loaded if durable and batch_acks else [])
