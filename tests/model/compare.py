@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.broker.subscription.cursor_sync import CursorSync, OwnerCursorRanges
-from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 from tests.model.serving import NOW, bits, load, mark_delete_of, position, ranges_of

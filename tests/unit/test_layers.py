@@ -106,6 +106,7 @@ def test_codecs_touch_nothing_but_bytes(path):
         "owner/session.py",
         "owner/ack_grouping.py",
         "owner/auth_refresh.py",
+        "owner/consumer_events.py",
         "owner/handlers.py",
         "owner/identity.py",
         "owner/lease.py",

@@ -9,30 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from readonly_engine.clock import lease_time
 from readonly_engine.owner.consumer_acks import ConsumerAcks
+from readonly_engine.owner.consumer_events import OwnerCursorState, last_message_id_request
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.owner.resume import set_resume_position
-from readonly_engine.topic.position import Position
 from readonly_engine.waiting import wait_until_done
 from readonly_engine.wire.commands import body_of
-from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
-    CommandCloseConsumer,
-    CommandGetLastMessageId,
-    CommandSubscribe,
-)
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.owner.consumer_events import ConsumerEvents
     from readonly_engine.owner.directory import OwnerDirectory
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.owner.identity import Identity
+    from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandAck
+
+__all__ = ["OwnerConsumer", "OwnerCursorState"]
 
 log = logging.getLogger(__name__)
 
@@ -43,40 +42,6 @@ DEAD_OWNER_RETRY_S = 2.0
 
 RETRY_TIMEOUT_S = 20.0
 """Below the 30 s after which clients give up a request (operationTimeoutMs)."""
-
-
-class OwnerCursorState(NamedTuple):
-    """The owner's answer about a subscription.
-
-    Attributes:
-        mark_delete: every entry up to here is acked; None where the answer has no position.
-        last: the topic's last entry that may be delivered.
-    """
-
-    mark_delete: Position | None
-    last: Position
-
-
-class ConsumerEvents(Protocol):
-    """Gets the events of an OwnerConsumer."""
-
-    def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
-        """Handle the owner's ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC, TOPIC_MIGRATED, MESSAGE, or answer to an ack."""
-
-    def on_detached(self) -> None:
-        """Handle a move of the owner, or a broken connection; the consumer subscribes again."""
-
-    def mark_delete_position(self) -> Position | None:
-        """Return the position up to which the subscription has acked every entry; None if unknown."""
-
-    def on_owner_dead(self, checked_at: float) -> None:
-        """Handle the end of the owner's process: its address refused a connection that was tried at this time (lease_time)."""
-
-    def on_resubscribed(self, state: OwnerCursorState) -> None:
-        """Handle the return to the owner. Acks wait for `resume_acks`, since the cursor may have been reset meanwhile."""
-
-    def on_not_kept(self, reason: str) -> None:
-        """Handle the end of the consumer at the owner: the client must subscribe again."""
 
 
 class OwnerConsumer:
@@ -91,6 +56,7 @@ class OwnerConsumer:
         peer_url: the broker of the pool that takes the owner's place for this consumer; empty for the owner itself.
 
     Attributes:
+        connection: the connection on which the owner has the consumer now; None while it does not have it.
         subscribe_count: number of successful subscriptions.
         encoded_subscribe: the client's SUBSCRIBE, a CommandSubscribe.
         lost_at: time at which the connection broke, of the event loop's clock; None if it did not break since `resume_acks`.
@@ -103,7 +69,6 @@ class OwnerConsumer:
         "_acks",
         "_closed",
         "_closing_requests",
-        "_connection",
         "_consumer_id",
         "_events",
         "_identity",
@@ -114,6 +79,7 @@ class OwnerConsumer:
         "_subscribing",
         "_zero_permit",
         "closed_by_owner",
+        "connection",
         "encoded_subscribe",
         "lost_at",
         "resumed_at",
@@ -137,7 +103,7 @@ class OwnerConsumer:
         self._events = events
         self._zero_permit = zero_permit
         self._acks = ConsumerAcks(events, keep_answered=zero_permit and subscribe.durable)
-        self._connection: OwnerConnection | None = None
+        self.connection: OwnerConnection | None = None
         self._owner_url = ""
         self._subscribing: OwnerConnection | None = None
         self._consumer_id = 0
@@ -157,12 +123,7 @@ class OwnerConsumer:
     @property
     def subscribed(self) -> bool:
         """Whether the owner has the consumer now."""
-        return self._connection is not None
-
-    @property
-    def connection(self) -> OwnerConnection | None:
-        """The connection on which the owner has the consumer now."""
-        return self._connection
+        return self.connection is not None
 
     # Subscribing
 
@@ -203,7 +164,7 @@ class OwnerConsumer:
             raise OwnerRefusedError(answer.error.error, answer.error.message)
         if not connection.has_consumer(consumer_id):
             raise OwnerUnavailableError(f"the owner of {subscribe.topic} closed the consumer right after SUBSCRIBE")
-        self._connection, self._consumer_id = connection, consumer_id
+        self.connection, self._consumer_id = connection, consumer_id
         self._owner_url = connection.direct_url
         self.subscribe_count += 1
         if self.subscribe_count == 1:
@@ -226,8 +187,8 @@ class OwnerConsumer:
             self._resubscribing.cancel()
         grouped_acks = self._acks.grouped
         if grouped_acks is not None:
-            grouped_acks.channel_closing(self, self._connection)
-        connection, self._connection = self._connection, None
+            grouped_acks.channel_closing(self, self.connection)
+        connection, self.connection = self.connection, None
         self._acks.hold()
         if connection is None:
             if grouped_acks is not None:
@@ -253,17 +214,7 @@ class OwnerConsumer:
         Raises:
             RelayError: the owner cannot answer now.
         """
-        answer = await self.request(
-            BaseCommand(type=BaseCommand.GET_LAST_MESSAGE_ID, get_last_message_id=CommandGetLastMessageId())
-        )
-        if answer.type == BaseCommand.ERROR:
-            raise OwnerRefusedError(answer.error.error, answer.error.message)
-        response = answer.get_last_message_id_response
-        last = Position(response.last_message_id.ledger_id, response.last_message_id.entry_id)
-        if not response.HasField("consumer_mark_delete_position"):
-            return OwnerCursorState(None, last)
-        mark_delete = response.consumer_mark_delete_position
-        return OwnerCursorState(Position(mark_delete.ledger_id, mark_delete.entry_id), last)
+        return OwnerCursorState.from_response(await self.request(last_message_id_request()))
 
     async def request(self, command: BaseCommand) -> BaseCommand:
         """Relay a request of this consumer, under the consumer id that it has on the owner.
@@ -271,12 +222,12 @@ class OwnerConsumer:
         Raises:
             OwnerUnavailableError: the owner does not have the consumer now, or does not answer.
         """
-        if self._connection is None:
+        if self.connection is None:
             raise OwnerUnavailableError(f"the owner of {self.subscribe_command.topic} is being looked up")
         if self._acks.grouped is not None:
-            self._acks.grouped.flush(self._connection)  # earlier acks come first
+            self._acks.grouped.flush(self.connection)  # earlier acks come first
         body_of(command).consumer_id = self._consumer_id
-        return await self._connection.request(command)
+        return await self.connection.request(command)
 
     async def request_with_retry(self, command: BaseCommand) -> BaseCommand:
         """Relay a request of this consumer, and repeat it on the new owner if the topic moves before the answer.
@@ -295,15 +246,14 @@ class OwnerConsumer:
                         if self._resubscribing is None:
                             raise
         except TimeoutError as error:
-            raise OwnerUnavailableError(
-                f"the owner of {self.subscribe_command.topic} did not answer in {RETRY_TIMEOUT_S:g} s"
-            ) from error
+            reason = f"the owner of {self.subscribe_command.topic} did not answer in {RETRY_TIMEOUT_S:g} s"
+            raise OwnerUnavailableError(reason) from error
 
     def send(self, command: BaseCommand) -> None:
         """Relay a command that has no answer. A command above the owner's frame limit ends the consumer."""
-        if self._connection is not None:
+        if self.connection is not None:
             body_of(command).consumer_id = self._consumer_id
-            if refused := self._connection.send(command):
+            if refused := self.connection.send(command):
                 self._events.on_not_kept(refused)
 
     @contextmanager
@@ -327,22 +277,22 @@ class OwnerConsumer:
 
     def send_acks(self, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
         """Send acks of this consumer and others; `on_response` gets the answer later, or None if none will come."""
-        if self._connection is None:
+        if self.connection is None:
             asyncio.get_running_loop().call_soon(on_response, None)
         else:
-            self._connection.ack(self._consumer_id, ids, on_response)
+            self.connection.ack(self._consumer_id, ids, on_response)
 
     def share_acks(self, acks: GroupedAckSender) -> None:
         """Let the subscription's consumers send their grouped acks through this one."""
         self._acks.grouped = acks
-        if self._connection is not None and self._acks.is_open:
-            acks.channel_opened(self, self._connection)
+        if self.connection is not None and self._acks.is_open:
+            acks.channel_opened(self, self.connection)
 
     def resume_acks(self) -> None:
         """Send the unanswered acks, and later ones: the owner's cursor is the one to which they belong."""
         self.lost_at, self.closed_by_owner = None, False
-        if self._connection is not None and not self._acks.is_open:
-            self._open_acks(self._connection)
+        if self.connection is not None and not self._acks.is_open:
+            self._open_acks(self.connection)
 
     def _open_acks(self, connection: OwnerConnection) -> None:
         self._acks.open(connection, self._consumer_id)
@@ -352,11 +302,6 @@ class OwnerConsumer:
     async def wait_for_acks(self) -> None:
         """Wait until the owner has answered every ack."""
         await self._acks.wait_until_answered()
-
-    @property
-    def unanswered_acks(self) -> int:
-        """The number of acks that the owner has not answered."""
-        return self._acks.unanswered_count
 
     @property
     def unanswered(self) -> Iterable[CommandAck]:
@@ -382,18 +327,18 @@ class OwnerConsumer:
     def on_command(self, command: BaseCommand, payload: bytes) -> None:
         """Handle a command of the owner."""
         if command.type == BaseCommand.CLOSE_CONSUMER:
-            connection = self._connection or self._subscribing
+            connection = self.connection or self._subscribing
             if connection is not None:
                 connection.remove_consumer(command.close_consumer.consumer_id)
             self.closed_by_owner = True
-            if self._connection is not None:
+            if self.connection is not None:
                 self._on_owner_lost()
         else:
             self._events.on_owner_command(command, payload)
 
     def on_connection_lost(self) -> None:
         """Handle the end of the connection."""
-        if self._connection is not None:  # otherwise `subscribe` is running, and fails
+        if self.connection is not None:  # otherwise `subscribe` is running, and fails
             if self.lost_at is None:
                 self.lost_at = asyncio.get_running_loop().time()
             self._on_owner_lost()
@@ -401,7 +346,7 @@ class OwnerConsumer:
     # Return to the owner
 
     def _on_owner_lost(self) -> None:
-        self._connection = None
+        self.connection = None
         self._acks.hold()
         if self._acks.grouped is not None:
             self._acks.grouped.channel_closed(self)
@@ -422,18 +367,19 @@ class OwnerConsumer:
         if task.exception() is not None:
             log.error("resubscribe failed: topic=%s", self.subscribe_command.topic, exc_info=task.exception())
             self._events.on_not_kept("internal error")
-        elif self._connection is None and not self._closed:
+        elif self.connection is None and not self._closed:
             self._on_owner_lost()  # the connection broke again before the task had ended
 
     async def _resubscribe(self) -> None:
+        topic, subscription = self.subscribe_command.topic, self.subscribe_command.subscription
         pause = BACKOFF_S[0]
         while not self._closed:
             began = lease_time()
             try:
-                if self._connection is None:
-                    self._owners.invalidate(self.subscribe_command.topic, self._identity)
+                if self.connection is None:
+                    self._owners.invalidate(topic, self._identity)
                     await self.subscribe()
-                    if self._connection is None:
+                    if self.connection is None:
                         return  # closed meanwhile
                 state = await self.state()
             except RelayError as error:
@@ -444,13 +390,10 @@ class OwnerConsumer:
                 if self._owner_url and getattr(error, "refused", "") == self._owner_url:
                     self._events.on_owner_dead(began)
                     pause = min(pause, DEAD_OWNER_RETRY_S)
-                log.info(
-                    "resubscribe failed: topic=%s retry_in=%.1fs error=%s", self.subscribe_command.topic, pause, error
-                )
+                log.info("resubscribe failed: topic=%s retry_in=%.1fs error=%s", topic, pause, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_S[1])
                 continue
-            subscribe = self.subscribe_command
-            log.info("resubscribed on the owner: topic=%s subscription=%s", subscribe.topic, subscribe.subscription)
+            log.info("resubscribed on the owner: topic=%s subscription=%s", topic, subscription)
             self._events.on_resubscribed(state)
             return

@@ -110,11 +110,6 @@ class ConsumerAcks:
     # Acks for a comparison with the owner's cursor
 
     @property
-    def unanswered_count(self) -> int:
-        """The number of acks that the owner has not answered."""
-        return len(self._unanswered)
-
-    @property
     def unanswered(self) -> Iterable[CommandAck]:
         """The acks that the owner has not answered, in the order of their arrival."""
         return (ack_of_entries(ack) if isinstance(ack, bytes) else ack for ack in self._unanswered.values())

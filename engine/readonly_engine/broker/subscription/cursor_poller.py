@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from readonly_engine.broker.subscription.subscription import Subscription
-    from readonly_engine.owner.consumer import OwnerConsumer, OwnerCursorState
+    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.owner.consumer_events import OwnerCursorState
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.subscription.pending_acks import PendingAckSource
-    from readonly_engine.owner.consumer import OwnerConsumer, OwnerCursorState
+    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.view import TopicView

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, OwnerPolicies
 from readonly_engine.broker.subscription.pending_acks import PendingAckSource, pending_ack_log_name
-from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.topic.position import EARLIEST
 from readonly_engine.topic.transactions import OwnerTransaction

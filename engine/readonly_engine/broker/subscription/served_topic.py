@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.lease_guard import LeaseGuard
-    from readonly_engine.owner.consumer import OwnerCursorState
+    from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.topic.compacted import Compaction
     from readonly_engine.topic.log import TopicLog
     from readonly_engine.topic.transactions import TopicTransactions

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
-    from readonly_engine.owner.consumer import OwnerConsumer, OwnerCursorState
+    from readonly_engine.owner.consumer import OwnerConsumer
+    from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position

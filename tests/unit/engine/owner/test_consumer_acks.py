@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from readonly_engine.owner.consumer import OwnerConsumer, OwnerCursorState
+from readonly_engine.owner.consumer import OwnerConsumer
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.owner.identity import Identity
@@ -33,11 +34,11 @@ def test_the_answer_to_an_ack_gets_the_clients_request_id(golden):
         ((name, relayed),) = owner.next()
         assert (name, relayed.consumer_id, relayed.message_id[0].entry_id) == ("ACK", 1, 3)
         assert relayed.request_id != 900
-        assert consumer.unanswered_acks == 1
+        assert len(list(consumer.unanswered)) == 1
         response = CommandAckResponse(consumer_id=1, request_id=relayed.request_id)
         owner.say(BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=response))
         assert [said.ack_response.request_id for said in events.said] == [900]
-        assert consumer.unanswered_acks == 0
+        assert len(list(consumer.unanswered)) == 0
         await asyncio.wait_for(consumer.wait_for_acks(), 1)
 
     play(golden, scene)
@@ -50,7 +51,7 @@ def test_an_ack_without_a_request_id_is_confirmed_too(golden):
         owner.say(
             BaseCommand(type=BaseCommand.ACK_RESPONSE, ack_response=CommandAckResponse(request_id=relayed.request_id))
         )
-        assert (events.said, consumer.unanswered_acks) == ([], 0)
+        assert (events.said, len(list(consumer.unanswered))) == ([], 0)
 
     play(golden, scene)
 
@@ -71,7 +72,7 @@ def test_acks_without_an_owner_wait_and_unanswered_acks_are_sent_again(golden):
         assert [body.message_id[0].entry_id for name, body in asked if name == "ACK"] == [1, 2]
         assert len(events.back) == 1
         assert isinstance(events.back[0], OwnerCursorState)
-        assert consumer.unanswered_acks == 2, "until the owner has answered"
+        assert len(list(consumer.unanswered)) == 2, "until the owner has answered"
         await consumer_closed(moved, consumer)
 
     play(golden, scene)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from readonly_engine.broker.subscription import cursor_poller, owner_queries
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries
-from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 

@@ -11,7 +11,7 @@ from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.lease import OwnerLease
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry

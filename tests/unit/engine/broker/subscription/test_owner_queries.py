@@ -10,7 +10,7 @@ from readonly_engine.broker.dispatch.make import DispatchSettings
 from readonly_engine.broker.subscription import owner_queries
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.transactions import OwnerTransaction

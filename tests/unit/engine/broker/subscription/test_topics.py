@@ -11,7 +11,7 @@ from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.consumer import OwnerCursorState
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
