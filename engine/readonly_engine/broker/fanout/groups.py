@@ -9,10 +9,9 @@ from readonly_engine.net.sending import send_many
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from readonly_engine.net.direct_writer import DirectWriter
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.tail_batch import TailBatch
-
-NO_DESCRIPTOR: Final = -1
 
 FanoutKey = tuple[int, int, int]
 """Consumer id, partition and epoch: members with equal keys get the same bytes."""
@@ -29,33 +28,6 @@ class FanoutSubscriber(Protocol):
 
     def read_more(self) -> None:
         """Deliver new entries outside of the group."""
-
-
-class DirectWriter(Protocol):
-    """A client's connection.
-
-    Attributes:
-        direct_subscribers: subscriptions whose bytes bypass the transport. They leave the group when bypassing ends.
-    """
-
-    direct_subscribers: dict[FanoutSubscriber, None]
-
-    @property
-    def descriptor(self) -> int:
-        """Return the socket's descriptor; NO_DESCRIPTOR while bytes must go through the transport."""
-
-    @property
-    def tls(self) -> bool:
-        """Return whether bytes are encrypted, so that they never bypass the transport."""
-
-    def send(self, data: bytes) -> None:
-        """Send frames, at the end of the event loop's iteration or before."""
-
-    def flush_all(self) -> None:
-        """Send the pending frames of all clients now."""
-
-    def write_remainder(self, data: bytes, written: int) -> None:
-        """Send the rest of `data`, of which the socket took `written` bytes."""
 
 
 class DeliveredTotals(NamedTuple):

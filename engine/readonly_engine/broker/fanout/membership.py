@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.consumer_state import ConsumerState
     from readonly_engine.broker.dispatch.counters import Counters
     from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
-    from readonly_engine.broker.fanout.groups import DirectWriter, FanoutMember, FanoutSubscriber
+    from readonly_engine.broker.fanout.groups import FanoutMember, FanoutSubscriber
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
+    from readonly_engine.net.direct_writer import DirectWriter
     from readonly_engine.topic.position import Position
 
 

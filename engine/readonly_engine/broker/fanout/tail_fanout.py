@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from readonly_engine.broker.fanout.groups import NO_DESCRIPTOR, BroadcastGroup, ConnectionGroup
+from readonly_engine.broker.fanout.groups import BroadcastGroup, ConnectionGroup
 from readonly_engine.lease_guard import LeaseGuard
+from readonly_engine.net.direct_writer import NO_DESCRIPTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.fanout.groups import (
-        DirectWriter,
         FanoutGroup,
         FanoutKey,
         FanoutMember,
         FanoutSubscriber,
     )
+    from readonly_engine.net.direct_writer import DirectWriter
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.tail_batch import TailBatch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from readonly_engine.broker.fanout.groups import DirectWriter
+from readonly_engine.net.direct_writer import DirectWriter
 
 if TYPE_CHECKING:
     import asyncio

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from readonly_engine.broker.fanout.groups import NO_DESCRIPTOR
 from readonly_engine.broker.session.bounds import MAX_COALESCED_BYTES, REDUCED_BUFFER_BYTES, WRITE_BUFFER_BYTES
+from readonly_engine.net.direct_writer import NO_DESCRIPTOR
 from readonly_engine.net.sending import discard_on_close, send_one, unsent_bytes
 from readonly_engine.wire.commands import body_of, encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandError, CommandSuccess, ServerError
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.fanout.groups import FanoutSubscriber
+    from readonly_engine.net.direct_writer import DirectSubscriber
     from readonly_engine.net.write_coalescer import WriteCoalescer
 
 CLOSE_TIMEOUT_S = 2.0
@@ -53,7 +53,7 @@ class ClientTransport(asyncio.Protocol):
         self.address = ""
         self.writable = True
         self.descriptor = NO_DESCRIPTOR
-        self.direct_subscribers: dict[FanoutSubscriber, None] = {}
+        self.direct_subscribers: dict[DirectSubscriber, None] = {}
         self._writes = writes
         self._transport: asyncio.Transport | None = None
         self._closed = False

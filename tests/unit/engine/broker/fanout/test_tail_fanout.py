@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.fanout import groups as groups_module
-from readonly_engine.broker.fanout.groups import NO_DESCRIPTOR
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
+from readonly_engine.net.direct_writer import NO_DESCRIPTOR
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.commands import decode_command

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 import uvloop
-from readonly_engine.broker.fanout.tail_fanout import NO_DESCRIPTOR
 from readonly_engine.broker.session import connection as connection_module
 from readonly_engine.broker.session import transport as transport_module
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.net import frame_slicer as slices
+from readonly_engine.net.direct_writer import NO_DESCRIPTOR
 from readonly_engine.net.half_open import HalfOpenConnections
 from readonly_engine.net.sending import send_many
 from readonly_engine.net.tls import TlsFiles
