@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
+    from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.config.settings import EngineConfig
+    from readonly_engine.topic.position import Position
 
 log = logging.getLogger("readonly_engine")
 
@@ -138,19 +140,23 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
 
     joined = False
     fleet = PoolMembership(store, config.pool, url, tls_url, config.advertised_listeners, config.pool_uid, refused)
+
+    def on_unreadable(subscription: Subscription, position: Position, reason: str) -> None:
+        passthrough.on_unreadable(subscription, position, reason)
+
     topics = TopicRegistry(
         cluster,
         bookies,
         cache,
         admin,
         tiered,
+        on_unreadable,
         config.dispatch_rate_per_subscription,
         config.dispatch_rate_per_broker,
         BatchIndexAckStore(admin, store, fleet.folder),
         guard,
     )
     passthrough = PassThroughPolicy(admin, fleet.identity, topics.subscriptions, topics.can_read)
-    topics.on_unreadable = passthrough.on_unreadable
     broker = Broker(
         OwnerDirectory(*config.writer_urls, tls=writer_tls, peer_tls=peer_tls, stored_limit=stored_limit),
         topics,

@@ -57,10 +57,6 @@ MAX_REMEMBERED = 100_000
 """Subscriptions of which something is remembered; those of readers have a new name each time."""
 
 
-def ignore_unreadable(_subscription: Subscription, _position: Position, _reason: str) -> None:
-    """Do nothing: the subscription waits for storage."""
-
-
 class TopicRegistry:
     """Opens a topic for its first subscription, closes it after its last.
 
@@ -70,14 +66,11 @@ class TopicRegistry:
         cache: entries; it outlives the topics, so that a client that comes back finds them.
         admin: tells what is acked behind a mark-delete position.
         tiered: reads what was offloaded.
+        on_unreadable: called with a subscription, a position and the reason when storage does not return an entry for a while.
         subscription_rate: how much each subscription may deliver.
         broker_rate: how much all of them together may.
         batches: what consumers of the pool have left of batches; None where there is nothing to hand over.
         guard: checks the leases under which is delivered.
-
-    Attributes:
-        on_unreadable: called with a subscription, a position and the reason when storage does not give an entry for a while.
-            The assembly sets it.
     """
 
     def __init__(
@@ -87,6 +80,7 @@ class TopicRegistry:
         cache: EntryCache,
         admin: AdminClient,
         tiered: TieredStorage,
+        on_unreadable: Callable[[Subscription, Position, str], None],
         subscription_rate: DispatchRate = UNLIMITED,
         broker_rate: DispatchRate = UNLIMITED,
         batches: BatchIndexAckStore | None = None,
@@ -98,6 +92,7 @@ class TopicRegistry:
         self._pool = pool
         self._cache = cache
         self._tiered = tiered
+        self._on_unreadable = on_unreadable
         self._batches = batches
         self._subscription_rate = subscription_rate
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
@@ -105,7 +100,6 @@ class TopicRegistry:
         self._guarding = False
         self._queries = OwnerQueries(admin, batches, self._owner_consumers, self._make_log)
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
-        self.on_unreadable: Callable[[Subscription, Position, str], None] = ignore_unreadable
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
 
     @property
@@ -194,7 +188,7 @@ class TopicRegistry:
             batches,
             queries,
             self._counters_of(topic, subscribe.subscription),
-            self.on_unreadable,
+            self._on_unreadable,
             served.fanout if view is served.log else None,
             self._lease_guard,
         )

@@ -20,6 +20,10 @@ TOPIC = parse_topic_name("orders")
 STATE = OwnerCursorState(Position(1, 9), Position(1, 9))
 
 
+def ignore_unreadable(*_):
+    """Wait for storage."""
+
+
 class Log:
     """A topic that is open, and empty behind the cursor."""
 
@@ -99,7 +103,7 @@ def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends
     consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
         joining = asyncio.create_task(served.join(TOPIC, consumer, lambda _: None))
         async with asyncio.timeout(10):
             while Subscription.made is None:
@@ -130,7 +134,7 @@ def test_without_transactions_no_acks_in_them_are_looked_for(monkeypatch):
     consumer = SimpleNamespace(subscribe_command=subscribe, owner_consumer=owner_consumer, in_sync=True)
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
         async with asyncio.timeout(10):
             joined = await served.join(TOPIC, consumer, lambda _: None)
         assert not joined.replaying.is_set()
@@ -154,7 +158,8 @@ class Departing:
 
     durable, topic, name, batches = True, TOPIC, "s", []
 
-    def __init__(self, *_):
+    def __init__(self, *given):
+        self.given = given
         self.consumers = []
 
     def add(self, consumer):
@@ -177,7 +182,7 @@ def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_those_w
     key = (TOPIC, "s")
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, Admin(), None)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
         before = await served.join(TOPIC, first, lambda _: None)
         guard, asked, proceed = served._guard_reads, asyncio.Event(), asyncio.Event()
 
@@ -217,13 +222,27 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
 
     async def run():
         batches = SimpleNamespace(save=lambda *asked: kept.append(asked), load=None, close=lambda: None)
-        served = TopicRegistry(Cluster(), None, None, Admin(), None, batches=batches)
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable, batches=batches)
         subscription = await served.join(TOPIC, consumer, lambda _: None)
         served.leave(subscription, consumer, lambda: ours)
         served.close()
 
     asyncio.run(run())
     assert len(kept) == ours
+
+
+def test_a_subscription_reports_unreadable_entries(monkeypatch):
+    monkeypatch.setattr(topics, "TopicLog", Log)
+    monkeypatch.setattr(topics, "Subscription", Departing)
+
+    async def run():
+        served = TopicRegistry(Cluster(), None, None, Admin(), None, ignore_unreadable)
+        subscribe = CommandSubscribe(subscription="s", durable=False)
+        subscription = await served.join(TOPIC, Consumer(subscribe), lambda _: None)
+        served.close()
+        return subscription.given
+
+    assert ignore_unreadable in asyncio.run(run())
 
 
 class Transactions:
@@ -247,7 +266,7 @@ def test_all_topics_wait_for_their_owners_as_soon_as_one_broker_says_that_it_has
         return [one.transactions.guarded for _, one in served.all]
 
     async def run():
-        served = TopicRegistry(Cluster(), None, None, admin, None)
+        served = TopicRegistry(Cluster(), None, None, admin, None, ignore_unreadable)
         served._topics = {topic: ServedTopic(Log(), Transactions(), LeaseGuard()) for topic in others}
         assert await guarded_after(served, None, others[0]) == [True, False, False], "nobody says so of the others"
         assert await guarded_after(served, "false", others[1]) == [True, False, False]
