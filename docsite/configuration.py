@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from readonly_engine.config.option import options_of
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
-from readonly_operator.settings import PREFIX, Settings
+from readonly_operator.settings import Settings, variable_of
 
-from docsite.docstrings import attributes
 from docsite.markdown import NOTE, code, sentence, table
 
 if TYPE_CHECKING:
@@ -53,14 +51,19 @@ def page() -> str:
     for title, options in groupby(options_of(EngineConfig), key=lambda one: one.group):
         parts += [f"### {title}", table(COLUMNS, map(_row, options)), ""]
     parts += [TIERED, table(COLUMNS, map(_row, options_of(TieredConfig))), ""]
-    parts += [OPERATOR, table(["variable", "default", "meaning"], _variables())]
+    parts += [OPERATOR, table(("variable", *COLUMNS[1:]), _variables())]
     return "\n".join(parts) + "\n"
 
 
 def _row(one: Option) -> list[str]:
+    return [code(one.key), *_cells(one)]
+
+
+def _cells(one: Option) -> list[str]:
+    """Return the cells of an option but for its name."""
     form = f"[{one.kind.form}, ...]" if one.kind.several else one.kind.form.replace("|", " or ")
     unit = f" ({one.unit})" if one.unit else ""
-    return [code(one.key), f"{code(form)}{unit}", _default(one), sentence(one.help)]
+    return [f"{code(form)}{unit}", _default(one), sentence(one.help)]
 
 
 def _default(one: Option) -> str:
@@ -71,14 +74,4 @@ def _default(one: Option) -> str:
 
 
 def _variables() -> Iterable[list[str]]:
-    """Return a row for each setting of the operator.
-
-    Raises:
-        ValueError: a setting has no description.
-    """
-    known = attributes(Settings)
-    for field in dataclasses.fields(Settings):
-        if field.name not in known:
-            raise ValueError(f"Settings: no description of {field.name}")
-        default = field.default if isinstance(field.default, (str, int)) else ""
-        yield [code(PREFIX + field.name.upper()), code(str(default)), sentence(known[field.name])]
+    return ([code(variable_of(one)), *_cells(one)] for one in options_of(Settings))

@@ -11,8 +11,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import kopf
+from readonly_engine.config.option import help_of, options_of
 
-from readonly_operator.settings import Settings, SettingsError
+from readonly_operator.settings import FLAGS, Settings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +28,6 @@ EPILOG = (
     "_LEASE_SECONDS, _WORKERS; flags win."
 )
 LIVENESS = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/\S*")
-LEASE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-MIN_LEASE_SECONDS = 3
-NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,17 +35,12 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="pulsar-readonly operator", description=DESCRIPTION, epilog=EPILOG)
     scope = made.add_mutually_exclusive_group()
     scope.add_argument(
-        "--namespace", action="append", metavar="NS", help="serve this namespace; may be given several times"
+        FLAGS["namespaces"], action="append", metavar="NS", help="serve this namespace; may be given several times"
     )
     scope.add_argument("--all-namespaces", action="store_true", help="serve all namespaces (the default)")
-    made.add_argument(
-        "--engine-image", metavar="IMAGE", help="image of brokers whose pool names none (default: this version's)"
-    )
-    made.add_argument(
-        "--lease",
-        metavar="NAMESPACE/NAME",
-        help="hold this Lease of coordination.k8s.io; of several processes with the same Lease, one acts and the others wait",
-    )
+    for one in options_of(Settings):
+        if one.flag == FLAGS.get(one.name):  # not the namespaces, see above
+            made.add_argument(one.flag, metavar=one.kind.form, help=help_of(one))
     made.add_argument(
         "--liveness", metavar="URL", help="serve the operator's health there, for example http://0.0.0.0:8081/healthz"
     )
@@ -73,18 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = Settings.load(
             os.environ, namespaces=namespaces, engine_image=options.engine_image, lease=options.lease
         )
-        if settings.lease:
-            _demand(LEASE, "--lease", settings.lease, "NAMESPACE/NAME, for example pulsar-readonly-system/operator")
-            _check_duration(settings.lease_seconds)
-        for namespace in settings.namespaces:
-            _demand(NAMESPACE, "--namespace", namespace, "the name of a namespace, as in kubectl get namespaces")
         if options.liveness:
-            _demand(
-                LIVENESS,
-                "--liveness",
-                options.liveness,
-                "http://HOST:PORT/PATH, for example http://0.0.0.0:8081/healthz",
-            )
+            _check_liveness(options.liveness)
         metrics_address = None if options.metrics is None else _address("--metrics", options.metrics)
     except SettingsError as error:
         return _refuse(error, 2)
@@ -131,17 +114,9 @@ def _configure_logs(log_format: str, log_level: str) -> None:
         logging.getLogger(chatty).setLevel(level if log_level == "debug" else logging.WARNING)
 
 
-def _demand(pattern: re.Pattern[str], option: str, text: str, right: str) -> None:
-    if not pattern.fullmatch(text):
-        raise SettingsError(f"{option} {text}: must be {right}")
-
-
-def _check_duration(seconds: int) -> None:
-    if seconds < MIN_LEASE_SECONDS:
-        raise SettingsError(
-            f"PULSAR_READONLY_LEASE_SECONDS={seconds}: must be at least {MIN_LEASE_SECONDS}, or a slow answer of the API "
-            "server makes the operator lose the Lease"
-        )
+def _check_liveness(url: str) -> None:
+    if not LIVENESS.fullmatch(url):
+        raise SettingsError(f"--liveness {url}: must be http://HOST:PORT/PATH, for example http://0.0.0.0:8081/healthz")
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

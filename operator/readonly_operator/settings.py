@@ -1,84 +1,149 @@
-"""Settings of the operator: environment variables, which command-line flags override."""
+"""Settings of the operator, each declared once: its variable, its flag, its help and its reference page come from the field."""
 
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from readonly_engine.config.option import ConfigError, Kind, option, options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-PREFIX = "PULSAR_READONLY_"
+    from readonly_engine.config.option import Option
+
+PREFIX: Final = "PULSAR_READONLY_"
+
+FLAGS: Final = {"namespaces": "--namespace", "engine_image": "--engine-image", "lease": "--lease"}
+"""The settings that also have a flag, which overrides the variable."""
+
+MIN_LEASE_SECONDS: Final = 3
+
+_LEASE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAMESPACE_FORM: Final = "the name of a namespace, as in kubectl get namespaces"
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the text names it and says what would be right."""
+    """A setting that cannot be used; the text names it and the expected form."""
 
 
 def default_engine_image() -> str:
-    """The engine image of the operator's own version."""
+    """Return the engine image of the operator's own version."""
     return f"pulsar-readonly/engine:{importlib.metadata.version('pulsar-readonly')}"
+
+
+def _read_text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _read_positive(value: object) -> int | None:
+    if not isinstance(value, str) or not value.isdecimal():
+        return None
+    return int(value) or None
+
+
+def _read_namespaces(value: object) -> tuple[str, ...] | None:
+    """Read the text of the variable, or the arguments of the flag."""
+    words = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple)):
+        return None
+    for word in words:
+        if not _NAMESPACE.fullmatch(word):
+            raise ConfigError(f"{word}: must be {_NAMESPACE_FORM}")
+    return tuple(words)
+
+
+def _read_lease(value: object) -> str | None:
+    return value if isinstance(value, str) and (not value or _LEASE.fullmatch(value)) else None
+
+
+TEXT: Final = Kind("TEXT", "a text", _read_text)
+IMAGE: Final = Kind("IMAGE", "an image", _read_text)
+NAMESPACES: Final = Kind("NAMESPACE,...", _NAMESPACE_FORM, _read_namespaces, write=",".join)
+LEASE: Final = Kind("NAMESPACE/NAME", "NAMESPACE/NAME, for example pulsar-readonly-system/operator", _read_lease)
+COUNT: Final = Kind("N", "a whole number above 0", _read_positive)
+
+
+def _seconds(text: str) -> dict[str, Any]:
+    return option(COUNT, text, unit="seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of one operator process.
+    """Settings of one operator process. PULSAR_READONLY_ and a field's name in capitals is its variable."""
 
-    Attributes:
-        namespaces: namespaces to serve, separated by commas or blanks; empty for all.
-        engine_image: image of brokers whose pool names none; without it, that of the operator's version.
-        cluster_domain: DNS domain of the Kubernetes cluster.
-        lease: NAMESPACE/NAME of the Lease that the operator holds while it acts; empty for none.
-        lease_seconds: seconds without a renewal after which another process takes over.
-        resync_seconds: interval of full lists and reconciles, in case an event was missed.
-        source_check_seconds: interval of checks of a source cluster that answers.
-        refresh_seconds: interval at which brokers are asked for the topics and lag of their bindings.
-        workers: pools that are reconciled at the same time.
-        request_timeout_seconds: deadline of one request to the API server.
-        broker_timeout_seconds: deadline of one request to a broker.
-    """
-
-    namespaces: tuple[str, ...] = ()
-    engine_image: str = ""
-    cluster_domain: str = "cluster.local"
-    lease: str = ""
-    lease_seconds: int = 15
-    resync_seconds: int = 600
-    source_check_seconds: int = 60
-    refresh_seconds: int = 30
-    workers: int = 4
-    request_timeout_seconds: int = 15
-    broker_timeout_seconds: int = 2
+    namespaces: tuple[str, ...] = field(
+        default=(), metadata=option(NAMESPACES, "namespaces to serve, separated by commas or blanks", unset="all")
+    )
+    engine_image: str = field(
+        default="", metadata=option(IMAGE, "image of brokers whose pool names none", unset="this version's")
+    )
+    cluster_domain: str = field(default="cluster.local", metadata=option(TEXT, "DNS domain of the Kubernetes cluster"))
+    lease: str = field(
+        default="",
+        metadata=option(
+            LEASE,
+            "hold this Lease of coordination.k8s.io; of several processes with the same Lease, one acts and the others wait",
+        ),
+    )
+    lease_seconds: int = field(
+        default=15, metadata=_seconds("time without a renewal after which another process takes over")
+    )
+    resync_seconds: int = field(
+        default=600, metadata=_seconds("interval of full lists and reconciles, in case an event was missed")
+    )
+    source_check_seconds: int = field(
+        default=60, metadata=_seconds("interval of checks of a source cluster that answers")
+    )
+    refresh_seconds: int = field(
+        default=30, metadata=_seconds("interval at which brokers are asked for the topics and lag of their bindings")
+    )
+    workers: int = field(default=4, metadata=option(COUNT, "pools that are reconciled at the same time"))
+    request_timeout_seconds: int = field(default=15, metadata=_seconds("deadline of one request to the API server"))
+    broker_timeout_seconds: int = field(default=2, metadata=_seconds("deadline of one request to a broker"))
 
     @classmethod
     def load(cls, environ: Mapping[str, str], **flags: object) -> Settings:
-        """Settings from variables `PULSAR_READONLY_<NAME>`; flags that are not None win.
+        """Return the settings of variables; flags that are not None override them.
 
         Raises:
-            SettingsError: a variable's value is not of its kind.
+            SettingsError: a value is not of its setting's form.
         """
         values: dict[str, object] = {"engine_image": default_engine_image()}
-        for field in fields(cls):
-            text = environ.get(PREFIX + field.name.upper())
-            if text:
-                values[field.name] = _PARSERS[str(field.type)](PREFIX + field.name.upper(), text)
-        values.update({name: value for name, value in flags.items() if value is not None})
-        return cls(**values)  # type: ignore[arg-type]
+        for one in options_of(Settings):
+            text, flag = environ.get(variable_of(one)), flags.get(one.name)
+            if flag is not None:
+                values[one.name] = _read(one, flag)
+            elif text:
+                values[one.name] = _read(one, text)
+        made = cls(**values)  # type: ignore[arg-type]
+        if made.lease and made.lease_seconds < MIN_LEASE_SECONDS:
+            raise SettingsError(
+                f"{PREFIX}LEASE_SECONDS={made.lease_seconds}: must be at least {MIN_LEASE_SECONDS}, or a slow answer of "
+                "the API server makes the operator lose the Lease"
+            )
+        return made
 
 
-def _positive(name: str, text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise SettingsError(f"{name}={text}: must be a whole number above 0")
-    return int(text)
+def variable_of(one: Option) -> str:
+    """Return the environment variable of a setting."""
+    return f"{PREFIX}{one.name.upper()}"
 
 
-def _words(_name: str, text: str) -> tuple[str, ...]:
-    return tuple(word for word in text.replace(",", " ").split() if word)
+def _read(one: Option, value: object) -> object:
+    """Convert the text of a setting's variable, or what the command line has.
 
-
-def _text(_name: str, text: str) -> str:
-    return text
-
-
-_PARSERS: dict[str, Callable[[str, str], object]] = {"int": _positive, "tuple[str, ...]": _words, "str": _text}
+    Raises:
+        SettingsError: the value has another form.
+    """
+    named = f"{FLAGS[one.name]} " if one.name in FLAGS else f"{variable_of(one)}="
+    try:
+        found = one.kind.read(value)
+    except ConfigError as error:
+        raise SettingsError(f"{named}{error}") from error
+    if found is None:
+        raise SettingsError(f"{named}{value}: must be {one.kind.expected}")
+    return found

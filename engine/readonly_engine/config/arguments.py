@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from readonly_engine.config.option import options_of
+from readonly_engine.config.option import help_of, options_of
 from readonly_engine.config.settings import EngineConfig
-
-if TYPE_CHECKING:
-    from readonly_engine.config.option import Option
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,14 +27,3 @@ def parser() -> argparse.ArgumentParser:
             form["nargs"] = "+"
         group.add_argument(one.flag, **form, help=help_of(one))
     return made
-
-
-def help_of(one: Option) -> str:
-    """Return the text of an option in --help: its help, and its default."""
-    if one.default and one.unset:
-        default = f" (default {one.default}: {one.unset})"
-    elif one.default:
-        default = f" (default {one.default})"
-    else:
-        default = f" (default: {one.unset})" if one.unset else ""
-    return f"{one.help}{default}".replace("%", "%%")

@@ -116,6 +116,17 @@ class Option:
         return f"--{self.key}"
 
 
+def help_of(one: Option) -> str:
+    """Return the text of an option in --help: its help, and its default."""
+    if one.default and one.unset:
+        default = f" (default {one.default}: {one.unset})"
+    elif one.default:
+        default = f" (default {one.default})"
+    else:
+        default = f" (default: {one.unset})" if one.unset else ""
+    return f"{one.help}{default}".replace("%", "%%")
+
+
 def key_of(name: str) -> str:
     """Return the key of a field."""
     return name.replace("_", "-")

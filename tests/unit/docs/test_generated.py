@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docsite import cli, conditions, configuration, docstrings, metrics
+from docsite import cli, conditions, configuration, metrics
 from docsite.__main__ import DOCS, PAGES
 
 
@@ -38,28 +38,10 @@ def test_the_page_of_the_configuration_has_defaults_and_units():
         "| `writer-tls-verify-hostname` | `true or false` | `true` |",
         "| `lookup-unbound` | `redirect or proxy or reject` | `redirect` |",
         "| `read-size` | `SIZE` (bytes) | `1MiB` |",
-        "| `PULSAR_READONLY_LEASE_SECONDS` | `15` |",
+        "| `PULSAR_READONLY_LEASE_SECONDS` | `N` (seconds) | `15` |",
+        "| `PULSAR_READONLY_ENGINE_IMAGE` | `IMAGE` | this version's |",
     ):
         assert row in page
-
-
-def test_a_setting_without_a_description_is_an_error(monkeypatch):
-    monkeypatch.setattr(configuration, "attributes", lambda _: {"namespaces": "x"})
-    with pytest.raises(ValueError, match="Settings: no description of engine_image"):
-        configuration.page()
-
-
-def test_descriptions_of_several_lines_are_whole():
-    class Documented:
-        """Something.
-
-        Attributes:
-            first: one line
-                and another.
-            second: a word.
-        """
-
-    assert docstrings.attributes(Documented) == {"first": "one line and another.", "second": "a word."}
 
 
 def test_the_page_of_metrics_has_type_labels_and_unit():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
+from readonly_engine.config.option import options_of
 from readonly_operator import command
-from readonly_operator.settings import Settings, SettingsError
+from readonly_operator.settings import FLAGS, Settings, SettingsError, variable_of
 
 
 def test_help_names_the_options(capsys):
@@ -16,15 +18,41 @@ def test_help_names_the_options(capsys):
     assert caught.value.code == 0
     text = capsys.readouterr().out
     for option in (
-        "--namespace",
-        "--all-namespaces",
-        "--lease",
-        "--engine-image",
-        "--liveness",
-        "--metrics",
-        "--log-format",
+        "--namespace NS ",
+        "--all-namespaces ",
+        "--engine-image IMAGE  image of brokers whose pool names none (default: this\n",
+        "--lease NAMESPACE/NAME\n",
+        "--liveness URL ",
+        "--metrics HOST:PORT ",
+        "--log-format {text,json}\n",
+        "--log-level {debug,info,warning,error}\n",
     ):
-        assert option in text
+        assert f"\n  {option}" in text
+    variables = {variable_of(one) for one in options_of(Settings)}
+    named = re.findall(r"(?<![<A-Z_])(?:PULSAR_READONLY)?(_[A-Z_]+)(?=[,;])", text)
+    assert len(named) == 8
+    assert {f"PULSAR_READONLY{name}" for name in named} <= variables
+
+
+def test_each_setting_has_a_variable_and_a_default():
+    assert {variable_of(one).removeprefix("PULSAR_READONLY_"): one.default for one in options_of(Settings)} == {
+        "NAMESPACES": "",
+        "ENGINE_IMAGE": "",
+        "CLUSTER_DOMAIN": "cluster.local",
+        "LEASE": "",
+        "LEASE_SECONDS": "15",
+        "RESYNC_SECONDS": "600",
+        "SOURCE_CHECK_SECONDS": "60",
+        "REFRESH_SECONDS": "30",
+        "WORKERS": "4",
+        "REQUEST_TIMEOUT_SECONDS": "15",
+        "BROKER_TIMEOUT_SECONDS": "2",
+    }
+
+
+def test_each_flag_overrides_a_setting():
+    assert set(FLAGS) <= {one.name for one in options_of(Settings)}
+    assert set(FLAGS.values()) <= set(command.parser()._option_string_actions)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +77,25 @@ def test_help_names_the_options(capsys):
 def test_bad_options_say_what_would_be_right(capsys, argv, message):
     assert command.main(argv) == 2
     assert capsys.readouterr().err == f"pulsar-readonly operator: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("LEASE", "operator", "--lease operator: must be NAMESPACE/NAME, for example pulsar-readonly-system/operator"),
+        ("NAMESPACES", "a Team_A", "--namespace Team_A: must be the name of a namespace, as in kubectl get namespaces"),
+    ],
+)
+def test_a_bad_variable_of_a_flag_is_an_error(capsys, monkeypatch, variable, text, message):
+    monkeypatch.setenv(f"PULSAR_READONLY_{variable}", text)
+    assert command.main([]) == 2
+    assert capsys.readouterr().err == f"pulsar-readonly operator: {message}\n"
+
+
+def test_an_empty_flag_overrides_its_variable():
+    environ = {"PULSAR_READONLY_LEASE": "a/b", "PULSAR_READONLY_NAMESPACES": "a"}
+    settings = Settings.load(environ, lease="", namespaces=())
+    assert (settings.lease, settings.namespaces) == ("", ())
 
 
 def test_a_lease_that_would_be_lost_by_a_slow_answer_is_refused(capsys, monkeypatch):
