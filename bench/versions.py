@@ -1,7 +1,8 @@
 """`python -m bench.versions CHECKOUT`: this engine beside that of another checkout, by turns, on the same topics.
 
 Shows whether a change costs speed. Both read-only brokers serve the same topics of one Pulsar, each in a pool of its own; the
-same clients read at one of them, then at the other. The other checkout must have its own `.venv` (`make venv`).
+same clients read at one of them, then at the other. Each round starts new processes. The other checkout must have its own
+`.venv` (`make venv`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from devstack.pulsar.admin import AdminError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devstack.pool import BrokerProcess
 
 OLD: Final = "old"
 NEW: Final = "new"
@@ -101,17 +101,21 @@ def measure(cluster: BenchCluster, work: Workload, plan: Plan, seconds: float, p
     }
     pairs = []
     topics = cluster.create_topics(topic, work.topics)
-    with ExitStack() as stack:
-        engines: dict[str, BrokerProcess] = {
-            OLD: stack.enter_context(cluster.engine(bound, python=python)),
-            NEW: stack.enter_context(cluster.engine(bound)),
-        }
-        publisher = stack.enter_context(LoadClient("produce", broker=cluster.owner, topic=topic, **publishing))
+    with LoadClient("produce", broker=cluster.owner, topic=topic, **publishing) as publisher:
         for number in range(-warm_up, plan.rounds):
             measured = {}
-            for side in plan.turns(number, (OLD, NEW)):
-                engine = engines[side]
-                measured[side] = measure_side(cluster, work, topic, side, engine.address, engine, publisher, seconds)
+            with ExitStack() as stack:
+                # Two processes of the same code differ by up to 7 % for as long as they live (measured): new ones each round.
+                sides = plan.turns(number, (OLD, NEW))
+                engines = {
+                    side: stack.enter_context(cluster.engine(bound, python=python if side == OLD else sys.executable))
+                    for side in sides
+                }
+                for side in sides:
+                    engine = engines[side]
+                    measured[side] = measure_side(
+                        cluster, work, topic, side, engine.address, engine, publisher, seconds
+                    )
             pair = Pair(**measured)
             share = ratio([cost_us(pair.new)], [cost_us(pair.old)]).text()
             say(
