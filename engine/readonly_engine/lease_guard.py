@@ -14,7 +14,7 @@ from readonly_engine.clock import lease_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TICK_S: Final = 0.25
+TICK_S: Final = 0.5
 """Interval between checks while nothing is delivered."""
 
 

@@ -161,11 +161,12 @@ def ack(serving: Serving, client: int, entry: int) -> bool:
     """A consumer acks what it has (Subscription.ack_entries); False where it does not have it here."""
     receiver, entries = serving.consumers[client], [position(entry)]
     assert isinstance(serving.dispatcher, SharedDispatcher)
-    if not serving.dispatcher.has_pending(receiver, entries):
+    messages = serving.dispatcher.take_pending(receiver, entries)
+    if messages is None:
         return False
     serving.acks.add(serving.ways[client], bytes([entry]), 1, NOW)
     serving.cursor.ack_entries(entries)
-    serving.dispatcher.acked_entries(receiver, entries)
+    serving.dispatcher.acked_entries(receiver, entries, messages)
     return True
 
 

@@ -127,20 +127,37 @@ class MultipleDispatcher:
         holder.acked += holder.pending[position]
         return self._remove_pending(holder, position)
 
-    def has_pending(self, consumer: ConsumerState, entries: Sequence[tuple[int, int]]) -> bool:
-        """Whether a consumer has all of these entries, each named once."""
-        pending = consumer.pending
-        if len(entries) == 1:
-            return entries[0] in pending
-        return len(chosen := set(entries)) == len(entries) and chosen <= pending.keys()
+    def take_pending(self, consumer: ConsumerState, entries: Sequence[tuple[int, int]]) -> int | None:
+        """Take entries that a consumer acks out of what it has pending; `acked_entries` must follow.
 
-    def acked_entries(self, consumer: ConsumerState, entries: Sequence[tuple[int, int]]) -> bool:
-        """A consumer has acked entries that it has pending; as `acked` for each."""
-        redeliveries, pending = self._redeliveries, consumer.pending
-        if redeliveries:
+        Args:
+            consumer: the consumer.
+            entries: ledger and entry of each.
+
+        Returns:
+            The number of their messages. None unless the consumer has all of these entries pending, each named once; then
+            nothing has changed.
+        """
+        pending = consumer.pending
+        taken: list[int] = [pending.pop(entry, -1) for entry in entries]  # type: ignore[call-overload]  # equal to a Position
+        if -1 in taken:
+            for entry, messages in zip(entries, taken, strict=True):
+                if messages >= 0:
+                    pending[Position(*entry)] = messages
+            return None
+        return sum(taken)
+
+    def acked_entries(self, consumer: ConsumerState, entries: Sequence[tuple[int, int]], messages: int) -> bool:
+        """A consumer has acked entries; as `acked` for each.
+
+        Args:
+            consumer: the consumer.
+            entries: ledger and entry of each.
+            messages: what `take_pending` has returned for them.
+        """
+        if self._redeliveries:
             for entry in entries:
-                redeliveries.pop(Position(*entry), None)
-        messages = sum([pending.pop(entry) for entry in entries])  # type: ignore[call-overload]  # equal to a Position
+                self._redeliveries.pop(Position(*entry), None)
         consumer.acked += messages
         consumer.unacked -= messages
         self._unacked -= messages

@@ -338,13 +338,15 @@ class Subscription(Pausable):
             consumer.owner_consumer.ack_entries(ack.ids)
             self._cursor.ack_entries(ack.entries)
             self._check_fanout()
-        elif dispatcher.has_pending(consumer.dispatch_state, ack.entries):
-            self._grouped_acks.add(consumer.owner_consumer, ack.ids, len(ack.entries))
-            self._cursor.ack_entries(ack.entries, delivered=True)
-            if dispatcher.acked_entries(consumer.dispatch_state, ack.entries):
-                self.read_more()
         else:
-            return False
+            entries, state = ack.entries, consumer.dispatch_state
+            messages = dispatcher.take_pending(state, entries)
+            if messages is None:
+                return False
+            self._grouped_acks.add(consumer.owner_consumer, ack.ids, len(entries))
+            self._cursor.ack_entries(entries, delivered=True)
+            if dispatcher.acked_entries(state, entries, messages):
+                self.read_more()
         self.counters.acks += 1
         return True
 

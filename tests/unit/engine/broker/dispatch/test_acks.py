@@ -204,9 +204,10 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
         for which, receiver in enumerate(one[3]):
             mine = [tuple(entry) for entry in entries if entry in receiver.pending]
             other = two[3][which]
-            assert not mine or two[2].has_pending(other, mine)
-            assert not two[2].has_pending(other, [*mine, (99, 1)])
-            assert not mine or not two[2].has_pending(other, [*mine, mine[0]])
+            pending = dict(other.pending)
+            assert two[2].take_pending(other, [*mine, (99, 1)]) is None
+            assert not mine or two[2].take_pending(other, [*mine, mine[0]]) is None
+            assert other.pending == pending
             if not mine:
                 continue
             unblocked = False
@@ -214,7 +215,9 @@ def test_acks_of_entries_together_come_to_what_they_come_to_one_by_one(make_topi
                 one[1].ack(Position(*entry))
                 unblocked |= one[2].acked(Position(*entry), receiver)
             two[1].ack_entries(mine)
-            assert two[2].acked_entries(other, mine) == unblocked
+            messages = two[2].take_pending(other, mine)
+            assert messages is not None
+            assert two[2].acked_entries(other, mine, messages) == unblocked
             assert (one[1].mark_delete, list(one[1]._acked)) == (two[1].mark_delete, list(two[1]._acked))
             assert (receiver.pending, receiver.unacked, receiver.blocked, receiver.acked) == (
                 other.pending,
