@@ -1,4 +1,4 @@
-"""A client's connection, as code uses it that writes into its socket past the event loop's transport."""
+"""Interface of a client's connection for direct writes, which bypass the transport of the event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class DirectSubscriber(Protocol):
     """A subscription whose bytes bypass a connection's transport."""
 
     def leave_fanout(self) -> None:
-        """Stop to bypass it: all bytes must go through the transport from now on."""
+        """Stop direct writes: all bytes must go through the transport from now on."""
 
 
 class DirectWriter(Protocol):

@@ -1,1 +1,1 @@
-"""One client's connection, and all that it opens."""
+"""Sessions: the connection of one client, with its consumers, producers, requests and topic-list watchers."""

@@ -1,4 +1,4 @@
-"""How a consumer gets in: which broker of the pool serves it, whether it passes through, and what its owner says."""
+"""Admission of a consumer: limits, claim, passthrough, and the SUBSCRIBE to the owner or to another broker of the pool."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RELAYED_BY = "pulsar-readonly.relayed-by"
-"""Metadata that a broker of the pool adds to a consumer that it brings to another one, which never brings it any further.
+"""Key of the consumer metadata that a broker of the pool adds to a consumer that it relays to another broker of the pool.
 
-The owner does not see it. Any client can send it. It needs no proof, since a lie harms only the liar:
+The other broker relays the consumer no further. The owner does not see the key. Any client can send it. It needs no proof,
+because a false one harms only its sender:
 
-- A marked consumer is refused where another broker serves its subscription.
-- When one leaves within 5 s, the broker lets an UNSUBSCRIBE wait for its return, for 5 s at most. That counts only if the owner
-  has admitted the consumer. Such a client may block every UNSUBSCRIBE anyway, as at the owner: by staying.
+- A broker refuses a marked consumer if another broker serves the subscription.
+- If a marked consumer leaves within 5 s, an UNSUBSCRIBE waits up to 5 s for its return. That requires that the owner has
+  admitted the consumer, and then the client could block every UNSUBSCRIBE anyway by staying, as on the owner.
 """
 
 CLAIMED_TYPES = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
-"""Subscriptions whose messages one broker must hand out; for the others the owner says who gets them."""
+"""Subscription types that one broker of the pool must dispatch. For the others the owner selects the consumer."""
 
 
 async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscribe) -> tuple[Consumer, BaseCommand]:
     """Create a consumer.
 
     Returns:
-        The consumer, and what its client is answered.
+        The consumer, and the answer to its client.
 
     Raises:
-        RelayError: the client is refused.
-        MetadataError: the topic cannot be read.
+        RelayError: the consumer is refused.
+        MetadataError: the topic's metadata cannot be read.
     """
     services = client.services
     reject_unbound(services, topic)
@@ -60,8 +61,8 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
     admitted = False
     try:
         from_peer = _pop_relayed_by(subscribe)
-        # A consumer of another topic comes by a lookup from before, or because unbound topics are relayed; that of a
-        # subscription that no binding names comes because a lookup does not say which subscription it is for.
+        # An unbound topic comes from a lookup before a change of bindings, or because the pool relays unbound topics. An
+        # unbound subscription of a bound topic comes because a lookup does not name the subscription.
         bound = services.bindings.serves(topic, subscribe.subscription)
         if bound and subscribe.sub_type in CLAIMED_TYPES:
             claim = await services.claim_store.acquire(ClaimKey(topic, subscribe.subscription))
@@ -88,10 +89,10 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         elif bound and not peer:
             services.passthrough.add(consumer)
         if consumer.unregistered:
-            raise OwnerUnavailableError(f"{topic} is on its way to another broker; look it up again")
+            raise OwnerUnavailableError(f"the subscription of {topic} moves to another broker; look it up again")
         if bound != services.bindings.serves(topic, subscribe.subscription):
-            # Those that are here already are sent away by the broker when the bindings change.
-            raise OwnerUnavailableError(f"what binds {topic} has changed meanwhile; look it up again")
+            # The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
+            raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")
         if claim is not None and from_peer is None:
             services.pending_redirects.arrived(claim.key)
         if consumer.exclusive:
@@ -110,7 +111,11 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
 
 
 def _check_claim(services: Services, claim: ClaimHandle | None, subscription: Subscription) -> None:
-    """Let nobody be served under a claim that is not this broker's any more, or was another's since the cursor was read."""
+    """Check the claim after the cursor was read, and pause the subscription while ZooKeeper does not confirm claims.
+
+    Raises:
+        OwnerUnavailableError: the claim was lost, or another broker may have held it since the cursor was read.
+    """
     if claim is None:
         return
     if not services.claim_store.is_valid(claim):
@@ -122,9 +127,9 @@ def _check_claim(services: Services, claim: ClaimHandle | None, subscription: Su
 
 
 def redirect_if_supported(consumer: Consumer) -> None:
-    """Send the client of a consumer that another broker serves there, if it goes where it is told; else it stays, and is relayed.
+    """Redirect a consumer to the broker of the pool that serves it, if its client supports that; otherwise keep relaying it.
 
-    It was subscribed through this broker first, so that it has heard from the owner that it may.
+    The consumer was subscribed through this broker before, so the owner has authorized it.
     """
     client, services = consumer.connection, consumer.connection.services
     member = services.pool.members.get(consumer.peer)
@@ -142,7 +147,7 @@ def redirect_if_supported(consumer: Consumer) -> None:
 
 
 def _pop_relayed_by(subscribe: CommandSubscribe) -> str | None:
-    """Take all marks off, and return the broker of the pool that has brought the consumer here; None for none."""
+    """Remove RELAYED_BY from the metadata, and return its last value, a broker of the pool; None without one."""
     marks = [item.value for item in subscribe.metadata if item.key == RELAYED_BY]
     if not marks:
         return None

@@ -1,4 +1,4 @@
-"""A client that comes in: its credentials are shown to the owner, and the owner's questions to it."""
+"""Authentication of a client: brokers of the source cluster check its credentials, and their challenges go to the client."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ log = logging.getLogger(__name__)
 
 
 class AuthenticatedLink(ClientLink, Protocol):
-    """A client's connection that the owner admits or ends."""
+    """A client's connection during and after authentication."""
 
     def on_authenticated(self, identity: Identity, max_message_size: int) -> None:
-        """Take commands of the client from now on.
+        """Accept the client's commands from now on.
 
         Args:
             identity: identity that the owner has accepted.
-            max_message_size: the owner's, in bytes; 0 if it names none.
+            max_message_size: limit of the owner, in bytes; 0 if it names none.
         """
 
     def disconnect(self, error_frame: bytes) -> None:
-        """End the connection; the client gets nothing more but this frame."""
+        """Close the connection. The client gets no more than this frame; it may be empty."""
 
 
 class ClientAuthentication:
-    """The Bearer of a client's identity: what runs between the Handshake and the owners."""
+    """The IdentityClient of one client: connects its Handshake with the IdentitySession of its credentials.
+
+    Args:
+        client: the client's connection.
+    """
 
     __slots__ = ("_answers", "_client", "_handshake", "_identity")
 
@@ -45,10 +49,10 @@ class ClientAuthentication:
         self._identity: Identity | None = None
 
     def on_command(self, command: BaseCommand) -> None:
-        """Take a command that came before the client was let in, or an AUTH_RESPONSE.
+        """Handle a command before CONNECTED, or an AUTH_RESPONSE.
 
         Raises:
-            MalformedFrameError: the client does not keep to the protocol; the connection cannot go on.
+            MalformedFrameError: the command violates the protocol; the caller must close the connection.
         """
         event = self._handshake.receive(command)
         if isinstance(event, ConnectRequest):
@@ -57,7 +61,7 @@ class ClientAuthentication:
             self._answers.pop(0)(event.credentials)
 
     def on_connection_lost(self) -> None:
-        """The client's connection is closed."""
+        """Handle the end of the client's connection."""
         self._answers.clear()
         if self._identity is not None:
             self._client.services.owners.release(self._identity, self)
@@ -66,17 +70,17 @@ class ClientAuthentication:
         try:
             self._identity, owner = await self._client.services.owners.authenticate(identity, self)
         except RelayError as error:
-            log.info("client %s is not let in: %s", self._client.peer, error)
+            log.info("authentication failed, closing the connection: client=%s error=%s", self._client.peer, error)
             self._client.send(self._handshake.refuse(error.code, str(error)))
             self._client.close()
             return
         self._client.on_authenticated(self._identity, owner.max_message_size)
         self._client.send(self._handshake.accept(owner))
 
-    # Bearer
+    # IdentityClient
 
     def challenge(self, challenge: AuthData, on_answer: Callable[[bytes], None]) -> bool:
-        """Called for an owner that asks this client."""
+        """Send an owner's challenge to the client; return False if the client supports no challenges."""
         frame = self._handshake.challenge(challenge)
         if frame is None:
             return False
@@ -85,12 +89,12 @@ class ClientAuthentication:
         return True
 
     def probe(self) -> None:
-        """Called when an owner asks whether its consumers are still there."""
+        """Ping a client with an Exclusive consumer, after a PING of its owner."""
         if any(consumer.exclusive for consumer in self._client.consumers):
             self._client.probe()
 
     def disconnect(self, error: RelayError) -> None:
-        """Called when the owner does not accept the client's credentials any more."""
-        log.info("client %s: %s; closing the connection", self._client.peer, error)
+        """Close the connection, because the owner does not accept the credentials any more."""
+        log.info("credentials not accepted, closing the connection: client=%s error=%s", self._client.peer, error)
         refused = isinstance(error, OwnerRefusedError)
         self._client.disconnect(self._handshake.refuse(error.code, str(error)) if refused else b"")

@@ -25,22 +25,22 @@ class SubscribeServices(Services, Protocol):
     """The broker, with its count of SUBSCRIBEs.
 
     Attributes:
-        subscribing: how many SUBSCRIBEs of all clients are being processed.
+        subscribing: number of SUBSCRIBEs of all clients in admission.
     """
 
     subscribing: int
 
 
 class SubscribingClient(ClientLink, Protocol):
-    """A client's connection that has consumers."""
+    """A client's connection, as its SUBSCRIBEs use it."""
 
     @property
     def services(self) -> SubscribeServices:
-        """The broker's shared parts."""
+        """The shared parts of the broker."""
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended, or is about to."""
+        """Whether the connection is closed or closing."""
 
 
 class ClientConsumers:
@@ -59,15 +59,15 @@ class ClientConsumers:
         self._client = client
         self.by_id: dict[int, Consumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
-        self._queued: dict[int, bytes] = {}  # SUBSCRIBEs, by consumer id
-        self._bytes = 0  # of the SUBSCRIBEs of both
+        self._queued: dict[int, bytes] = {}  # frames of SUBSCRIBEs, by consumer id
+        self._bytes = 0  # of the frames in _subscribing and _queued
 
     def subscribe(self, command: BaseCommand, frame: bytes) -> None:
-        """Answer SUBSCRIBE; at most MAX_CONCURRENT_SUBSCRIBES of a client are processed at a time.
+        """Answer SUBSCRIBE, or queue it while too many are in admission (MAX_CONCURRENT_SUBSCRIBES, MAX_BROKER_SUBSCRIBES).
 
         Args:
             command: the command.
-            frame: the command as it came.
+            frame: its frame.
         """
         subscribe = command.subscribe
         consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
@@ -86,7 +86,7 @@ class ClientConsumers:
             self._refuse_draining(request_id)
             return
         if self._bytes + len(frame) > MAX_REQUEST_BYTES:
-            why = f"the consumers of this connection that are being created take {self._bytes} bytes; try again"
+            why = f"unanswered SUBSCRIBEs of this connection have {self._bytes} bytes; try again"
             self._client.refuse(request_id, ServerError.ServiceNotReady, why)
             return
         self._bytes += len(frame)
@@ -106,7 +106,7 @@ class ClientConsumers:
         )
 
     def _subscribe_done(self, consumer_id: int, size: int) -> None:
-        """A consumer is in, or refused: the next may come."""
+        """Start queued SUBSCRIBEs after the end of one admission."""
         self._client.services.subscribing -= 1
         self._bytes -= size
         self._subscribing.pop(consumer_id, None)
@@ -115,7 +115,7 @@ class ClientConsumers:
             self.subscribe(decode_command(frame)[0], frame)
 
     def cancel_subscribes(self) -> int:
-        """Let no consumer in that is on its way, since this broker leaves the pool; returns how many there are."""
+        """Refuse all unanswered SUBSCRIBEs, because the broker leaves the pool; return their number."""
         cancelled = len(self._subscribing) + len(self._queued)
         for task in list(self._subscribing.values()):
             task.cancel()
@@ -170,12 +170,12 @@ class ClientConsumers:
             self._client.respond(answer, request_id)
 
     def close_all(self) -> None:
-        """Close all consumers at their owners: the client is gone."""
+        """Close all consumers on their owners after the client has disconnected."""
         for consumer in list(self.by_id.values()):
             self.drop(consumer)
 
     def drop(self, consumer: LinkedConsumer) -> None:
-        """Forget a consumer that the client is told to close, and close it at the owner."""
+        """Remove a consumer and close it on the owner. The caller sends CLOSE_CONSUMER to the client if necessary."""
         self._forget(consumer)
         self._client.services.spawn(consumer.close())
 

@@ -1,4 +1,4 @@
-"""What the consumers, producers and requests of a client need of its connection."""
+"""Interface of a client's connection for its consumers, producers and requests."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ class LinkedConsumer(Protocol):
     exclusive: bool
 
     def unregister(self) -> None:
-        """Count nowhere any more."""
+        """Remove the consumer from its subscription, from limits and from registries. Does not close it on the owner."""
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
-        """Close it at the owner."""
+        """Close the consumer on the owner; return the owner's answer, None without one.
+
+        Args:
+            command: the client's CLOSE_CONSUMER, if the client closes it.
+        """
 
 
 class ClientLink(DirectWriter, Protocol):
@@ -33,11 +37,11 @@ class ClientLink(DirectWriter, Protocol):
 
     Attributes:
         identity: identity that the owner has accepted.
-        writable: whether the socket takes more.
+        writable: whether the write buffer is below its limit.
         peer: `HOST:PORT` of the client.
         address: host of the client.
-        client_version: version that the client gave in CONNECT.
-        listener: named listener of the port.
+        client_version: the client's version from CONNECT.
+        listener: named listener of the client's port.
     """
 
     identity: Identity
@@ -49,7 +53,7 @@ class ClientLink(DirectWriter, Protocol):
 
     @property
     def services(self) -> Services:
-        """The broker's shared parts."""
+        """The shared parts of the broker."""
 
     @property
     def consumers(self) -> Sequence[LinkedConsumer]:
@@ -57,10 +61,10 @@ class ClientLink(DirectWriter, Protocol):
 
     @property
     def reading_paused(self) -> bool:
-        """Whether nothing is read from the client."""
+        """Whether reading from the client is paused."""
 
     def respond(self, command: BaseCommand, request_id: int) -> None:
-        """Send a response under the id of the client's request."""
+        """Send a response with the id of the client's request."""
 
     def refuse(self, request_id: int, code: ServerError, message: str) -> None:
         """Answer a request with an error."""
@@ -69,22 +73,22 @@ class ClientLink(DirectWriter, Protocol):
         """Answer a request with SUCCESS."""
 
     def drop_consumer(self, consumer: LinkedConsumer) -> None:
-        """Forget a consumer that the client is told to close, and close it at the owner."""
+        """Remove a consumer, and close it on the owner."""
 
     def pause_reading_for(self, holder: object, *, paused: bool) -> None:
-        """Read nothing from the client while any holder pauses it."""
+        """Pause or resume reading for one holder. Reading is paused while any holder pauses it."""
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Run a task that ends with the connection."""
+        """Run a task that is cancelled with the connection."""
 
     async def is_alive(self) -> bool:
-        """Return whether the client gives a sign of life in time; if not, its connection has ended."""
+        """Probe the client; return whether it sent anything in time. If not, its connection was closed."""
 
     def probe(self) -> None:
-        """Ask the client for a sign of life, and end the connection if none comes in time."""
+        """Send a PING, and close the connection if the client sends nothing in time."""
 
     def ping(self) -> None:
-        """Ask the client for a sign of life."""
+        """Send a PING."""
 
     def close(self) -> None:
-        """End the connection after the client has read what waits."""
+        """Close the connection after its buffers are sent."""

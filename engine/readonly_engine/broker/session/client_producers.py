@@ -1,4 +1,4 @@
-"""The producers of one client, by its ids of them."""
+"""The producers of one client."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ log = logging.getLogger(__name__)
 
 
 def close_unready(client: ClientLink, producer_id: int) -> None:
-    """End the connection of a client that publishes without a producer that is ready.
+    """Close the connection of a client that publishes without a ready producer, as an owner does (ServerCnx.handleSend).
 
-    As an owner does (ServerCnx.handleSend): a message that is dropped in silence would never get a receipt.
+    A message that is dropped silently would never get a receipt.
     """
-    log.warning("producer %d of client %s is not ready to publish; closing the connection", producer_id, client.peer)
+    log.warning(
+        "SEND without a ready producer, closing the connection: client=%s producer=%d", client.peer, producer_id
+    )
     client.close()
 
 
 class ClientProducers:
-    """Creates, finds and closes the producers of one client; made for its first one.
+    """Creates and closes the producers of one client, and relays their messages. Made at the first PRODUCER.
 
     Args:
         client: the client's connection.
@@ -48,13 +50,13 @@ class ClientProducers:
         self._client = client
         self._producers: dict[int, ProxiedProducer] = {}
         self._creating = RequestQuota(MAX_CONCURRENT_PRODUCERS, MAX_REQUEST_BYTES)
-        self._sizes: dict[ProxiedProducer, int] = {}  # of the PRODUCERs that _creating counts
-        self._starting: set[ProxiedProducer] = set()  # their owners are being looked up
-        self._closed_at: dict[int, float] = {}  # when this side closed them, the longest ago first
+        self._sizes: dict[ProxiedProducer, int] = {}  # frame sizes of the PRODUCERs that _creating counts
+        self._starting: set[ProxiedProducer] = set()  # producers whose owner is being looked up
+        self._closed_at: dict[int, float] = {}  # time when the broker closed a producer, oldest first
 
     @property
     def all(self) -> list[ProxiedProducer]:
-        """All of them."""
+        """All producers."""
         return list(self._producers.values())
 
     def create(self, command: BaseCommand, size: int) -> None:
@@ -62,7 +64,7 @@ class ClientProducers:
 
         Args:
             command: the command.
-            size: of its frame, in bytes.
+            size: size of its frame, in bytes.
         """
         producer_id, request_id = command.producer.producer_id, command.producer.request_id
         present = self._producers.get(producer_id)
@@ -83,7 +85,7 @@ class ClientProducers:
         starting.add_done_callback(partial(self._started, producer))
 
     def publish(self, producer_id: int, frame: bytes) -> None:
-        """Relay a SEND; a client that may not publish yet loses its connection."""
+        """Relay a SEND. Without a ready producer, close the connection, except soon after the broker closed the producer."""
         producer = self._producers.get(producer_id)
         if producer is not None and producer.ready:
             producer.publish(frame)
@@ -103,11 +105,11 @@ class ClientProducers:
             self._client.respond(answer, request_id)
 
     def drop(self, producer: ProxiedProducer, *, closed_by_broker: bool = False) -> None:
-        """Forget a producer.
+        """Remove a producer.
 
         Args:
             producer: the producer.
-            closed_by_broker: whether the client is only being told that it is closed: messages of it may be on their way.
+            closed_by_broker: whether the broker closes it. Then more messages may arrive before the client knows.
         """
         self.on_created(producer)
         if self._producers.get(producer.producer_id) is producer:
@@ -120,9 +122,9 @@ class ClientProducers:
             closed[producer.producer_id] = now
 
     def on_created(self, producer: ProxiedProducer) -> None:
-        """The owner has answered for a producer, or nobody waits for its answer any more."""
+        """Release the quota of a PRODUCER that was answered or given up."""
         if producer in self._starting:
-            return  # one that was closed meanwhile counts until its owner is found
+            return  # a producer that was closed meanwhile counts until its lookup ends
         size = self._sizes.pop(producer, None)
         if size is not None:
             self._creating.release(size)
@@ -133,7 +135,7 @@ class ClientProducers:
             self.on_created(producer)
 
     def on_client_lost(self) -> None:
-        """The client's connection is closed: its producers end with it."""
+        """Drop all producers and their connections after the client has disconnected."""
         for producer in self.all:
             producer.on_client_lost()
         self._producers.clear()

@@ -34,11 +34,11 @@ _HANDLERS: Final[dict[int, Callable[[ConsumerLink, BaseCommand], Coroutine[objec
 }
 
 SERVED_REQUESTS: Final = frozenset(_HANDLERS)
-"""The requests that `serve` has answered."""
+"""Types of the commands that `serve` accepts."""
 
 
 class ClientRequests:
-    """Answers the requests of one client, and bounds the unanswered ones, as maxConcurrentLookupRequest does at a stock broker.
+    """Answers the requests of one client, and limits unanswered ones, as maxConcurrentLookupRequest does on a stock broker.
 
     Args:
         client: the client's connection.
@@ -55,8 +55,8 @@ class ClientRequests:
         """Answer a request in a task; refuse it if too many are unanswered.
 
         Args:
-            command: one of SERVED.
-            size: of its frame, in bytes.
+            command: a command of a type in SERVED_REQUESTS.
+            size: size of its frame, in bytes.
         """
         if self.acquire(command, size):
             task = self._client.spawn(_HANDLERS[command.type](self._client, command))
@@ -77,7 +77,7 @@ class ClientRequests:
         return False
 
     def release(self, size: int) -> None:
-        """Stop counting a request: it was answered."""
+        """Stop counting a request after its answer."""
         self._quota.release(size)
         self._client.services.requests.release(size)
 
@@ -85,7 +85,7 @@ class ClientRequests:
         self.release(size)
 
     def close(self, closing: Coroutine[object, object, None]) -> None:
-        """Close a consumer or producer at its owner. None is refused: at the limit the broker stops reading from the client."""
+        """Run the close of a consumer or producer. At MAX_CONCURRENT_CLOSES, pause reading, because a close is never refused."""
         self._closings += 1
         self._client.spawn(closing).add_done_callback(self._closed)
         if self._closings >= MAX_CONCURRENT_CLOSES:

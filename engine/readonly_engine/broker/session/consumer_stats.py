@@ -1,4 +1,4 @@
-"""CONSUMER_STATS: the owner answers for a consumer's twin, which gets no messages; what this broker counts is put in here."""
+"""CONSUMER_STATS: the owner's answer describes a zero-permit consumer, so the broker fills in its own counters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class DispatchStats(NamedTuple):
-    """What the broker that dispatches to a consumer knows of it.
+    """Counters of the broker that dispatches to a consumer.
 
     Attributes:
-        rate: of messages to it.
-        unacked: messages that it has not acked; of Shared and Key_Shared only, as at an owner.
-        blocked: whether it gets none because of these.
-        ack_rate: messages that it acks in a second, where its acks go to the owner together with those of others; None where
-            the owner says it.
+        rate: rate of delivered messages.
+        unacked: number of unacked messages; counted for Shared and Key_Shared only, as on an owner.
+        blocked: whether delivery waits for acks.
+        ack_rate: acked messages per second; None if the owner counts them. It cannot count acks that are grouped with those
+            of other consumers.
     """
 
     rate: Rate
@@ -29,17 +29,17 @@ class DispatchStats(NamedTuple):
 def complete_stats(
     answer: CommandConsumerStatsResponse, address: str, permits: int, stats: DispatchStats | None
 ) -> None:
-    """Put into an owner's answer what only this side knows, so that the client sees what it would see at an owner.
+    """Fill the broker's values into an owner's answer, so that the client gets the same answer as from an owner.
 
     Args:
-        answer: the owner's, or that of the broker of the pool which serves the consumer.
-        address: the client's, HOST:PORT.
-        permits: how many messages the client waits for.
-        stats: what is known where the consumer is dispatched to; None where it passes through, and the answer says it.
+        answer: answer of the owner, or of the broker of the pool that serves the consumer.
+        address: `HOST:PORT` of the client.
+        permits: permits of the client that are not used.
+        stats: counters of this broker; None for a passthrough consumer, because the answer has them.
     """
     if answer.HasField("error_code"):
         return
-    answer.address = f"/{address}"  # as Java writes it
+    answer.address = f"/{address}"  # the format of Java's InetSocketAddress
     answer.available_permits = permits
     if stats is not None:
         answer.msg_rate_out, answer.msg_throughput_out = stats.rate

@@ -1,4 +1,4 @@
-"""Exclusive subscriptions whose client may be frozen: a second consumer gets in once the first has given no sign of life."""
+"""Takeover of Exclusive subscriptions: a second consumer is admitted if the client of the first does not answer a PING."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RELEASE_TIMEOUT_S: Final = 5.0
-"""So long the owner may take to close the first consumer after its client was given up."""
+"""Time for the owner to close the first consumer after its client was disconnected."""
 
 POLL_INTERVAL_S: Final = 0.1
 
 
 class ProbedClient(Protocol):
-    """A client that can be asked for a sign of life."""
+    """A client's connection that can be probed."""
 
     async def is_alive(self) -> bool:
-        """Return whether the client gives a sign of life in time; if not, its connection has ended."""
+        """Probe the client; return whether it sent anything in time. If not, its connection was closed."""
 
 
 class ExclusiveConsumer(Protocol):
-    """A consumer, as far as its exclusive access is concerned."""
+    """Interface of a consumer for its exclusive access."""
 
     topic: TopicName
     owner_consumer: OwnerConsumer
@@ -42,7 +42,7 @@ class ExclusiveConsumer(Protocol):
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE."""
+        """The SUBSCRIBE of the client."""
 
 
 class ExclusiveConsumers:
@@ -52,28 +52,31 @@ class ExclusiveConsumers:
         self._consumers: dict[tuple[TopicName, str], ExclusiveConsumer] = {}
 
     def add(self, consumer: ExclusiveConsumer) -> None:
-        """The owner has accepted a consumer."""
+        """Add a consumer after its admission."""
         self._consumers[_key(consumer)] = consumer
 
     def remove(self, consumer: ExclusiveConsumer) -> None:
-        """A consumer is closed."""
+        """Remove a closed consumer; ignore one that was replaced."""
         if self._consumers.get(_key(consumer)) is consumer:
             del self._consumers[_key(consumer)]
 
     def other_holder(self, consumer: ExclusiveConsumer) -> ExclusiveConsumer | None:
-        """The consumer of another client that has the subscription."""
+        """Return the consumer of another client that holds the subscription; None without one."""
         found = self._consumers.get(_key(consumer))
         return None if found is None or found.connection is consumer.connection else found
 
 
 async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveConsumers) -> BaseCommand:
-    """Subscribe at the owner, after a frozen client that has the Exclusive subscription through this broker was given up.
+    """Subscribe on the owner. If a frozen client of this broker holds the Exclusive subscription, disconnect that client first.
 
-    The owner asks this broker, which answers for its clients; so this broker asks the client (ServerCnx.checkConnectionLiveness).
+    The owner's own check (ServerCnx.checkConnectionLiveness) reaches only this broker, so this broker probes the client.
 
     Args:
         consumer: the new consumer.
         exclusives: the consumers of Exclusive subscriptions on this broker.
+
+    Returns:
+        The owner's answer.
 
     Raises:
         RelayError: as OwnerConsumer.subscribe.
@@ -84,7 +87,7 @@ async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveC
         holder = exclusives.other_holder(consumer) if consumer.exclusive else None
         if error.code != ServerError.ConsumerBusy or holder is None or await holder.connection.is_alive():
             raise
-    log.info("%s, %s: waiting for the owner to close a frozen client's consumer", *_key(consumer))
+    log.info("waiting for the owner to close a frozen client's consumer: topic=%s subscription=%s", *_key(consumer))
     deadline = asyncio.get_running_loop().time() + RELEASE_TIMEOUT_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""How a client says who it is: the server's side of CONNECT, AUTH_CHALLENGE and AUTH_RESPONSE as a pure state machine."""
+"""Authentication handshake, server side: CONNECT, AUTH_CHALLENGE and AUTH_RESPONSE as a pure state machine."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NO_REQUEST_ID = -1
 
 
 class ConnectRequest(NamedTuple):
-    """A client wants to come in.
+    """CONNECT of a client.
 
     Attributes:
-        identity: who it says that it is.
+        identity: the client's credentials, not checked.
     """
 
     identity: Identity
@@ -38,10 +38,10 @@ class ConnectRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuthAnswer:
-    """A client answered the oldest challenge that was open.
+    """A client's answer to its oldest open challenge.
 
     Attributes:
-        credentials: what it said; never printed.
+        credentials: the answer; never printed.
     """
 
     credentials: bytes = field(repr=False)
@@ -55,7 +55,7 @@ class _State(Enum):
 
 
 class Handshake:
-    """One client: says what it sent, and makes what it is sent."""
+    """Handshake of one client: interprets its commands and makes the frames of the answers."""
 
     __slots__ = ("_challenges", "_method", "_state", "_supports_refresh", "_version")
 
@@ -68,17 +68,17 @@ class Handshake:
 
     @property
     def connected(self) -> bool:
-        """Whether the client has been let in."""
+        """Whether the client was accepted."""
         return self._state is _State.CONNECTED
 
     def receive(self, command: BaseCommand) -> ConnectRequest | AuthAnswer | None:
-        """Take a command that came before the client was let in, or an AUTH_RESPONSE.
+        """Handle a command before CONNECTED, or an AUTH_RESPONSE.
 
         Returns:
-            What it means; None for an answer that nobody asked for.
+            The event; None for an AUTH_RESPONSE without an open challenge.
 
         Raises:
-            MalformedFrameError: the client does not keep to the protocol; the connection cannot go on.
+            MalformedFrameError: the command violates the protocol; the caller must close the connection.
         """
         if command.type == BaseCommand.CONNECT and self._state is _State.START:
             connect = command.connect
@@ -96,10 +96,10 @@ class Handshake:
         raise MalformedFrameError(f"{command_name(command)} {when}")
 
     def challenge(self, challenge: AuthData) -> bytes | None:
-        """The frame that passes an owner's question on; None where this client cannot be asked.
+        """Return the frame of an owner's challenge; None if this client supports no challenge now.
 
-        While a client comes in, methods of several rounds ask; later only those are asked that said that they can renew their
-        credentials (ServerCnx closes the others' connections).
+        During authentication, methods with several rounds send challenges. Afterwards only clients with `supports_auth_refresh`
+        get one; ServerCnx closes the connections of others.
         """
         if self._state is not _State.AUTHENTICATING and not (
             self._state is _State.CONNECTED and self._supports_refresh
@@ -113,7 +113,7 @@ class Handshake:
         return encode_command(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, auth_challenge=relayed))
 
     def accept(self, owner: CommandConnected) -> bytes:
-        """The frame that lets the client in, as the owner let its credentials in."""
+        """Return the frame CONNECTED, with message size and feature flags of the owner."""
         self._state = _State.CONNECTED
         connected = CommandConnected(
             server_version=SERVER_VERSION, protocol_version=self._version, max_message_size=owner.max_message_size
@@ -122,7 +122,7 @@ class Handshake:
         return encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected))
 
     def refuse(self, code: ServerError, message: str) -> bytes:
-        """The frame that says why the client is not let in, or not kept; its connection is closed then."""
+        """Return the frame ERROR for a client that is not accepted, or not any more. The caller closes the connection."""
         self._state = _State.REFUSED
         error = CommandError(request_id=NO_REQUEST_ID, error=code, message=message)
         return encode_command(BaseCommand(type=BaseCommand.ERROR, error=error))

@@ -1,4 +1,4 @@
-"""How many connections and consumers a broker takes; pure counting. The refusals are worded as the stock broker words its own."""
+"""Limits of connections and consumers of a broker. Pure. The error texts are those of a stock broker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ K = TypeVar("K")
 
 
 class Limits:
-    """Counts what a broker has, and refuses what would be too much.
+    """Counts connections and consumers, and refuses those above a limit.
 
     Args:
-        settings: the limits.
+        settings: the limits; 0 for none.
+
+    Attributes:
+        settings: as above.
+        consumers: number of consumers.
+        refused: number of refused connections and consumers since the start.
     """
 
     def __init__(self, settings: LimitSettings) -> None:
@@ -28,7 +33,7 @@ class Limits:
         self._subscriptions: Counter[tuple[TopicName, str]] = Counter()
 
     def connect(self, address: str) -> str:
-        """Count a connection; a reason to refuse it, empty where it may stay. `disconnect` follows either way."""
+        """Count a connection; return the reason to refuse it, empty to accept it. Call `disconnect` at its end in both cases."""
         self._connections[address] += 1
         limits = self.settings
         if limits.connections and self._connections.total() > limits.connections:
@@ -38,11 +43,11 @@ class Limits:
         return ""
 
     def disconnect(self, address: str) -> None:
-        """A connection has ended."""
+        """Stop counting a connection."""
         _decrease(self._connections, address)
 
     def subscribe(self, topic: TopicName, subscription: str) -> str:
-        """Count a consumer; a reason to refuse it, empty where it was counted, and then `leave` follows."""
+        """Count a consumer, and return an empty text; or return the reason to refuse it. Call `leave` only if it was counted."""
         limits = self.settings
         if limits.consumers_per_topic and self._topics[topic] >= limits.consumers_per_topic:
             return self._refuse("Topic reached max consumers limit")
@@ -57,7 +62,7 @@ class Limits:
         return ""
 
     def leave(self, topic: TopicName, subscription: str) -> None:
-        """A consumer has gone."""
+        """Stop counting a consumer."""
         self.consumers -= 1
         if self.settings.consumers_per_topic:
             _decrease(self._topics, topic)

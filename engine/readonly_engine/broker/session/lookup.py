@@ -1,4 +1,4 @@
-"""Where a client goes for a topic."""
+"""Lookups of topics: answers name a broker of the pool, or come from the source cluster."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
 
 _SYSTEM_NAMESPACE = ("pulsar", "system")
-"""Tenant and namespace of the transaction coordinators, which clients always reach themselves."""
+"""Tenant and namespace of the transaction coordinators. Clients always connect to these directly."""
 
 
 def _unbound_error(services: Services, topic: TopicName) -> str:
-    """Why a topic is refused where the pool serves bound topics only; empty where it is not."""
+    """Return the reason to refuse an unbound topic; empty if the topic is bound, or the pool accepts unbound topics."""
     if services.unbound is not Unbound.REJECT or services.bindings.covers(topic) or _is_coordinator_topic(topic):
         return ""
     return (
@@ -33,12 +33,12 @@ def _unbound_error(services: Services, topic: TopicName) -> str:
 
 
 def reject_unbound(services: Services, topic: TopicName) -> None:
-    """Let a consumer or producer of a topic that is not bound look it up again, where the pool serves bound topics only.
+    """Refuse a consumer or producer of an unbound topic with a retriable error, if the pool serves bound topics only.
 
-    The lookup is what refuses it for good: until all brokers know of changed bindings, another one may have sent it here.
+    Only the lookup refuses it permanently. Until all brokers have the changed bindings, another broker may have sent it here.
 
     Raises:
-        OwnerUnavailableError: it does, and nothing binds the topic here.
+        OwnerUnavailableError: the topic is not bound to this pool.
     """
     why = _unbound_error(services, topic)
     if why:
@@ -50,13 +50,13 @@ def _is_coordinator_topic(topic: TopicName) -> bool:
 
 
 async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
-    """Send the client to a broker of the pool; for a topic that is not bound, do what the pool's `unbound` says."""
+    """Answer LOOKUP with a broker of the pool; for an unbound topic, follow the pool's setting `unbound`."""
     lookup = command.lookup_topic
     services = client.services
     try:
         topic = parse_topic_name(lookup.topic)
     except TopicNameError:
-        await relay_to_any_broker(client, command)  # the owner says what is wrong with it
+        await relay_to_any_broker(client, command)  # for the error of the source cluster
         return
     if not services.bindings.covers(topic):
         await _answer_unbound(client, command, topic)
@@ -68,14 +68,14 @@ async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
     if services.bindings.falls_back(topic):
         await relay_to_any_broker(client, command)
         return
-    # Not the owner, unless the binding says so: a client stays where it is sent, and the owner would have the pool's load.
+    # The answer is not the owner, unless the binding has that fallback: clients stay there, with the load of the pool.
     refuse_lookup(
         client, command, lookup.request_id, OwnerUnavailableError(_no_broker_error(client, _listener(client, command)))
     )
 
 
 def _listener(client: ClientLink, command: BaseCommand) -> str:
-    """The listener that a client has named, or else came in by."""
+    """Return the listener that the lookup names, or else the one of the client's port."""
     return command.lookup_topic.advertised_listener_name or client.listener
 
 
@@ -89,7 +89,7 @@ def _no_broker_error(client: ClientLink, listener: str) -> str:
 
 
 def _redirect_to_pool(client: ClientLink, command: BaseCommand) -> bool:
-    """Answer with a broker of the pool; False where there is none."""
+    """Answer with a broker of the pool; return False without one."""
     listener = _listener(client, command)
     member = client.services.choose_broker(tls=client.tls, listener=listener)
     if member is None:
@@ -129,7 +129,7 @@ async def _answer_unbound(client: ClientLink, command: BaseCommand, topic: Topic
 
 
 def _without_listener(command: BaseCommand) -> BaseCommand:
-    """The lookup for an owner broker that is asked only what it thinks of it: it need not have the pool's listeners."""
+    """Return a copy without the listener's name, for brokers of the source cluster, which may not have the pool's listeners."""
     asked = BaseCommand()
     asked.CopyFrom(command)
     asked.lookup_topic.ClearField("advertised_listener_name")
@@ -137,10 +137,10 @@ def _without_listener(command: BaseCommand) -> BaseCommand:
 
 
 async def _lookup_permitted(client: ClientLink, command: BaseCommand) -> bool:
-    """Whether the client may look the topic up at all, as the owner sees it; it is told where it may not.
+    """Return whether the source cluster authorizes the lookup; if not, answer the client with its error.
 
-    A client that shows no credentials is not asked about: where it may nothing, it hears of it when it subscribes. The owner's
-    other troubles are no reason to refuse: reads go on without it.
+    The caller leaves out clients without credentials: their SUBSCRIBE is refused if necessary. Other errors count as permission,
+    because reads continue without an owner.
     """
     asked = _without_listener(command)
     try:

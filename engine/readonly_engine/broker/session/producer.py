@@ -1,11 +1,11 @@
-"""Producers that connect to a pool: a lookup does not say what it is for.
+"""Producers that connect to a pool, because a lookup does not name its purpose. The broker proxies them to the owner.
 
-They are relayed to the owner for as long as they live, and not moved. A C++ client, and those built on it (Python, Node), begins
-its sequence again when it is told PRODUCER_SUCCESS again before its first receipt (ProducerImpl::handleCreateProducer). Its next
-message would reuse a sequence id, and deduplication would drop it.
+A producer is never moved to the owner. C++ clients, and those built on them (Python, Node), restart their sequence at a second
+PRODUCER_SUCCESS before the first receipt (ProducerImpl::handleCreateProducer). The next message would reuse a sequence id, and
+deduplication would drop it.
 
-An owner has REQUEST_TIMEOUT_S for its first answer to PRODUCER, as for any request. It answers at once where the producer waits
-for exclusive access, which may last for ever. With a lookup and a new connection before that, a client waits for 70 s at most.
+The owner's first answer to PRODUCER is due within REQUEST_TIMEOUT_S. A producer that waits for exclusive access gets its first
+answer at once, and the second one perhaps never. With a lookup and a new connection before, a client waits 70 s at most.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ log = logging.getLogger(__name__)
 NOTHING_PUBLISHED = -1
 
 UNUSED_SEQUENCE = 1 << 32
-"""More than the messages that a client can have queued, so the next sequence id is not that of one of them."""
+"""A last_sequence_id above the queue of any client, so that the next sequence id is not one of a queued message."""
 
 
 class ProducerRegistry(Protocol):
-    """All producers of a client."""
+    """The producers of a client."""
 
     @property
     def connections(self) -> ProducerConnections:
         """The client's connections to owners."""
 
     def on_created(self, producer: ProxiedProducer) -> None:
-        """The owner has answered for a producer, or nobody waits for its answer any more."""
+        """Release the quota of a PRODUCER that was answered or given up."""
 
     def drop(self, producer: ProxiedProducer, *, closed_by_broker: bool = False) -> None:
-        """Forget a producer.
+        """Remove a producer.
 
         Args:
             producer: the producer.
-            closed_by_broker: whether the broker closes it; messages of it may be on their way.
+            closed_by_broker: whether the broker closes it. Then more messages may arrive before the client knows.
         """
 
 
 class ProxiedProducer:
-    """A client's producer at the owner of its topic.
+    """A client's producer, proxied to the owner of its topic.
 
     Args:
         connection: the client's connection.
-        producers: all of this client, and its connections to owners.
-        command: its PRODUCER. The id in it is the producer's at the owner, too.
+        producers: the client's producers and connections to owners.
+        command: the client's PRODUCER. The owner uses the same producer id.
 
     Attributes:
-        producer_id: the client's id of it.
-        unanswered: messages that the owner has neither confirmed nor refused.
+        producer_id: id of the producer.
+        unanswered: number of messages that the owner has neither confirmed nor refused.
     """
 
     def __init__(self, connection: ClientLink, producers: ProducerRegistry, command: BaseCommand) -> None:
@@ -95,21 +95,21 @@ class ProxiedProducer:
 
     @property
     def ready(self) -> bool:
-        """Whether the owner has created it, and the client may publish."""
+        """Whether the client may publish: the owner has created the producer, with access if it is exclusive."""
         return self._success is not None
 
     @property
     def ended(self) -> bool:
-        """Whether it is closed, or could not be created."""
+        """Whether the producer was closed, or could not be created."""
         return self._ended
 
     async def start(self) -> None:
-        """Create the producer at the owner, and send the owner's answer to the client."""
+        """Connect to the owner and send PRODUCER; `_on_response` relays the answer."""
         services, topic = self._client.services, self._command.producer.topic
         try:
             if services.draining:
                 raise OwnerUnavailableError("this broker leaves the pool; look the topic up again")
-            with suppress(TopicNameError):  # the owner says what is wrong with it
+            with suppress(TopicNameError):  # the lookup below returns the error of the source cluster
                 reject_unbound(services, parse_topic_name(topic))
             owner = await self._connections.connect_to_owner(topic)
             if owner.closed:
@@ -119,19 +119,21 @@ class ProxiedProducer:
                 self._fail(error.code, str(error))
             return
         if self._ended:
-            self._connections.on_producer_left(owner)  # the client has closed it meanwhile, or the broker leaves
+            self._connections.on_producer_left(
+                owner
+            )  # the client has closed the producer meanwhile, or the broker leaves
             return
         self._owner = owner
         owner.add_producer(self.producer_id, self)
         relayed = BaseCommand()
-        relayed.CopyFrom(self._command)  # which keeps the client's request id
+        relayed.CopyFrom(self._command)  # send_request changes the request id of the copy
         for large in ("schema", "metadata"):
-            self._command.producer.ClearField(large)  # not needed again
+            self._command.producer.ClearField(large)  # to save memory: nothing reads them again
         self._request = owner.send_request(relayed, self._on_response)
         self._deadline = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT_S, self._on_deadline)
 
     def _on_deadline(self) -> None:
-        """Refuse the client. The owner may create the producer still, so it is closed there."""
+        """Refuse the producer, and close it on the owner, which may create it later."""
         owner = self._owner
         if owner is None or self._ended:
             return
@@ -144,7 +146,11 @@ class ProxiedProducer:
             self._deadline = None
 
     def _on_response(self, response: BaseCommand | None) -> None:
-        """Called with the owner's answer, twice for a producer that waits for its turn; None where the connection broke."""
+        """Relay an answer of the owner. A producer that waits for exclusive access gets two.
+
+        Args:
+            response: the answer; None if the connection to the owner is lost.
+        """
         self._cancel_deadline()
         if response is None or self._ended:
             return  # on_connection_lost answers the client
@@ -163,10 +169,10 @@ class ProxiedProducer:
 
     @property
     def _would_reuse_sequence(self) -> bool:
-        """Whether the client may have queued messages whose sequence ids it would use again (restarts_sequence).
+        """Whether the client may reuse sequence ids of queued messages (restarts_sequence).
 
-        It sends a name that the owner has generated, so it was told PRODUCER_SUCCESS before; and nothing of that name is stored.
-        Where the user has chosen the name, the owner's answer is passed on: it may say to the user what to publish next.
+        Such a client sends a name that the owner has generated, so it got PRODUCER_SUCCESS before; and nothing of that name is
+        stored. For a name chosen by the user the owner's answer stays as it is: an application may use it to continue.
         """
         asked = self._command.producer
         return (
@@ -178,7 +184,7 @@ class ProxiedProducer:
         )
 
     def respond_duplicate(self, request_id: int) -> None:
-        """Answer another PRODUCER with the id of this one, as an owner does (ServerCnx.handleProducer)."""
+        """Answer a second PRODUCER with this producer's id, as an owner does (ServerCnx.handleProducer)."""
         if self._success is None:
             self._client.refuse(
                 request_id, ServerError.ServiceNotReady, "Producer is already present on the connection"
@@ -194,8 +200,8 @@ class ProxiedProducer:
     def publish(self, frame: bytes) -> None:
         """Relay a SEND.
 
-        While the broker leaves, a producer that has a receipt publishes no more: its client sends again elsewhere what is dropped
-        here. One that has none would start its sequence again there, so its messages are relayed until one is confirmed.
+        While the broker drains, messages of a producer with a receipt are dropped: its client sends them again on another broker.
+        Without a receipt the client would restart its sequence there, so messages are relayed until the first receipt.
         """
         if self._owner is None or (self._draining and self._confirmed):
             return
@@ -212,7 +218,11 @@ class ProxiedProducer:
             self.unanswered += 1
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
-        """Close the producer at the owner; returns the owner's answer, None where there is none."""
+        """Close the producer on the owner; return the owner's answer, None without one.
+
+        Args:
+            command: the client's CLOSE_PRODUCER, if the client closes it.
+        """
         self._ended = True
         self._cancel_deadline()
         owner, self._owner = self._owner, None
@@ -221,24 +231,24 @@ class ProxiedProducer:
         if command is None:
             close = CommandCloseProducer(producer_id=self.producer_id)
             command = BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close)
-        owner.forget(self._request)  # an owner does not answer a PRODUCER that is closed before it was done
+        owner.forget(self._request)  # an owner does not answer a PRODUCER that is closed before its creation
         try:
             return await owner.request(command)
         except RelayError as error:
-            log.debug("producer %d: %s", self.producer_id, error)
+            log.debug("close on the owner failed: producer=%d error=%s", self.producer_id, error)
             return None
         finally:
             owner.remove_producer(self.producer_id, self)
             self._connections.on_producer_left(owner)
 
     def on_client_lost(self) -> None:
-        """Called by the client's connection: the owner closes the producer when it loses the connection."""
+        """End the producer after its client has disconnected. The owner closes it with the client's connection to the owner."""
         self._ended = True
         self._cancel_deadline()
         self._owner = None
 
     def on_command(self, command: BaseCommand, payload: bytes) -> None:
-        """Called by the connection: receipts, errors, the end."""
+        """Relay a command of the owner: SEND_RECEIPT, SEND_ERROR, CLOSE_PRODUCER, TOPIC_MIGRATED."""
         if command.type == BaseCommand.SEND_RECEIPT:
             self.unanswered = max(0, self.unanswered - 1)
             self._confirmed = True
@@ -252,13 +262,13 @@ class ProxiedProducer:
         self._client.send(encode_command(command, payload))
 
     def start_draining(self) -> None:
-        """Begin to leave: see `publish`."""
+        """Begin to drain: see `publish`."""
         self._draining = True
 
     async def close_for_reconnect(self) -> None:
-        """Have the client create the producer anew, wherever it is sent then."""
+        """Close the producer on both sides, so that the client looks the topic up and creates it again."""
         if not self._confirmed and self._command.producer.producer_access_mode == ProducerAccessMode.AccessShared:
-            # It has published nothing. The client hears of it at once, so that it publishes nothing in between either.
+            # Nothing is published yet. Close it on the client first, so that nothing is published in between, either.
             self._close_at_client()
             await self.close()
         else:
@@ -266,7 +276,7 @@ class ProxiedProducer:
             self._close_at_client()
 
     def on_connection_lost(self) -> None:
-        """Called by the connection: the client creates the producer anew, and is relayed to the new owner."""
+        """Close the producer on the client when the owner has closed it or is lost: the client creates it on the new owner."""
         self._detach_owner()
         self._invalidate_owner()
         if not self._ended:
@@ -285,7 +295,7 @@ class ProxiedProducer:
         self._client.services.owners.invalidate(self._command.producer.topic, self._client.identity)
 
     def _close_at_client(self) -> None:
-        """Close it at the client: a client that waits for its creation gets an error, else it would wait for long."""
+        """Close the producer on the client. If it waits for PRODUCER_SUCCESS, send an error, so that it retries at once."""
         if self._success is None and not self._migrated:
             self._fail(
                 ServerError.ServiceNotReady, "the owner of the topic has closed the producer; look the topic up again"

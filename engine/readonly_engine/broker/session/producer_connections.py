@@ -1,8 +1,8 @@
-"""A client's own connections to owners, over which its producers publish.
+"""Connections of one client to owners, for its producers.
 
-Each client has its own, as it would without a pool: an owner that throttles a producer stops reading the connection, and only the
-client that publishes too much is to feel it. The owner's PINGs are passed on: an owner that asks whether a producer still lives,
-because another one wants its name or exclusive access, asks for the client and not for this broker.
+Each client has its own connections, as without a pool. An owner throttles a producer by not reading its connection, and that must
+not affect other clients. The owner's PINGs are relayed: with a PING an owner checks whether the client of a producer is alive,
+when another producer requests its name or exclusive access.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from readonly_engine.owner.connection import OwnerConnection
 
 IDLE_TIMEOUT_S: Final = 30.0
-"""A connection without producers is kept so long: the client may make another one."""
+"""Time for which a connection without producers stays open for the client's next producer."""
 
 _numbers = itertools.count(1)
 
 
 class ProducerConnections:
-    """The connections of one client.
+    """The connections of one client to owners.
 
     Args:
         client: the client's connection.
 
     Attributes:
-        pending_pings: owners that wait for a sign of life of the client.
+        pending_pings: connections with an unanswered PING of the owner.
     """
 
     def __init__(self, client: ClientLink) -> None:
@@ -38,10 +38,10 @@ class ProducerConnections:
         self._closing: dict[OwnerConnection, asyncio.TimerHandle] = {}
 
     async def connect_to_owner(self, topic: str) -> OwnerConnection:
-        """The connection to the owner of a topic, opened if there is none.
+        """Return the client's connection to the owner of a topic; open it if necessary.
 
         Raises:
-            RelayError: there is none, or it does not let the client in.
+            RelayError: no owner is found, or it refuses the client.
         """
         client = self._client
         connection = await client.services.owners.producer_connection(topic, client.identity, self._number)
@@ -49,13 +49,13 @@ class ProducerConnections:
         return connection
 
     def on_producer_left(self, connection: OwnerConnection) -> None:
-        """A producer has left a connection."""
+        """Close a connection after IDLE_TIMEOUT_S without producers. Call it whenever a producer leaves one."""
         if connection.idle and not connection.closed and connection not in self._closing:
             timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT_S, self._close_idle, connection)
             self._closing[connection] = timer
 
     def close(self) -> None:
-        """The client is gone: its producers end with its connections."""
+        """Close all connections after the client has disconnected. The owners close its producers with them."""
         for timer in self._closing.values():
             timer.cancel()
         self._closing.clear()
@@ -63,7 +63,7 @@ class ProducerConnections:
         self._client.services.owners.close_producer_connections(self._client.identity, self._number)
 
     def answer_pings(self) -> None:
-        """The client lives, or cannot be heard because this side does not read: answer the owners that have asked."""
+        """Answer pending PINGs: the client is alive, or reading from it is paused, so that it cannot answer."""
         pending, self.pending_pings = self.pending_pings, set()
         for connection in pending:
             connection.pong()
@@ -76,7 +76,7 @@ class ProducerConnections:
     # Publisher
 
     def on_owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
-        """Called by the connection: a client that publishes faster than the owner takes is read no faster."""
+        """Pause reading from the client while the owner does not accept its data."""
         self._client.pause_reading_for(connection, paused=not writable)
         if not writable:
             self.answer_pings()
@@ -84,7 +84,7 @@ class ProducerConnections:
             self.pending_pings.discard(connection)
 
     def on_owner_ping(self, connection: OwnerConnection) -> None:
-        """Called by the connection: ask the client, and answer when it is heard."""
+        """Ping the client; its next data answers the owner. If reading is paused, answer the owner now."""
         self.pending_pings.add(connection)
         if self._client.reading_paused:
             self.answer_pings()

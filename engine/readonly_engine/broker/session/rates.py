@@ -1,4 +1,4 @@
-"""Rates of counters between the moments at which somebody asks: nothing is sampled while nobody does. Pure."""
+"""Rates of counters, computed between two requests for them, without a timer. Pure; the time is an argument, in seconds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K")
 
 MIN_INTERVAL_S = 1.0
-"""Over less time than this a rate would be noise: the time before it counts on."""
+"""Shortest interval of a rate. A request before its end gets the last rate."""
 
 
 class Rate(NamedTuple):
-    """Per second."""
+    """Messages and bytes per second."""
 
     messages: float = 0.0
     bytes: float = 0.0
@@ -25,13 +25,20 @@ class _Sample(NamedTuple):
 
 
 class Rates(Generic[K]):
-    """The rates of many pairs of counters."""
+    """Rates of many pairs of counters, by key."""
 
     def __init__(self) -> None:
         self._samples: dict[K, _Sample] = {}
 
     def of(self, key: K, messages: int, bytes_: int, now: float) -> Rate:
-        """The rate since the last time that this was asked for; 0 at the first time."""
+        """Return the rate since the last call for this key; 0 at the first call.
+
+        Args:
+            key: key of the counters.
+            messages: number of messages so far.
+            bytes_: number of bytes so far.
+            now: the time.
+        """
         sample = self._samples.get(key)
         if sample is None:
             self._samples[key] = _Sample(now, messages, bytes_, Rate())
@@ -44,5 +51,5 @@ class Rates(Generic[K]):
         return rate
 
     def keep(self, keys: set[K]) -> None:
-        """Forget all others."""
+        """Drop the samples of all other keys."""
         self._samples = {key: sample for key, sample in self._samples.items() if key in keys}

@@ -1,4 +1,4 @@
-"""Unanswered requests, bounded in number and in bytes. Pure."""
+"""Quota of unanswered requests, by number and bytes. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ class RequestQuota:
     """Counts unanswered requests.
 
     Args:
-        max_count: the largest number of them.
-        max_bytes: the largest sum of their frames.
+        max_count: limit of their number.
+        max_bytes: limit of the bytes of their frames.
 
     Attributes:
-        count: the number now.
-        bytes: the sum of their frames now.
+        count: their number.
+        bytes: bytes of their frames.
     """
 
     __slots__ = ("_max_bytes", "_max_count", "bytes", "count")
@@ -29,7 +29,7 @@ class RequestQuota:
         return self.count >= self._max_count
 
     def acquire(self, size: int) -> bool:
-        """Count a request of `size` bytes; return False, and count nothing, if it exceeds a limit."""
+        """Count a request of `size` bytes and return True. If it exceeds a limit, count nothing and return False."""
         if self.full or self.bytes + size > self._max_bytes:
             return False
         self.count += 1
@@ -37,6 +37,6 @@ class RequestQuota:
         return True
 
     def release(self, size: int) -> None:
-        """Stop counting a request of `size` bytes: it was answered or given up."""
+        """Stop counting a request of `size` bytes that was answered or given up."""
         self.count -= 1
         self.bytes -= size

@@ -1,4 +1,4 @@
-"""Requests of clients that brokers of the source cluster answer."""
+"""Requests of clients that the broker relays to the source cluster."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ CONSUMER_REQUESTS = frozenset(
         BaseCommand.CONSUMER_STATS,
     }
 )
-"""Requests that concern a consumer and are answered by the owner."""
+"""Requests of a consumer that its owner must answer."""
 
 _CLOSING_REQUESTS = frozenset({BaseCommand.SEEK, BaseCommand.UNSUBSCRIBE})
-"""Those before whose answer the owner closes the consumers of the subscription."""
+"""Requests for which the owner closes the consumers of the subscription before it answers."""
 
 POLL_INTERVAL_S = 0.05
-"""Between two looks for consumers that are on their way here."""
+"""Interval between checks for redirected consumers."""
 
 
 class ConsumerLink(ClientLink, Protocol):
-    """A client's connection whose consumers are asked for by id."""
+    """A client's connection that finds its consumers by id."""
 
     def consumer(self, consumer_id: int) -> Consumer | None:
-        """Return the consumer with an id."""
+        """Return the consumer with an id; None without one."""
 
 
 async def relay_to_any_broker(client: ClientLink, command: BaseCommand) -> None:
-    """Have any broker of the source cluster answer."""
+    """Relay a request to any broker of the source cluster."""
     request_id = body_of(command).request_id
     try:
         owner = await client.services.owners.any_broker(client.identity)
@@ -62,7 +62,7 @@ async def relay_to_any_broker(client: ClientLink, command: BaseCommand) -> None:
 
 
 async def relay_to_schema_owner(client: ClientLink, command: BaseCommand) -> None:
-    """Have the owner of a topic say which version a schema has there."""
+    """Relay GET_OR_CREATE_SCHEMA to the owner of the topic."""
     request_id = command.get_or_create_schema.request_id
     try:
         owner = await client.services.owners.owner_of(command.get_or_create_schema.topic, client.identity)
@@ -72,7 +72,7 @@ async def relay_to_schema_owner(client: ClientLink, command: BaseCommand) -> Non
 
 
 async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None:
-    """Have the owner answer what concerns a consumer, and do here what follows from it."""
+    """Relay a request of a consumer to its owner, and apply the answer: a SEEK, for example, resets the subscription."""
     body = body_of(command)
     request_id = body.request_id
     consumer = client.consumer(body.consumer_id)
@@ -106,7 +106,7 @@ async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None
         if command.type == BaseCommand.UNSUBSCRIBE:
             client.drop_consumer(consumer)
         if subscription is not None:
-            # The cursor is elsewhere now, or is no more: every consumer of the subscription starts over.
+            # The cursor was moved or deleted, so all consumers of the subscription must subscribe again.
             subscription.reset()
             for other in subscription.consumers:
                 other.close_for_resubscribe("seek" if command.type == BaseCommand.SEEK else "unsubscribe by force")
@@ -114,9 +114,9 @@ async def relay_for_consumer(client: ConsumerLink, command: BaseCommand) -> None
 
 
 async def _await_redirects(consumer: Consumer) -> None:
-    """Wait until all consumers of a subscription that are on their way here are at the owner, who then counts them.
+    """Wait for redirected consumers of a subscription, because the owner refuses UNSUBSCRIBE only if it counts them.
 
-    Any client may claim to be on its way, again and again: so nobody is waited for any longer than one takes to come.
+    A client can pretend to be redirected again and again, so the wait ends after ARRIVAL_TIMEOUT_S.
     """
     redirects = consumer.connection.services.pending_redirects
     deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
@@ -128,8 +128,8 @@ async def _await_redirects(consumer: Consumer) -> None:
 
 
 def refuse_lookup(client: ClientLink, command: BaseCommand, request_id: int, error: RelayError) -> None:
-    """Answer with an error; lookups and metadata requests have errors of their own."""
-    # A client closes its whole connection on ServiceNotReady here; MetadataError makes it try again (ClientCnx).
+    """Answer a request with an error, in the response type of lookups and of partition metadata."""
+    # On ServiceNotReady in these responses a client closes the whole connection; on MetadataError it retries (ClientCnx).
     code = ServerError.MetadataError if error.code == ServerError.ServiceNotReady else error.code
     if command.type == BaseCommand.LOOKUP:
         response = BaseCommand(type=BaseCommand.LOOKUP_RESPONSE)

@@ -1,4 +1,4 @@
-"""What the sessions of clients share on one broker."""
+"""Shared parts of a broker, as the sessions of clients use them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Services(Protocol):
 
     Attributes:
         owners: connections to the owner brokers.
-        topics: the topics that are open here.
+        topics: the open topics and their subscriptions.
         passthrough: decides which subscriptions the owner serves.
         pool: the pool's members.
         claim_store: the claims of this broker.
-        limits: bounds of connections and consumers.
+        limits: limits of connections and consumers.
         bindings: the bindings in force; the server replaces them.
-        unbound: handling of topics that no binding names.
-        owner_leases: leases of consumers at their owners.
-        redirects: clients that were redirected.
-        pending_redirects: consumers that are expected back.
-        requests: quota of unanswered requests.
+        unbound: handling of topics without a binding.
+        owner_leases: leases of consumers on their owners.
+        redirects: history of redirected clients.
+        pending_redirects: consumers that other brokers of the pool redirect to this one.
+        requests: quota of unanswered requests of all clients.
         exclusives: consumers of Exclusive subscriptions.
         draining: whether the broker leaves the pool.
     """
@@ -61,7 +61,7 @@ class Services(Protocol):
     draining: bool
 
     def choose_broker(self, *, tls: bool, listener: str) -> Member | None:
-        """Return the broker of the pool for the next consumer; None if there is none.
+        """Return the broker of the pool for the next consumer; None without one.
 
         Args:
             tls: whether the client needs a TLS address.

@@ -1,4 +1,4 @@
-"""Topic-list watchers (PIP-145): a client with a pattern hears of new topics at once. Relayed to the source cluster."""
+"""Topic-list watchers (PIP-145), relayed to the source cluster: a client with a pattern is notified of new topics at once."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ class WatcherLink(ClientLink, Protocol):
     """A client's connection that has topic-list watchers."""
 
     def drop_watcher(self, watcher: TopicWatcher) -> None:
-        """Forget a watcher that could not be created."""
+        """Remove a watcher that could not be created."""
 
 
 class TopicWatcher:
-    """A client's watcher at a broker of the source cluster; any broker will do.
+    """A client's watcher, relayed to any broker of the source cluster.
 
-    When the connection to that broker breaks, the watcher is created anew and the client is told what has changed meanwhile. So
-    the topics that it knows are kept here.
+    When the connection to that broker is lost, the watcher is created again, and the client gets the difference as an update. For
+    that the watcher keeps the topics that the client knows.
 
     Args:
         client: the client's connection.
-        watch: its WATCH_TOPIC_LIST.
+        watch: the client's WATCH_TOPIC_LIST.
+
+    Attributes:
+        watcher_id: the client's id of the watcher.
     """
 
     def __init__(self, client: WatcherLink, watch: CommandWatchTopicList) -> None:
@@ -64,13 +67,13 @@ class TopicWatcher:
         self._topics = set(found.topics)
         found.watcher_id, found.request_id = self.watcher_id, self._watch.request_id
         if found.topics_hash == self._watch.topics_hash:
-            del found.topics[:]  # the client has them
+            del found.topics[:]  # the client has the same topics
         self._client.send(
             encode_command(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_SUCCESS, watch_topic_list_success=found))
         )
 
     def close(self) -> None:
-        """Watch no more."""
+        """Close the watcher, also on the broker of the source cluster."""
         self._closed = True
         if self._recreating is not None:
             self._recreating.cancel()
@@ -82,10 +85,10 @@ class TopicWatcher:
                 BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_CLOSE, watch_topic_list_close=close), lambda _: None
             )
 
-    # Resident
+    # ConnectionHandler
 
     def on_command(self, command: BaseCommand, payload: bytes) -> None:
-        """Called by the connection: topics came or went."""
+        """Relay an update of topics to the client."""
         del payload
         update = command.watch_topic_update
         self._topics.update(update.new_topics)
@@ -94,7 +97,7 @@ class TopicWatcher:
         self._client.send(encode_command(command))
 
     def on_connection_lost(self) -> None:
-        """Called by the connection."""
+        """Create the watcher again after the loss of its connection."""
         self._owner = None
         if not self._closed and self._recreating is None:
             self._recreating = self._client.services.spawn(self._recreate())
@@ -113,7 +116,11 @@ class TopicWatcher:
                 found = await self._create()
                 break
             except RelayError as error:
-                log.info("watching %s again: %s", self._watch.topics_pattern, error)
+                log.info(
+                    "topic-list watcher not created, trying again: pattern=%s error=%s",
+                    self._watch.topics_pattern,
+                    error,
+                )
                 pause = min(2 * pause, BACKOFF_S[1])
         topics = set(found.topics)
         new, deleted = topics - self._topics, self._topics - topics
@@ -130,13 +137,17 @@ class TopicWatcher:
             )
 
     async def _create(self) -> CommandWatchTopicListSuccess:
-        """Watch at a broker; returns all topics there are."""
+        """Create the watcher on a broker; return its answer, with all topics.
+
+        Raises:
+            RelayError: no broker answers, or it refuses the watcher.
+        """
         owner = await self._client.services.owners.any_broker(self._client.identity)
         owner_id = owner.add_watcher(self)
         watch = CommandWatchTopicList()
         watch.CopyFrom(self._watch)
         watch.watcher_id = owner_id
-        watch.topics_hash = ""  # with the client's, the answer would leave out what has not changed
+        watch.topics_hash = ""  # with the client's hash the answer would leave out the topics if none has changed
         try:
             answer = await owner.request(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST, watch_topic_list=watch))
         except BaseException:

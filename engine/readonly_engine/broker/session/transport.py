@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from readonly_engine.net.write_coalescer import WriteCoalescer
 
 CLOSE_TIMEOUT_S = 2.0
-"""Time for a closed connection to send what waits, as towards owners."""
+"""Time for a closing connection to send its buffer, as in connections to owners."""
 
 
 class WriteServices(Protocol):
-    """The broker, as far as writes to clients are concerned.
+    """Interface of the broker for writes to clients.
 
     Attributes:
-        write_coalescer: writes at the end of the event loop's turn.
+        write_coalescer: flushes pending frames once per iteration of the event loop.
     """
 
     write_coalescer: WriteCoalescer
 
     @property
     def under_memory_pressure(self) -> bool:
-        """Whether what waits for slow clients comes near to what may wait in all."""
+        """Whether the buffers of slow clients may exceed the limit of buffered bytes."""
 
 
 class ClientTransport(asyncio.Protocol):
@@ -42,10 +42,10 @@ class ClientTransport(asyncio.Protocol):
     Attributes:
         peer: `HOST:PORT` of the client.
         address: host of the client.
-        writable: whether the client reads fast enough.
-        descriptor: of the socket, while bytes may go into it past the transport: without TLS, and with nothing in the transport's
-            buffer; else -1.
-        direct_subscribers: who gets such bytes.
+        writable: whether the write buffer is below its limit.
+        descriptor: file descriptor for direct writes; -1 while they are not possible: with TLS, with data in the transport's
+            buffer, and after the end.
+        direct_subscribers: subscribers that get direct writes.
     """
 
     def __init__(self, writes: WriteServices) -> None:
@@ -66,21 +66,21 @@ class ClientTransport(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended, or is about to."""
+        """Whether the connection is closed or closing."""
         return self._closed
 
     @property
     def buffered(self) -> int:
-        """Bytes that wait for the client to read them."""
+        """Bytes in the transport's write buffer, without pending frames and the kernel's buffer."""
         return 0 if self._transport is None or self._closed else self._transport.get_write_buffer_size()
 
     @property
     def tls(self) -> bool:
-        """Whether the client speaks TLS."""
+        """Whether the connection uses TLS."""
         return self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
 
     def _open(self, transport: asyncio.Transport) -> None:
-        """The connection is there."""
+        """Begin to write to a new connection."""
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
@@ -90,14 +90,14 @@ class ClientTransport(asyncio.Protocol):
             self._socket = self.descriptor = found.fileno()
 
     def _lost(self) -> None:
-        """The transport closes the socket then: its descriptor may be another's after this."""
+        """Stop all writes, because the transport closes the socket next, and the system reuses its descriptor."""
         self._closed = True
         if self._close_timer is not None:
             self._close_timer.cancel()
         self._stop_direct_writes(permanently=True)
 
     def _restore_buffer(self) -> None:
-        """The client reads again."""
+        """Restore the limit of the write buffer when the client reads again."""
         if self._buffer_reduced and self._transport is not None:
             self._buffer_reduced = False
             self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
@@ -105,7 +105,7 @@ class ClientTransport(asyncio.Protocol):
     # Writing
 
     def send(self, frame: bytes) -> None:
-        """Send a frame; all frames of one turn of the event loop go out together."""
+        """Send a frame. The frames of one iteration of the event loop are coalesced."""
         if self._closed:
             return
         if not self._unsent:
@@ -113,10 +113,10 @@ class ClientTransport(asyncio.Protocol):
         self._unsent.append(frame)
         self._unsent_bytes += len(frame)
         if self._unsent_bytes > MAX_COALESCED_BYTES:
-            self.flush()  # so that the client is found to be slow before it gets more
+            self.flush()  # so that a slow client is detected before more frames are added
 
     def flush(self) -> None:
-        """Called at the end of the turn."""
+        """Write the pending frames (BufferedWriter)."""
         frames, self._unsent = self._unsent, []
         self._unsent_bytes = 0
         if not frames:
@@ -135,11 +135,16 @@ class ClientTransport(asyncio.Protocol):
         self.write_remainder(data, written)
 
     def flush_all(self) -> None:
-        """Send what waits for the end of the event loop's turn, to all clients."""
+        """Write the pending frames of all clients now."""
         self._writes.write_coalescer.flush()
 
     def write_remainder(self, data: bytes, written: int) -> None:
-        """The socket has taken so many of these bytes: the transport sends the others when it can."""
+        """Give the rest of a direct write to the transport, and end direct writes until its buffer is empty.
+
+        Args:
+            data: all bytes of the write.
+            written: number of bytes that the socket has accepted.
+        """
         if self.descriptor != NO_DESCRIPTOR:
             self._stop_direct_writes()
         if self._transport is None or self._closed:
@@ -150,7 +155,7 @@ class ClientTransport(asyncio.Protocol):
             self._transport.set_write_buffer_limits(high=REDUCED_BUFFER_BYTES)
 
     def _stop_direct_writes(self, *, permanently: bool = False) -> None:
-        """Nothing goes past the transport, until its buffer is empty; or never again."""
+        """End direct writes, permanently or until the transport's buffer is empty."""
         self.descriptor = NO_DESCRIPTOR
         if permanently:
             self._socket = NO_DESCRIPTOR
@@ -158,7 +163,7 @@ class ClientTransport(asyncio.Protocol):
             subscriber.leave_fanout()
 
     def respond(self, command: BaseCommand, request_id: int) -> None:
-        """Send a response under the id of the client's request."""
+        """Send a response with the id of the client's request."""
         body_of(command).request_id = request_id
         self.send(encode_command(command))
 
@@ -175,11 +180,11 @@ class ClientTransport(asyncio.Protocol):
 
     @property
     def reading_paused(self) -> bool:
-        """Whether nothing is read from the client."""
+        """Whether reading from the client is paused."""
         return bool(self._reading_paused_by)
 
     def pause_reading_for(self, holder: object, *, paused: bool) -> None:
-        """Read nothing from the client while anything holds it."""
+        """Pause or resume reading for one holder. Reading is paused while any holder pauses it."""
         was_paused = bool(self._reading_paused_by)
         (self._reading_paused_by.add if paused else self._reading_paused_by.discard)(holder)
         if self._transport is None or self._closed or was_paused == bool(self._reading_paused_by):
@@ -192,7 +197,7 @@ class ClientTransport(asyncio.Protocol):
     # The end
 
     def close(self) -> None:
-        """End the connection, after the client has read what waits for it; a client that does not read is not waited for."""
+        """Close the connection after its buffers are sent, or after CLOSE_TIMEOUT_S."""
         if self._transport is None or self._closed:
             return
         if self._unsent:
@@ -200,11 +205,11 @@ class ClientTransport(asyncio.Protocol):
         self._stop_direct_writes(permanently=True)
         self._closed = True
         self._transport.close()
-        # A transport whose peer does not read, and one of TLS whose peer does not answer, would never be done.
+        # A transport would wait for ever for a peer that does not read, or does not answer the end of TLS.
         self._close_timer = asyncio.get_running_loop().call_later(CLOSE_TIMEOUT_S, self.abort)
 
     def abort(self) -> None:
-        """End the connection at once: the client gets nothing of what waits, neither here nor in the kernel."""
+        """Close the connection at once, and drop all buffered bytes, those of the kernel included."""
         if self._transport is None:
             return
         self._unsent, self._unsent_bytes = [], 0
@@ -215,10 +220,10 @@ class ClientTransport(asyncio.Protocol):
         self._transport.abort()
 
     def disconnect(self, error_frame: bytes) -> None:
-        """End the connection: the client must get nothing more of what waits for it.
+        """Close the connection, and drop all buffered bytes, because the client may not get them any more.
 
         Args:
-            error_frame: a frame that says why, empty for none; sent only to a client that has read all before it.
+            error_frame: a frame with the reason, empty for none. It is sent only if nothing is buffered before it.
         """
         self._unsent, self._unsent_bytes = [], 0
         if self._transport is None or self._closed:
