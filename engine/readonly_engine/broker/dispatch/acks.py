@@ -1,4 +1,4 @@
-"""What an ack of a client changes here: the copy of the cursor, and what its consumers have pending (Consumer.messageAcked)."""
+"""Effect of an ack on the copy of the cursor and on the pending entries of consumers (Consumer.messageAcked)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class AckEffect(NamedTuple):
-    """What came of an ack.
+    """Effect of an ack.
 
     Attributes:
-        unblocked: whether something can be delivered now that could not before.
-        completed: batches of which this ack, with earlier ones, has acked the last message.
+        unblocked: whether entries that waited can be delivered now.
+        completed: batches that are acked completely now, after acks of single messages.
     """
 
     unblocked: bool
@@ -28,7 +28,7 @@ class AckEffect(NamedTuple):
 
 
 def without_unknown_entries(ack: CommandAck, cursor: CursorReplica) -> CommandAck:
-    """Return a client's ack without the entries that do not count (CursorReplica.accepts_ack)."""
+    """Return a client's ack without the entries that the owner ignores (CursorReplica.accepts_ack)."""
     cumulative = ack.ack_type == CommandAck.Cumulative
     accepted = CommandAck()
     accepted.CopyFrom(ack)
@@ -51,17 +51,18 @@ def apply_ack(
     batch_acks: bool,
     from_client: bool = True,
 ) -> AckEffect:
-    """Take over an ack without a transaction.
+    """Apply an ack without a transaction.
 
     Args:
         ack: the ack.
-        kind: the subscription's type; cumulative acks mean nothing where consumers share the work.
+        kind: the subscription's type. Shared and Key_Shared ignore cumulative acks.
         cursor: the copy of the cursor.
-        dispatcher: who has what pending.
-        by: the consumer that acks, where it is known.
-        batch_acks: whether the owner counts acks of single messages of a batch. Where it does not, the entry stays unacked until
-            it is acked whole; clients wait for that.
-        from_client: whether the owner has still to check it; else it comes from the owner's log, which may be ahead of the chain.
+        dispatcher: the dispatcher, with the pending entries.
+        by: the consumer that acks; None if unknown.
+        batch_acks: whether the owner counts acks of single messages of a batch. If not, an entry stays unacked until all its
+            messages are acked; clients wait for that.
+        from_client: whether the ack comes from a client, so that the owner may ignore it. Otherwise it comes from the owner's
+            log, which may be ahead of the chain.
     """
     unblocked = False
     completed: list[Position] = []

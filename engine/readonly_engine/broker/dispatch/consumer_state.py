@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
 
 READ_ENTRIES = 100
-"""Entries asked for at once (dispatcherMaxReadBatchSize)."""
+"""Largest number of entries of one read (dispatcherMaxReadBatchSize)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,16 +22,16 @@ class ConsumerState:
     """A consumer as dispatchers see it.
 
     Attributes:
-        permits: how many messages the client has asked for and not got; below 0 after a batch that was larger.
-        writable: whether the client's connection takes more.
-        epoch: the consumer epoch of the client, sent with its messages; of Exclusive and Failover only.
-        name: the consumer's name.
-        priority: the consumer's priority level; 0 is served first.
-        ranges: the key hashes that it takes, as pairs (first, last); empty where the broker assigns them.
-        pending: delivered to it and not acked, with the number of messages (kept for Shared and Key_Shared only).
-        unacked: how many messages are pending.
-        blocked: whether it has too many of them, and gets nothing until it has acked some.
-        acked: how many of its messages were acked since it came.
+        permits: unused permits of the client; negative after a batch with more messages.
+        writable: whether the client's write buffer is below its limit.
+        epoch: the client's consumer epoch, sent with its messages (Exclusive and Failover only).
+        name: name of the consumer.
+        priority: priority level; 0 is served first.
+        ranges: key hashes of the consumer, as pairs (first, last); empty if the broker assigns them.
+        pending: delivered unacked entries, with their numbers of messages (Shared and Key_Shared only).
+        unacked: number of pending messages.
+        blocked: whether the consumer has too many pending messages, and gets no more until it has acked some.
+        acked: number of acked messages since the consumer began.
     """
 
     permits: int = 0
@@ -47,7 +47,7 @@ class ConsumerState:
 
     @property
     def ready(self) -> bool:
-        """Return whether it can get a message now."""
+        """Whether the consumer can get a message now."""
         return self.permits > 0 and self.writable and not self.blocked
 
 
@@ -57,8 +57,8 @@ class Delivery(NamedTuple):
     Attributes:
         consumer: the consumer.
         entry: the entry.
-        redelivery_count: how often a consumer has asked for it again.
-        unacked: of a batch that is acked in part, the messages that are not: bit i is the message with index i; 0 for the whole.
+        redelivery_count: number of redeliveries on request of a consumer.
+        unacked: unacked messages of a partly acked batch: bit i is the message with index i. 0 for the complete entry.
     """
 
     consumer: ConsumerState
@@ -68,12 +68,12 @@ class Delivery(NamedTuple):
 
 
 class EntryRun(NamedTuple):
-    """Consecutive entries for a consumer, each complete and for the first time.
+    """Consecutive entries for a consumer, each complete and delivered for the first time.
 
     Attributes:
         consumer: the consumer.
         entries: the entries.
-        messages: how many they hold.
+        messages: number of their messages.
     """
 
     consumer: ConsumerState
@@ -98,9 +98,9 @@ def split_runs(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
 
 
 class Dispatcher(Protocol):
-    """Dispatch of one subscription type. `next_read` names the wanted entries, and `dispatch` turns entries into deliveries.
+    """Dispatcher of one subscription type. `next_read` returns the next read, and `dispatch` turns its entries into deliveries.
 
-    Times are in ms since the epoch, as messages with delayed delivery carry them.
+    Times are in ms since the epoch, as in messages with delayed delivery.
     """
 
     @property
@@ -108,57 +108,61 @@ class Dispatcher(Protocol):
         """The consumers."""
 
     def add(self, consumer: ConsumerState) -> None:
-        """A consumer arrived."""
+        """Add a consumer."""
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left; what it has not acked goes to others."""
+        """Remove a consumer. Its unacked entries are delivered to others."""
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
-        """Return the next position to read and the largest number of entries; None if no consumer can take any."""
+        """Return the next position to read and the largest number of entries; None if no consumer can get any."""
 
     def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
-        """Dispatch entries from the wanted position on, without gaps. Entries without a consumer are requested again."""
+        """Dispatch entries from the position of `next_read` on, without gaps. A later read includes those without a consumer."""
 
     def acked(self, position: Position, by: ConsumerState | None = None) -> bool:
-        """An entry was acked and is in the cursor.
+        """Remove an entry from the pending ones after its ack, which the cursor has.
 
         Args:
             position: the entry.
-            by: the consumer that acked it, which mostly is the one that has it.
+            by: the consumer that has acked it, in most cases the one with the entry; None if unknown.
 
         Returns:
-            Whether something that had to wait for it can be delivered now.
+            Whether entries that waited for this ack can be delivered now.
         """
 
     def acked_partially(self, position: Position, left: int, by: ConsumerState | None = None) -> bool:
-        """Of a batch only so many messages are left to be acked; as `acked`."""
+        """Set the number of unacked messages of a batch after an ack of some; arguments and result as `acked`."""
 
     def withhold(self, position: Position, by: ConsumerState | None = None) -> bool:
-        """An entry was acked in a transaction: nobody has it pending, and it may come back."""
+        """Remove an entry from the pending ones after an ack in a transaction, until `restore` or the commit; as `acked`."""
 
     def restore(self, positions: list[Position]) -> bool:
-        """Deliver again what was withheld; returns whether this can be done right: else the consumers must come again."""
+        """Deliver withheld entries again after the abort of a transaction.
+
+        Returns:
+            Whether all can be delivered; if not, the consumers must subscribe again.
+        """
 
     def cursor_moved(self) -> None:
-        """The cursor went on without acks of these consumers: what it has passed is not theirs any more."""
+        """Remove pending entries that the cursor has passed without acks of these consumers."""
 
     def redeliver(self, consumer: ConsumerState, positions: list[Position]) -> None:
-        """The client asks for entries again; no positions: for all that it has not acked."""
+        """Deliver entries of a consumer again on its request; all its unacked entries for an empty list."""
 
     def rewind(self) -> None:
-        """Deliver all that is not acked once more: the cursor moved."""
+        """Start again at the first unacked entry, after a move of the cursor."""
 
     @property
     def outstanding(self) -> bool:
-        """Whether a consumer has something that it has not acked."""
+        """Whether a consumer has unacked entries."""
 
     @property
     def next_due(self) -> int | None:
-        """When the next delayed message is due, in ms since the epoch; None where none is held."""
+        """Time of the next delayed message, in ms since the epoch; None without one."""
 
 
 def total_permits(consumers: Iterable[ConsumerState]) -> int:
-    """Return the consumers' permits, at most READ_ENTRIES."""
+    """Return the sum of the permits of all ready consumers, at most READ_ENTRIES."""
     permits = 0
     for consumer in consumers:
         if consumer.permits > 0 and consumer.writable and not consumer.blocked:

@@ -1,4 +1,4 @@
-"""What a subscription counts."""
+"""Counters of a subscription."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """What a subscription has done on this broker."""
+    """Totals of a subscription on this broker.
+
+    Attributes:
+        messages: delivered messages.
+        bytes: delivered bytes.
+        entries: delivered entries.
+        acks: acks of clients.
+        read_failures: failed reads of entries.
+    """
 
     messages: int = 0
     bytes: int = 0

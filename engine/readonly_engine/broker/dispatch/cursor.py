@@ -1,7 +1,7 @@
-"""The engine's copy of a subscription's cursor: what is acked, and what comes next. The owner's own is the truth.
+"""Copy of a subscription's cursor. The owner's cursor is authoritative.
 
-Of a batch single messages can be acked: then the copy has the bits of those that are not, as ManagedCursorImpl does where
-acknowledgmentAtBatchIndexLevelEnabled is set.
+With acks of single messages of a batch the copy has the bits of the unacked messages, as ManagedCursorImpl with
+acknowledgmentAtBatchIndexLevelEnabled.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _NOTHING: Final[frozenset[Position]] = frozenset()
 
 MAX_RANGES_WITH_UNKNOWN: Final = 10_000
-"""Ranges of acked entries, beyond which acks of entries in unknown ledgers are not kept."""
+"""Number of acked ranges above which acks of entries in unknown ledgers are ignored."""
 
 
 class CursorReplica:
-    """Mark-delete position and the acked positions behind it.
+    """Mark-delete position and the acked ranges after it.
 
     Args:
-        chain: the topic's ledgers, which say what follows what.
-        mark_delete: everything up to here is acked.
+        chain: the topic's ledgers, which define the order of positions.
+        mark_delete: initial mark-delete position.
 
     Attributes:
-        mark_delete: everything up to here is acked.
-        owner_mark_delete: up to here the owner has said that everything is acked.
+        mark_delete: all entries up to this position are acked.
+        owner_mark_delete: mark-delete position that the owner has reported last.
     """
 
     __slots__ = ("_acked", "_chain", "_unacked", "_withheld", "mark_delete", "owner_mark_delete")
@@ -39,11 +39,11 @@ class CursorReplica:
         self._chain = chain
         self._acked = PositionRanges()
         self._unacked: dict[Position, int] = {}
-        self._withheld: set[Position] | frozenset[Position] = _NOTHING  # one for all: few subscriptions have any
+        self._withheld: set[Position] | frozenset[Position] = _NOTHING  # shared, because few subscriptions have any
         self.mark_delete = self.owner_mark_delete = mark_delete
 
     def load_acked_ranges(self, ranges: Iterable[tuple[Position, Position]]) -> None:
-        """Take what is acked at the owner: ranges (lower, upper], such as its individually deleted messages."""
+        """Add acked ranges (lower, upper] of the owner's cursor, such as its individuallyDeletedMessages."""
         self._acked.add_ranges((max(lower, self.mark_delete), upper) for lower, upper in ranges)
         self._advance()
         self._unacked = {
@@ -53,40 +53,40 @@ class CursorReplica:
         }
 
     def load_batches(self, batches: Iterable[tuple[Position, int]]) -> None:
-        """Take what others know of batches that are acked in part: the bits of the messages that are not."""
+        """Add partly acked batches of an earlier consumer, with the bits of their unacked messages."""
         for position, unacked in batches:
             if unacked and not self.is_acked(position):
                 self._unacked[position] = unacked & self._unacked.get(position, unacked)
 
     @property
     def batches(self) -> list[tuple[Position, int]]:
-        """The batches that are acked in part, with the bits of the messages that are not."""
+        """The partly acked batches, with the bits of their unacked messages."""
         return list(self._unacked.items())
 
     def unacked_bits(self, position: Position) -> int:
-        """Of a batch that is acked in part, the messages that are not, as bits; 0 for one that is not acked at all."""
+        """Return the bits of the unacked messages of a partly acked batch; 0 for any other entry."""
         return self._unacked.get(position, 0) if self._unacked else 0
 
     def is_acked(self, position: Position) -> bool:
-        """Whether the entry must not be delivered any more, or not now."""
+        """Return whether an entry is acked, or withheld in a transaction, so that it must not be delivered."""
         return position <= self.mark_delete or position in self._acked or position in self._withheld
 
     def withhold(self, position: Position) -> None:
-        """An entry is acked in a transaction, which may be aborted: until it ends the entry is not delivered."""
+        """Withhold an entry that is acked in a transaction from delivery until the transaction ends."""
         if isinstance(self._withheld, frozenset):
             self._withheld = set()
         self._withheld.add(position)
 
     def release(self, position: Position) -> None:
-        """The transaction has ended."""
+        """Stop withholding an entry after the end of the transaction."""
         if isinstance(self._withheld, set):
             self._withheld.discard(position)
 
     def accepts_ack(self, position: Position, *, cumulative: bool = False) -> bool:
-        """Whether a client's ack counts: the owner ignores one of a later entry than its last (ManagedCursorImpl.asyncDelete).
+        """Return whether a client's ack counts. The owner ignores acks of entries after its last (ManagedCursorImpl.asyncDelete).
 
-        A broker delivers no entry before the chain knows it, so an honest client acks none either. An ack of an entry that is
-        still to come would keep it from every consumer of the subscription.
+        The broker delivers only entries that are in the chain, so honest clients ack no others. An ack of a future entry would
+        prevent its delivery to every consumer of the subscription.
         """
         if cumulative:
             return not self._chain.beyond(position)
@@ -95,18 +95,18 @@ class CursorReplica:
         return len(self._acked) < MAX_RANGES_WITH_UNKNOWN or self._chain.ledger(position.ledger_id) is not None
 
     def ack(self, position: Position) -> None:
-        """One entry is acked."""
+        """Ack one entry."""
         self._unacked.pop(position, None)
         if position > self.mark_delete:
             self._acked.add(position)
             self._advance()
 
     def ack_entries(self, entries: Sequence[tuple[int, int]], *, delivered: bool = False) -> None:
-        """Take a client's ack of whole entries.
+        """Ack complete entries for a client.
 
         Args:
-            entries: ledger and entry of each, mostly in a row.
-            delivered: whether the entries are known to have been delivered; otherwise see `accepts_ack`.
+            entries: ledger id and entry id of each, mostly consecutive.
+            delivered: whether all were delivered; if not, they are checked as by `accepts_ack`.
         """
         ack_run = self._add_run if delivered else self._ack_range
         if self._unacked:
@@ -124,14 +124,14 @@ class CursorReplica:
         self._advance()
 
     def ack_partially(self, position: Position, unacked: int) -> int:
-        """Messages of a batch are acked.
+        """Ack single messages of a batch.
 
         Args:
             position: the batch.
-            unacked: the messages that this ack leaves, as bits.
+            unacked: bits of the messages that this ack leaves unacked.
 
         Returns:
-            The messages that are left after all acks, as bits; with 0 the entry is acked.
+            Bits of the messages that all acks together leave unacked; 0 if the entry is acked now.
         """
         if self.is_acked(position):
             return 0
@@ -143,14 +143,14 @@ class CursorReplica:
         return left
 
     def ack_cumulative_partially(self, position: Position, unacked: int) -> None:
-        """Every entry before a batch is acked, and of the batch all messages but these; an earlier ack went further or not."""
+        """Ack all entries before a batch, and its messages without a bit in `unacked`. An earlier ack of more messages stays."""
         self.ack_cumulative(Position(position.ledger_id, position.entry_id - 1))
         before = self._unacked.get(position)
         if unacked and not self.is_acked(position) and (before is None or _lowest_bit(unacked) > _lowest_bit(before)):
             self._unacked[position] = unacked
 
     def ack_cumulative(self, position: Position) -> None:
-        """Every entry up to and including this one is acked."""
+        """Ack all entries up to and including this position."""
         if position > self.mark_delete:
             self.mark_delete = position
             self._acked.remove_up_to(position)
@@ -160,22 +160,22 @@ class CursorReplica:
 
     @property
     def sparse(self) -> bool:
-        """Whether `is_acked` says more than a comparison with the mark-delete position."""
+        """Whether `is_acked` differs from a comparison with the mark-delete position."""
         return bool(self._withheld) or bool(self._acked)
 
     def nothing_acked_after(self, position: Position) -> bool:
-        """Whether nothing at or after a position is acked, not in part either. May say no where it takes long to find out."""
+        """Return True if no entry at or after a position is acked, even partly. May return False if the check is expensive."""
         if self._withheld or self._unacked or position <= self.mark_delete:
             return False
         return not self._acked.any_after(Position(position.ledger_id, position.entry_id - 1))
 
     @property
     def has_acked_ranges(self) -> bool:
-        """Whether entries behind the mark-delete position are acked."""
+        """Whether entries after the mark-delete position are acked."""
         return bool(self._acked)
 
     def next_unacked(self, position: Position) -> Position:
-        """The first position at or after this one that is not acked; `position` itself need not exist (any more)."""
+        """Return the first unacked position at or after a position, which need not exist (any more)."""
         while True:
             position = self._chain.at_or_after(position)
             if position <= self.mark_delete:
@@ -187,13 +187,13 @@ class CursorReplica:
             position = self._chain.after(upper)
 
     def acked_beyond(self, position: Position) -> PositionRanges:
-        """What is acked behind a position, not only in a transaction: O(holes), however much was acked."""
+        """Return the acked ranges after a position, without acks in open transactions. Takes O(ranges), not O(entries)."""
         acked = PositionRanges()
         acked.add_ranges([(position, self.mark_delete), *self._acked.after(max(position, self.mark_delete))])
         return acked
 
     def unacked_up_to(self, position: Position) -> int:
-        """How many readable entries up to a position are not acked."""
+        """Return the number of readable unacked entries up to a position."""
         count = self._chain.distance(self.mark_delete, position)
         for lower, upper in self._acked:
             if lower < position:
@@ -201,7 +201,7 @@ class CursorReplica:
         return max(0, count)
 
     def first_unacked(self) -> Position:
-        """Where delivery starts over."""
+        """Return the first unacked position of the topic."""
         return self.next_unacked(self._chain.after(self.mark_delete))
 
     def _ack_range(self, ledger_id: int, first: int, last: int) -> None:
@@ -218,7 +218,7 @@ class CursorReplica:
             self._acked.add_range(max(self.mark_delete, Position(ledger_id, first - 1)), upper)
 
     def _advance(self) -> None:
-        """Move the mark-delete position over what is acked right behind it."""
+        """Move the mark-delete position over the acked ranges right after it."""
         while self._acked:
             upper = self._acked.upper_of(self._chain.after(self.mark_delete))
             if upper is None:
@@ -228,5 +228,5 @@ class CursorReplica:
 
 
 def _lowest_bit(bits: int) -> int:
-    """The index of the lowest bit that is set."""
+    """Return the index of the lowest set bit, plus 1; 0 for no bit."""
     return (bits & -bits).bit_length()

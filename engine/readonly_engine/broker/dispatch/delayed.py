@@ -1,4 +1,4 @@
-"""Delayed delivery: positions of entries are held until they are due."""
+"""Delayed delivery: the tracker keeps positions of entries until they are due."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOOK_AHEAD = 50_000
-"""So many entries that all came in the order of their times tell that nothing earlier follows: no more are read until one is
-due (delayedDeliveryFixedDelayDetectionLookahead)."""
+"""Tracked entries at which reads pause until one is due, if all entries were in the order of their times. Then the next ones are
+expected to be due later, too (delayedDeliveryFixedDelayDetectionLookahead)."""
 
 MAX_DELAYED = 1_000_000
-"""Beyond this no more are read until some are due, in whatever order they come: memory is bounded."""
+"""Tracked entries at which reads pause in any order, to bound memory."""
 
 TICK_MS = 1000
-"""Times that differ by less are in order (delayedDeliveryTickTimeMillis)."""
+"""Difference of times up to which entries count as ordered (delayedDeliveryTickTimeMillis)."""
 
 
 class DelayedEntry(NamedTuple):
-    """An entry that is held; ordered by time, then by position.
+    """A tracked entry. Entries are ordered by time, then by position.
 
     Attributes:
-        deliver_at: when it is due, in ms since the epoch.
-        ledger_id: its ledger.
-        entry_id: its place there.
-        slot: the hash of its key, for Key_Shared.
+        deliver_at: time of delivery, in ms since the epoch.
+        ledger_id: id of the ledger.
+        entry_id: id of the entry.
+        slot: slot of its key (KeySelector), for Key_Shared.
     """
 
     deliver_at: int
@@ -40,11 +40,11 @@ class DelayedEntry(NamedTuple):
 class DelayedDeliveryTracker:
     """Tracks delayed entries until they are due.
 
-    Nothing of this is stored: the cursor does not pass an entry that is not acked, so a broker that starts finds all of them.
-    Unlike the owner, which delivers up to a tick too early unless isDelayedDeliveryDeliverAtTimeStrict is set, it never is early.
+    Nothing is stored: the cursor does not pass unacked entries, so a broker that starts finds all of them again. Delivery is
+    never early. An owner may be early by a tick, unless isDelayedDeliveryDeliverAtTimeStrict is set.
 
     Attributes:
-        heap: what is held, the first one due first.
+        heap: heap of the tracked entries.
     """
 
     def __init__(self) -> None:
@@ -63,11 +63,11 @@ class DelayedDeliveryTracker:
         self._highest = max(self._highest, deliver_at)
 
     def mark_unordered(self) -> None:
-        """Note an entry without delay: delivery times are not in the order of entries."""
+        """Record an entry without delay, after which delivery times are not in the order of entries."""
         self._in_order = False
 
     def take_due(self, now: int) -> Iterator[tuple[Position, int]]:
-        """Remove and return the due entries: positions and slots, in the order of their times."""
+        """Remove the due entries and yield their positions and slots, in the order of their times."""
         heap = self.heap
         while heap and heap[0].deliver_at <= now:
             _, ledger_id, entry_id, slot = heapq.heappop(heap)
@@ -82,10 +82,10 @@ class DelayedDeliveryTracker:
 
     @property
     def next_due(self) -> int | None:
-        """Return when the first entry is due, in ms since the epoch; None if there is none."""
+        """Time of the first entry, in ms since the epoch; None without one."""
         return self.heap[0].deliver_at if self.heap else None
 
     @property
     def full(self) -> bool:
-        """Return whether reads must pause until an entry is due."""
+        """Whether reads must pause until an entry is due."""
         return len(self.heap) >= (LOOK_AHEAD if self._in_order else MAX_DELAYED)

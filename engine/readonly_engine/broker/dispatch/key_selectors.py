@@ -1,7 +1,7 @@
-"""Which consumer a key belongs to (Key_Shared): the selectors of the owner's StickyKeyDispatcher.
+"""Assignment of keys to consumers (Key_Shared), as by the owner's StickyKeyConsumerSelector.
 
-A key has a hash of 31 bits; a selector folds it into its own range of slots, and gives each slot to a consumer. Slot 0 is not
-used: the owner keeps it for "no hash" (StickyKeyConsumerSelectorUtils).
+A key has a hash of 31 bits. A selector maps the hash to a slot in its range, and each slot to a consumer. Slot 0 is not used: the
+owner reserves it for "no hash" (StickyKeyConsumerSelectorUtils).
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ RING_POINTS = 100
 
 
 class KeySelector(Protocol):
-    """Gives slots to consumers."""
+    """Assigns slots to consumers."""
 
     def slot(self, hash_: int) -> int:
-        """The slot of a key's hash."""
+        """Return the slot of a key's hash."""
 
     def add(self, consumer: ConsumerState) -> None:
-        """A consumer arrived."""
+        """Add a consumer."""
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left."""
+        """Remove a consumer."""
 
     def select(self, slot: int) -> ConsumerState | None:
-        """The consumer that a slot belongs to; None where it belongs to nobody."""
+        """Return the consumer of a slot; None without one."""
 
 
 class ConsistentHashSelector:
     """AUTO_SPLIT: consistent hashing over the names of the consumers.
 
-    The points are those of the owner (ConsistentHashingStickyKeyConsumerSelector), so that a key is where it would be there.
+    The points are those of the owner (ConsistentHashingStickyKeyConsumerSelector), so each key has the same consumer as there.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class ConsistentHashSelector:
         self._indexes: dict[ConsumerState, int] = {}
 
     def slot(self, hash_: int) -> int:
-        """The slot of a key's hash."""
+        """Return the slot of a key's hash."""
         return hash_ % (RANGE - 1) + 1
 
     def add(self, consumer: ConsumerState) -> None:
-        """A consumer arrived; consumers with the same name are told apart by an index."""
+        """Add a consumer. An index distinguishes consumers with the same name."""
         taken = {index for other, index in self._indexes.items() if other.name == consumer.name}
         self._indexes[consumer] = next(index for index in range(len(taken) + 1) if index not in taken)
         for point in self._points_of(consumer):
@@ -61,7 +61,7 @@ class ConsistentHashSelector:
             self._at.setdefault(point, []).append(consumer)
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left."""
+        """Remove a consumer."""
         if consumer not in self._indexes:
             return
         for point in self._points_of(consumer):
@@ -73,7 +73,7 @@ class ConsistentHashSelector:
         del self._indexes[consumer]
 
     def select(self, slot: int) -> ConsumerState | None:
-        """The consumer whose point is the next one on the ring."""
+        """Return the consumer of the next point on the ring; None without consumers."""
         points = self._points
         if not points:
             return None
@@ -87,28 +87,28 @@ class ConsistentHashSelector:
 
 
 class HashRangeSelector:
-    """STICKY: each consumer names its ranges. At the owner HashRangeExclusiveStickyKeyConsumerSelector refuses overlaps."""
+    """STICKY: each consumer names its ranges. The owner refuses overlaps (HashRangeExclusiveStickyKeyConsumerSelector)."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int, ConsumerState]] = []
         self._starts: list[int] = []
 
     def slot(self, hash_: int) -> int:
-        """The slot of a key's hash."""
+        """Return the slot of a key's hash."""
         return hash_ % RANGE or 1
 
     def add(self, consumer: ConsumerState) -> None:
-        """A consumer arrived."""
+        """Add a consumer with its ranges."""
         self._ranges += [(first, last, consumer) for first, last in consumer.ranges]
         self._sort()
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left."""
+        """Remove a consumer."""
         self._ranges = [found for found in self._ranges if found[2] is not consumer]
         self._sort()
 
     def select(self, slot: int) -> ConsumerState | None:
-        """The consumer that has the slot in one of its ranges."""
+        """Return the consumer with the slot in one of its ranges; None without one."""
         index = bisect_left(self._starts, slot + 1) - 1
         if index < 0:
             return None

@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from readonly_engine.topic.entries import TopicEntry
 
 LOOK_AHEAD_PER_CONSUMER = 2000
-"""Entries that wait for their consumer, times the number of consumers (keySharedLookAheadMsgInReplayThresholdPerConsumer)."""
+"""Waiting entries at which reads pause, for each consumer (keySharedLookAheadMsgInReplayThresholdPerConsumer)."""
 
 LOOK_AHEAD = 20_000
-"""Such entries in all (keySharedLookAheadMsgInReplayThresholdPerSubscription)."""
+"""Waiting entries at which reads pause, for all consumers (keySharedLookAheadMsgInReplayThresholdPerSubscription)."""
 
 
 class KeySharedDispatcher(MultipleDispatcher):
-    """Serves each consumer the keys that are its own (PersistentStickyKeyDispatcherMultipleConsumers).
+    """Dispatches the entries of each key to its consumer (PersistentStickyKeyDispatcherMultipleConsumers).
 
-    Entries whose consumer has no permits wait, as positions, while others' entries are read on; so does everything behind them
-    with the same key. With AUTO_SPLIT keys change hands as consumers come and go: one that has something pending at a consumer
-    is draining, and nothing of it goes to another before that is acked or given back (PIP-379).
+    An entry whose consumer has no permits waits, and so do later entries of its slot. The dispatcher keeps their positions, and
+    reads on for other consumers. With AUTO_SPLIT, slots move when consumers come and go. A slot with pending entries drains
+    first: another consumer gets its entries only after those are acked or returned (PIP-379).
 
     Args:
         chain: the topic's ledgers.
-        cursor: what is acked.
-        limits: how much may be unacked.
-        delayed: whether messages wait for their time.
-        sticky: whether the consumers name their ranges of hashes; else the ring assigns them.
-        any_order: whether the order of a key does not matter (allow_out_of_order_delivery).
+        cursor: the copy of the cursor.
+        limits: limits of unacked messages.
+        delayed: whether delayed delivery is enabled.
+        sticky: whether the consumers name their ranges of hashes (STICKY); otherwise consistent hashing assigns them.
+        any_order: whether the order of a key may be ignored (allow_out_of_order_delivery).
     """
 
     def __init__(
@@ -56,24 +56,24 @@ class KeySharedDispatcher(MultipleDispatcher):
         self._selector: KeySelector = HashRangeSelector() if sticky else ConsistentHashSelector()
         self._drains = not sticky and not any_order
         self._any_order = any_order
-        self._slots: dict[Position, int] = {}  # of what is pending
-        self._pending_at: dict[int, tuple[ConsumerState, int]] = {}  # by slot: who has how many entries of it
-        self._waiting: dict[Position, int] = {}  # what must be read once more, with its slot
-        self._waiting_of: dict[int, int] = {}  # by slot: how many of these
-        self._queues: dict[ConsumerState, list[Position]] = {}  # heaps of what waits for a consumer
-        self._parked: dict[
-            int, list[Position]
-        ] = {}  # by slot: what waits until the slot is drained, or belongs to somebody
+        self._slots: dict[Position, int] = {}  # slots of pending entries
+        self._pending_at: dict[
+            int, tuple[ConsumerState, int]
+        ] = {}  # by slot: the consumer and its number of pending entries
+        self._waiting: dict[Position, int] = {}  # entries to read again, with their slots
+        self._waiting_of: dict[int, int] = {}  # by slot: number of waiting entries
+        self._queues: dict[ConsumerState, list[Position]] = {}  # heaps of entries that wait for a consumer
+        self._parked: dict[int, list[Position]] = {}  # by slot: entries that wait until it drains or has a consumer
 
     def add(self, consumer: ConsumerState) -> None:
-        """A consumer arrived, and takes over a part of the keys."""
+        """Add a consumer, and assign a part of the slots to it."""
         super().add(consumer)
         self._queues[consumer] = []
         self._selector.add(consumer)
         self._reassign_waiting()
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left; its keys go to the others, with what it had pending."""
+        """Remove a consumer. Other consumers get its slots and pending entries."""
         if consumer not in self.consumers:
             return
         self._selector.remove(consumer)
@@ -82,7 +82,7 @@ class KeySharedDispatcher(MultipleDispatcher):
         self._reassign_waiting()
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
-        """Where to read on: first what waits for a consumer that can take it."""
+        """Return the next read: first the earliest waiting entry with a ready consumer."""
         self._release_due(now)
         permits = total_permits(self.consumers)
         if not permits:
@@ -99,7 +99,7 @@ class KeySharedDispatcher(MultipleDispatcher):
         return self._next, min(READ_ENTRIES, room)
 
     def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
-        """Hand out entries."""
+        """Dispatch entries; see Dispatcher."""
         deliveries: list[Delivery] = []
         cursor, begin, passed = self._cursor, self._next, None
         mark_delete, sparse = cursor.mark_delete, cursor.sparse
@@ -122,7 +122,7 @@ class KeySharedDispatcher(MultipleDispatcher):
         return deliveries
 
     def _dispatch_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:
-        """Hand out an entry, or keep its position; False where neither can be done now."""
+        """Dispatch a new entry, or keep its position. Return False if neither is possible now."""
         if not self._may_read_new:
             return False
         position = entry.position
@@ -145,7 +145,7 @@ class KeySharedDispatcher(MultipleDispatcher):
         return True
 
     def _dispatch_waiting(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> None:
-        """Hand out an entry that waited, if it is the first that its consumer waits for."""
+        """Dispatch a waiting entry, if it is the first one for its consumer."""
         position = entry.position
         slot = self._waiting[position]
         if self._is_delayed(entry, now):
@@ -161,7 +161,7 @@ class KeySharedDispatcher(MultipleDispatcher):
     def _look_ahead(self) -> int:
         return min(LOOK_AHEAD_PER_CONSUMER * len(self.consumers), LOOK_AHEAD)
 
-    # What is pending
+    # Pending entries
 
     def _assign_slot(self, consumer: ConsumerState, entry: TopicEntry, slot: int, deliveries: list[Delivery]) -> None:
         self._slots[entry.position] = slot
@@ -171,7 +171,7 @@ class KeySharedDispatcher(MultipleDispatcher):
         deliveries.append(self._assign(consumer, entry))
 
     def _may_receive(self, consumer: ConsumerState, slot: int) -> bool:
-        """Whether nobody else has something of this slot pending."""
+        """Return whether no other consumer has pending entries of this slot."""
         holder = self._pending_at.get(slot)
         return holder is None or holder[0] is consumer
 
@@ -203,7 +203,7 @@ class KeySharedDispatcher(MultipleDispatcher):
             freed |= self._on_removed(Position(*entry))
         return freed
 
-    # What waits
+    # Waiting entries
 
     def _replay(self, position: Position, slot: int = 0) -> None:
         if position not in self._waiting:
@@ -226,7 +226,7 @@ class KeySharedDispatcher(MultipleDispatcher):
             heapq.heappush(self._queues[consumer], position)
 
     def _remove_waiting(self, position: Position) -> None:
-        """Its place in a queue is given up when it comes to the top."""
+        """Remove a waiting entry. `_head` removes it from its queue later."""
         slot = self._waiting.pop(position, None)
         if slot is None:
             return
@@ -236,7 +236,7 @@ class KeySharedDispatcher(MultipleDispatcher):
             del self._waiting_of[slot]
 
     def _head(self, consumer: ConsumerState) -> Position | None:
-        """The first entry that waits for a consumer and that it may have now."""
+        """Return the first waiting entry that a consumer may get now; park those of slots that drain."""
         queue = self._queues[consumer]
         while queue:
             position = queue[0]
@@ -258,7 +258,7 @@ class KeySharedDispatcher(MultipleDispatcher):
         return count
 
     def _reassign_waiting(self) -> None:
-        """Keys have changed hands: so does what waits."""
+        """Queue all waiting entries again after a change of slots."""
         self._parked.clear()
         for queue in self._queues.values():
             queue.clear()

@@ -1,4 +1,4 @@
-"""The dispatcher of a subscription."""
+"""Makes dispatchers and consumer states from SUBSCRIBE commands."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from readonly_engine.topic.chain import LedgerChain
 
 MULTIPLE = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
-"""Types whose messages are acked one by one, and may have many consumers at work."""
+"""Subscription types with several active consumers, and with individual acks."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """What the owner's configuration and policies say of a topic; the defaults are a stock broker's.
+    """Settings of a topic from the owner's configuration and policies. The defaults are those of a stock broker.
 
     Attributes:
-        limits: how many messages may be unacked.
-        delayed: whether messages wait for their time (delayedDeliveryEnabled).
+        limits: limits of unacked messages.
+        delayed: whether delayed delivery is enabled (delayedDeliveryEnabled).
         batch_acks: whether acks of single messages of a batch count (acknowledgmentAtBatchIndexLevelEnabled).
     """
 
@@ -40,10 +40,10 @@ class DispatchSettings:
 def make_dispatcher(
     subscribe: CommandSubscribe, chain: LedgerChain, cursor: CursorReplica, settings: DispatchSettings
 ) -> Dispatcher:
-    """A dispatcher for the subscription that a consumer, its first one, asks for."""
+    """Make the dispatcher for the subscription of its first consumer's SUBSCRIBE."""
     if subscribe.sub_type not in MULTIPLE:
         return SingleActiveDispatcher(chain, cursor, elected=subscribe.sub_type == CommandSubscribe.Failover)
-    # Consumers of subscriptions that are not durable are not blocked (Consumer.getMaxUnackedMessages).
+    # A consumer of a non-durable subscription has no limit (Consumer.getMaxUnackedMessages).
     limits = settings.limits if subscribe.durable else settings.limits._replace(consumer=0)
     if subscribe.sub_type == CommandSubscribe.Shared:
         return SharedDispatcher(chain, cursor, limits, delayed=settings.delayed)
@@ -59,7 +59,7 @@ def make_dispatcher(
 
 
 def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool) -> ConsumerState:
-    """What a dispatcher must know of a consumer."""
+    """Make the state of a new consumer for its dispatcher."""
     single = subscribe.sub_type not in MULTIPLE
     return ConsumerState(
         writable=writable,

@@ -1,4 +1,4 @@
-"""What Shared and Key_Shared have in common: who has what pending, how much of it, and what is delivered again."""
+"""Common part of Shared and Key_Shared: pending entries, limits of unacked messages, redelivery, delayed delivery."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 class UnackedLimits(NamedTuple):
-    """How many messages may be delivered and not acked; 0 for no limit.
+    """Limits of delivered unacked messages; 0 for no limit.
 
     Attributes:
-        consumer: of one consumer, which then gets nothing until it has acked half (maxUnackedMessagesPerConsumer).
-        subscription: of all of them, which then get nothing new until half is acked (maxUnackedMessagesPerSubscription).
+        consumer: limit of one consumer. At the limit it gets no messages until it has acked half (maxUnackedMessagesPerConsumer).
+        subscription: limit of all consumers. At the limit they get no new messages until fewer than half are unacked
+            (maxUnackedMessagesPerSubscription).
     """
 
     consumer: int = 50_000
@@ -32,17 +33,17 @@ class UnackedLimits(NamedTuple):
 
 
 DEFAULT_LIMITS = UnackedLimits()
-"""A stock broker's (broker.conf)."""
+"""Limits of a stock broker (broker.conf)."""
 
 
 class MultipleDispatcher:
-    """Keeps the accounts of several consumers (PersistentDispatcherMultipleConsumers, Consumer, PendingAcksMap).
+    """Tracks the entries of several consumers (PersistentDispatcherMultipleConsumers, Consumer, PendingAcksMap).
 
     Args:
         chain: the topic's ledgers.
-        cursor: what is acked.
-        limits: how much may be unacked.
-        delayed: whether messages wait for their time; else they come at once.
+        cursor: the copy of the cursor.
+        limits: limits of unacked messages.
+        delayed: whether delayed delivery is enabled; otherwise delayed messages are delivered at once.
     """
 
     def __init__(
@@ -58,44 +59,44 @@ class MultipleDispatcher:
         self._delayed = DelayedDeliveryTracker()
         self._next = cursor.first_unacked()
         self._redeliveries: dict[Position, int] = {}
-        self._withheld: dict[Position, int] = {}  # with the slots of their keys
+        self._withheld: dict[Position, int] = {}  # entries in open transactions, with their slots
         self._unacked = 0
         self._blocked = False
 
-    # For subclasses to say
+    # Overridden by subclasses
 
     def _replay(self, position: Position, slot: int = 0) -> None:
-        """Read an entry once more."""
+        """Read an entry again."""
         raise NotImplementedError
 
     def _forget_replays(self) -> None:
-        """Read nothing once more."""
+        """Drop all entries to read again."""
         raise NotImplementedError
 
     def _slot_of(self, position: Position) -> int:
-        """The slot of a pending entry's key, where keys matter."""
+        """Return the slot of a pending entry; 0 without keys."""
         del position
         return 0
 
     def _slot_unseen(self) -> int | None:
-        """The slot of an entry that was not looked into; None where nothing but its key tells."""
+        """Return the slot of an entry that was not read here; None if only its key determines the slot."""
         return 0
 
     def _on_removed(self, position: Position) -> bool:
-        """An entry is not pending any more; returns whether others waited for that."""
+        """Handle the removal of a pending entry; return whether other entries waited for it."""
         del position
         return False
 
     def _on_removed_all(self, entries: Sequence[tuple[int, int]]) -> bool:
-        """Entries are not pending any more; as `_on_removed` for each."""
+        """Handle the removal of pending entries; as `_on_removed` for each."""
         del entries
         return False
 
     def dispatch_uniform(self, entries: Sequence[TopicEntry]) -> list[EntryRun] | None:
-        """Hand out new entries in runs, where that does the same as to `dispatch` them; None where it may not.
+        """Fast path: dispatch new entries in runs, with the same result as `dispatch`; return None if a precondition fails.
 
         Args:
-            entries: without markers and transactions, not delayed, and no parts of large messages.
+            entries: consecutive entries without markers, transactions, delays and chunks of large messages.
         """
         del entries
         return None
@@ -103,14 +104,14 @@ class MultipleDispatcher:
     # Consumers
 
     def add(self, consumer: ConsumerState) -> None:
-        """A consumer arrived, and has its place behind those of its priority; the first one starts over."""
+        """Add a consumer after those of the same priority. The first consumer starts at the first unacked entry."""
         if not self.consumers:
             self._redeliveries.clear()
             self.rewind()
         insort_right(self.consumers, consumer, key=lambda other: other.priority)
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left. What it had pending goes to others; that does not count as a redelivery (measured)."""
+        """Remove a consumer. Others get its pending entries, with the same redelivery counts (as measured on a stock broker)."""
         if consumer in self.consumers:
             self.consumers.remove(consumer)
             for position in sorted(consumer.pending):
@@ -119,7 +120,7 @@ class MultipleDispatcher:
     # Acks
 
     def acked(self, position: Position, by: ConsumerState | None = None) -> bool:
-        """Whoever had it pending has it no more: any consumer may ack any entry."""
+        """Remove an acked entry from the consumer that has it pending. Any consumer may ack any entry."""
         self._redeliveries.pop(position, None)
         holder = self._holder(position, by)
         if holder is None:
@@ -128,15 +129,15 @@ class MultipleDispatcher:
         return self._remove_pending(holder, position)
 
     def take_pending(self, consumer: ConsumerState, entries: Sequence[tuple[int, int]]) -> int | None:
-        """Take entries that a consumer acks out of what it has pending; `acked_entries` must follow.
+        """Remove acked entries from the pending ones of a consumer; `acked_entries` must follow.
 
         Args:
             consumer: the consumer.
-            entries: ledger and entry of each.
+            entries: ledger id and entry id of each.
 
         Returns:
-            The number of their messages. None unless the consumer has all of these entries pending, each named once; then
-            nothing has changed.
+            The number of their messages. None, without any change, unless the consumer has all entries pending and each is
+            named once.
         """
         pending = consumer.pending
         taken: list[int] = [pending.pop(entry, -1) for entry in entries]  # type: ignore[call-overload]  # equal to a Position
@@ -148,12 +149,12 @@ class MultipleDispatcher:
         return sum(taken)
 
     def acked_entries(self, consumer: ConsumerState, entries: Sequence[tuple[int, int]], messages: int) -> bool:
-        """A consumer has acked entries; as `acked` for each.
+        """Count acked entries of a consumer after `take_pending`; returns as `acked` for each.
 
         Args:
             consumer: the consumer.
-            entries: ledger and entry of each.
-            messages: what `take_pending` has returned for them.
+            entries: ledger id and entry id of each.
+            messages: number of their messages, from `take_pending`.
         """
         if self._redeliveries:
             for entry in entries:
@@ -167,8 +168,8 @@ class MultipleDispatcher:
         return freed
 
     def acked_partially(self, position: Position, left: int, by: ConsumerState | None = None) -> bool:
-        """The rest stays pending."""
-        # The owner forgets the count with every ack of the entry (InMemoryRedeliveryTracker.removeBatch).
+        """Count the acked messages of a batch; the entry stays pending."""
+        # The owner drops the redelivery count at every ack of the entry (InMemoryRedeliveryTracker.removeBatch).
         self._redeliveries.pop(position, None)
         holder = self._holder(position, by)
         if holder is None:
@@ -181,7 +182,7 @@ class MultipleDispatcher:
         return self._unblock(holder)
 
     def withhold(self, position: Position, by: ConsumerState | None = None) -> bool:
-        """An entry was acked in a transaction: nobody has it pending, and it may come back."""
+        """Remove a pending entry after an ack in a transaction, and keep its slot for `restore`."""
         holder = self._holder(position, by)
         if holder is None:
             return False
@@ -189,7 +190,7 @@ class MultipleDispatcher:
         return self._remove_pending(holder, position)
 
     def restore(self, positions: list[Position]) -> bool:
-        """Deliver again what was withheld; what was withheld before it was ever delivered here only where keys do not matter."""
+        """Deliver withheld entries again. Return False if one was withheld before its delivery here and needs its slot."""
         known = True
         for position in positions:
             slot = self._withheld.pop(position, None)
@@ -202,7 +203,7 @@ class MultipleDispatcher:
         return known
 
     def cursor_moved(self) -> None:
-        """Forget what the cursor has passed."""
+        """Remove pending and withheld entries that the cursor has passed."""
         is_acked = self._cursor.is_acked
         for position in [position for position in self._withheld if position <= self._cursor.mark_delete]:
             del self._withheld[position]
@@ -213,7 +214,7 @@ class MultipleDispatcher:
             del self._redeliveries[position]
 
     def redeliver(self, consumer: ConsumerState, positions: list[Position]) -> None:
-        """Deliver again what the consumer has pending of these."""
+        """Deliver those of the entries again that the consumer has pending, and unblock it."""
         for position in sorted(set(positions) if positions else consumer.pending):
             if position in consumer.pending and not self._cursor.is_acked(position):
                 self._redeliveries[position] = self._redeliveries.get(position, 0) + 1
@@ -221,7 +222,7 @@ class MultipleDispatcher:
         consumer.blocked = False
 
     def rewind(self) -> None:
-        """Start over at the first entry that is not acked; nobody has anything pending then."""
+        """Start again at the first unacked entry, without pending entries."""
         for consumer in self.consumers:
             for position in list(consumer.pending):
                 self._remove_pending(consumer, position)
@@ -231,32 +232,32 @@ class MultipleDispatcher:
 
     @property
     def outstanding(self) -> bool:
-        """Whether a consumer has something that it has not acked."""
+        """Whether a consumer has unacked entries."""
         return any(consumer.pending for consumer in self.consumers)
 
     @property
     def next_due(self) -> int | None:
-        """When the next delayed message is due."""
+        """Time of the next delayed message, in ms since the epoch; None without one."""
         return self._delayed.next_due
 
-    # For subclasses to use
+    # Used by subclasses
 
     def _wanted(self, position: Position) -> bool:
-        """Whether an entry must still be delivered: neither acked nor trimmed."""
+        """Return whether an entry is neither acked nor trimmed."""
         if not self._cursor.is_acked(position) and self._chain.ledger(position.ledger_id) is not None:
             return True
         self._redeliveries.pop(position, None)
         return False
 
     def _release_due(self, now: int) -> None:
-        """Read once more what is due."""
+        """Read the delayed entries again that are due."""
         due = self._delayed.next_due
         if due is not None and due <= now:
             for position, slot in self._delayed.take_due(now):
                 self._replay(position, slot)
 
     def _is_delayed(self, entry: TopicEntry, now: int) -> bool:
-        """Whether an entry's time has not come."""
+        """Return whether an entry must be delivered later."""
         if self._delays_enabled and entry.deliver_at > now:
             return True
         if self._delayed.heap:
@@ -295,7 +296,7 @@ class MultipleDispatcher:
                 self._replay(position, slot)
 
     def _remove_pending(self, consumer: ConsumerState, position: Position) -> bool:
-        """An entry is not pending any more; returns whether something can be delivered because of that."""
+        """Remove a pending entry; return whether entries that waited for it can be delivered now."""
         messages = consumer.pending.pop(position)
         consumer.unacked -= messages
         self._unacked -= messages

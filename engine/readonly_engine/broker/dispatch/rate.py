@@ -1,4 +1,4 @@
-"""How much may be delivered in a second: token buckets, with the time as an argument."""
+"""Dispatch rate limit: token buckets. Pure; the time is an argument."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class RateLimit:
-    """Two buckets that hold what one second allows, and fill up steadily.
+    """Two token buckets, for messages and bytes. Each holds the tokens of one second, and refills continuously.
 
-    What is taken is known only after it was read, so the buckets can go below nothing: then nothing may be delivered until they
-    are above it again, and in the long run the rate is kept (as the owner's DispatchRateLimiter does it).
+    The cost of entries is known only after their read, so a bucket can become negative. Then delivery pauses until it is positive
+    again, which keeps the rate on average (as the owner's DispatchRateLimiter).
 
     Args:
         rate: the limit.
@@ -26,10 +26,10 @@ class RateLimit:
         self._bytes = float(rate.bytes)
 
     def delay(self, now: float) -> float:
-        """Seconds until something may be delivered; 0 for now."""
+        """Return the seconds until the next delivery; 0 for now."""
         self._fill(now)
         delay = 0.0
-        # A full message, so that a slow rate is no burst of tiny parts.
+        # Wait for a whole token, because `allowance` is one message at least.
         if self._rate.messages and self._messages < 1:
             delay = (1 - self._messages) / self._rate.messages
         if self._rate.bytes and self._bytes <= 0:
@@ -37,11 +37,11 @@ class RateLimit:
         return delay
 
     def allowance(self, limit: int) -> int:
-        """How many messages may be delivered now, of so many; asked for after `delay` said 0."""
+        """Return the number of messages, at most `limit`, that may be delivered now. Call it after `delay` has returned 0."""
         return max(1, min(limit, int(self._messages))) if self._rate.messages else limit
 
     def consume(self, messages: int, bytes_: int) -> None:
-        """So much was delivered."""
+        """Take the tokens of delivered messages."""
         self._messages -= messages
         self._bytes -= bytes_
 

@@ -1,4 +1,4 @@
-"""Shared: entries go round to all consumers with permits; what one leaves unacked goes to others."""
+"""Shared: round robin over the consumers with permits; others get the unacked entries of a consumer that leaves."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
 
 MAX_CHUNKED = 10_000
-"""Chunked messages of which it is remembered who has their first chunks; those that were begun longest ago are forgotten."""
+"""Bound of chunked messages with a known consumer. The one that began first is dropped."""
 
 
 class SharedDispatcher(MultipleDispatcher):
-    """Serves the consumers of the highest priority in turn, and the next ones when those have no permits.
+    """Serves the consumers of the highest priority in turn, and those of the next priority when the former have no permits.
 
-    Of a message in chunks one consumer gets all (SharedConsumerAssignor).
+    All chunks of a message go to one consumer (SharedConsumerAssignor).
     """
 
     ROUND_ROBIN_BATCH = 20
-    """Entries for one consumer before the next gets its turn (dispatcherMaxRoundRobinBatchSize)."""
+    """Consecutive entries for one consumer (dispatcherMaxRoundRobinBatchSize)."""
 
     def __init__(
         self, chain: LedgerChain, cursor: CursorReplica, limits: UnackedLimits = DEFAULT_LIMITS, *, delayed: bool = True
@@ -41,13 +41,13 @@ class SharedDispatcher(MultipleDispatcher):
         self._waiting_chunks: dict[Position, ConsumerState] = {}
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left."""
+        """Remove a consumer. Its waiting chunks go to another one."""
         super().remove(consumer)
         self._chunked = {uuid: holder for uuid, holder in self._chunked.items() if holder is not consumer}
         self._release_chunks()
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
-        """Where to read on: first what must be delivered again."""
+        """Return the next read: first the entries for redelivery."""
         self._release_due(now)
         permits = total_permits(self.consumers)
         if not permits:
@@ -63,7 +63,7 @@ class SharedDispatcher(MultipleDispatcher):
         return self._next, permits
 
     def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
-        """Hand out entries."""
+        """Dispatch entries; see Dispatcher."""
         deliveries: list[Delivery] = []
         cursor, redelivery_queue, begin, passed = self._cursor, self._redelivery_queue, self._next, None
         mark_delete, sparse = cursor.mark_delete, cursor.sparse
@@ -94,7 +94,7 @@ class SharedDispatcher(MultipleDispatcher):
         return deliveries
 
     def dispatch_uniform(self, entries: Sequence[TopicEntry]) -> list[EntryRun] | None:
-        """As `dispatch`."""
+        """Dispatch new entries in runs. Preconditions: no redelivery, no delayed entry, nothing acked after the first entry."""
         first = entries[0].position
         if (
             first != self._next
@@ -121,7 +121,7 @@ class SharedDispatcher(MultipleDispatcher):
         return runs
 
     def _assign_run(self, consumer: ConsumerState, entries: Sequence[TopicEntry], at: int, end: int) -> EntryRun:
-        """The entries from `at` to `end`, or as many as the consumer can take; at least one."""
+        """Assign the entries from `at` to `end` to a consumer, or as many as its permits and limits allow; at least one."""
         pending = consumer.pending
         permits = consumer.permits
         room = min(self._max_unacked_per_consumer - consumer.unacked, self._max_unacked - self._unacked)
@@ -148,10 +148,10 @@ class SharedDispatcher(MultipleDispatcher):
         self._waiting_chunks.clear()
         self._chunked.clear()
 
-    # Turns
+    # Round robin
 
     def _next_consumer(self) -> ConsumerState | None:
-        """The consumer whose turn it is, or the next one of the highest priority that can take an entry."""
+        """Return the current consumer for up to ROUND_ROBIN_BATCH entries, then the next ready one of the highest priority."""
         consumers = self.consumers
         count = len(consumers)
         if not count:
@@ -179,7 +179,7 @@ class SharedDispatcher(MultipleDispatcher):
     # Chunks
 
     def _assign_chunk(self, entry: TopicEntry, deliveries: list[Delivery]) -> bool:
-        """Give a chunk to the consumer that has the others, now or when that has permits; False where nobody can have it now."""
+        """Assign a chunk to the consumer of the earlier chunks, or let it wait for that one. Return False without a consumer."""
         assert entry.chunk is not None
         uuid, index, count = entry.chunk
         consumer = self._chunked.get(uuid)
@@ -200,7 +200,7 @@ class SharedDispatcher(MultipleDispatcher):
         return True
 
     def _release_chunks(self) -> None:
-        """Read once more the chunks whose consumer has permits, or is gone."""
+        """Read the waiting chunks again whose consumer is ready or has left."""
         ready = [p for p, consumer in self._waiting_chunks.items() if consumer.ready or consumer not in self.consumers]
         for position in ready:
             del self._waiting_chunks[position]

@@ -1,4 +1,4 @@
-"""Exclusive and Failover: every entry, in order, to the one active consumer."""
+"""Exclusive and Failover: one active consumer gets all entries, in order."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from readonly_engine.topic.tail_batch import TailBatch
 
 BACKLOG_ENTRIES = 500
-"""Entries asked for at once: half of a stock client's permits, which it asks for again together. They go out as one chunk."""
+"""Largest number of entries of one read: half of a stock client's permits, which it renews together. One write sends them."""
 
 
 class SingleActiveDispatcher:
-    """Serves one consumer at a time (PersistentDispatcherSingleActiveConsumer). Delayed messages come at once, as at the owner.
+    """Serves one consumer at a time (PersistentDispatcherSingleActiveConsumer). Ignores delays of messages, as the owner does.
 
     Args:
         chain: the topic's ledgers.
-        cursor: what is acked.
-        elected: whether the owner says who is active (Failover); else the only consumer is.
+        cursor: the copy of the cursor.
+        elected: whether the owner elects the active consumer (Failover); otherwise the newest consumer is active.
+
+    Attributes:
+        consumers: all consumers.
+        active: the active consumer; None without one.
     """
 
     __slots__ = ("_chain", "_cursor", "_elected", "_keys", "_next", "active", "consumers")
@@ -46,36 +50,36 @@ class SingleActiveDispatcher:
         self.active: ConsumerState | None = None
 
     def add(self, consumer: ConsumerState) -> None:
-        """A consumer arrived."""
+        """Add a consumer; activate it unless the owner elects."""
         self.consumers.append(consumer)
         if not self._elected:
             self.activate(consumer)
 
     def remove(self, consumer: ConsumerState) -> None:
-        """A consumer left."""
+        """Remove a consumer."""
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         self.deactivate(consumer)
 
     def activate(self, consumer: ConsumerState) -> None:
-        """The owner chose this consumer; a new one starts at the first entry that is not acked."""
+        """Make a consumer the active one. It starts at the first unacked entry."""
         if consumer is self.active:
             return
         self.active = consumer
         self._keys = None
         if consumer.ranges and not self._elected:
-            # A reader of some keys: the other entries are left out, and are not acked.
+            # A reader of some keys skips the other entries, without an ack.
             self._keys = HashRangeSelector()
             self._keys.add(consumer)
         self.rewind()
 
     def deactivate(self, consumer: ConsumerState) -> None:
-        """The owner chose another."""
+        """Stop serving a consumer, if it is the active one."""
         if consumer is self.active:
             self.active = None
 
     def next_read(self, now: int) -> tuple[Position, int] | None:
-        """Where to read on."""
+        """Return the next read; None if the active consumer is not ready."""
         del now
         if self.active is None or not self.active.ready:
             return None
@@ -83,7 +87,7 @@ class SingleActiveDispatcher:
         return self._next, min(self.active.permits, BACKLOG_ENTRIES)
 
     def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
-        """Hand out entries."""
+        """Dispatch entries; see Dispatcher."""
         del now
         deliveries: list[Delivery] = []
         active, cursor, keys = self.active, self._cursor, self._keys
@@ -107,9 +111,9 @@ class SingleActiveDispatcher:
         return deliveries
 
     def within_permits(self, entries: list[TopicEntry]) -> list[TopicEntry]:
-        """Return those of the next entries for which the active consumer has permits, the first one at least.
+        """Return the first entries for which the active consumer has permits, one at least.
 
-        Of the last one it may get more messages than it has permits for, as a batch is not divided.
+        The last one may have more messages than the consumer has permits, because a batch is not divided.
         """
         permits = 0 if self.active is None else self.active.permits
         if summarize(entries)[0] <= permits:
@@ -122,10 +126,10 @@ class SingleActiveDispatcher:
 
         Args:
             batch: the entries.
-            permits: what the consumer must have for them; 0 for one for each message.
+            permits: permits that the consumer must have; 0 for one per message.
 
         Returns:
-            The consumer that gets it; None if the slow path must be taken.
+            The consumer that gets the batch; None if the slow path is necessary.
         """
         active = self.active
         if (
@@ -142,44 +146,44 @@ class SingleActiveDispatcher:
         return active
 
     def advance_to(self, following: Position) -> None:
-        """Note that the active consumer got all entries before this position by the fan-out."""
+        """Continue at this position: the active consumer got all entries before it by fan-out."""
         self._next = following
 
     def acked(self, position: Position, by: ConsumerState | None = None) -> bool:
-        """Nothing is kept for an entry."""
+        """Do nothing: this dispatcher does not track single entries."""
         del position, by
         return False
 
     def acked_partially(self, position: Position, left: int, by: ConsumerState | None = None) -> bool:
-        """Nothing is kept for an entry."""
+        """Do nothing, as `acked`."""
         del position, left, by
         return False
 
     def withhold(self, position: Position, by: ConsumerState | None = None) -> bool:
-        """Nothing is kept for an entry."""
+        """Do nothing, as `acked`."""
         del position, by
         return False
 
     def restore(self, positions: list[Position]) -> bool:
-        """Start over, as the owner does."""
+        """Start again at the first unacked entry, as the owner does."""
         del positions
         self.rewind()
         return True
 
     def cursor_moved(self) -> None:
-        """Nothing is kept for an entry; what the cursor has passed is left out when it comes."""
+        """Do nothing: `dispatch` skips entries that the cursor has passed."""
 
     def redeliver(self, consumer: ConsumerState, positions: list[Position]) -> None:
-        """Start over: these types cannot redeliver single entries (PersistentDispatcherSingleActiveConsumer)."""
+        """Start again at the first unacked entry, for any positions (PersistentDispatcherSingleActiveConsumer)."""
         del positions
         if consumer is self.active:
             self.rewind()
 
     def rewind(self) -> None:
-        """Start over at the first entry that is not acked."""
+        """Start again at the first unacked entry."""
         self._next = self._cursor.first_unacked()
 
     @property
     def outstanding(self) -> bool:
-        """Whether the active consumer has something that it has not acked."""
+        """Whether the active consumer has unacked entries."""
         return self.active is not None and self._cursor.first_unacked() < self._next

@@ -1,1 +1,1 @@
-"""One tail batch for many consumers: groups that get the same bytes."""
+"""Fan-out: groups of consumers that get each tail batch together."""

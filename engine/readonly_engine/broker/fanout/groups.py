@@ -1,4 +1,4 @@
-"""Fan-out groups: consumers at the end of one topic that get each tail batch together, and the totals of what they got."""
+"""Fan-out groups: consumers at the end of one topic that get each tail batch together, and their totals."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FanoutKey = tuple[int, int, int]
 """Consumer id, partition and epoch: members with equal keys get the same bytes."""
 
 MAX_CONNECTION_BATCH_BYTES: Final = 2 << 20
-"""Longest batch for one connection, of all its consumers together. For a longer one, each consumer reads for itself."""
+"""Largest batch of one connection, for all its consumers together. Above this, each consumer reads for itself."""
 
 
 class FanoutSubscriber(Protocol):
-    """A subscription, which joins for its one consumer that gets messages."""
+    """A subscription, which joins a group for its active consumer."""
 
     def leave_fanout(self) -> None:
         """Leave the fan-out group, and listen to the topic again."""
@@ -31,7 +31,7 @@ class FanoutSubscriber(Protocol):
 
 
 class DeliveredTotals(NamedTuple):
-    """Totals of what a consumer got as a member.
+    """Totals of the entries that a consumer got as a member.
 
     Attributes:
         entries: number of entries.
@@ -53,8 +53,8 @@ class FanoutMember:
         subscriber: its subscription.
         writer: the client's connection.
         key: the key of its frames.
-        permitted_until: the total of the group's messages at which the client's permits end.
-        bytes: bytes that it got alone in its group.
+        permitted_until: total of the group's messages at which the client's permits end.
+        bytes: bytes of frames for this member alone, which the group's total does not include.
     """
 
     __slots__ = ("_group", "_since", "bytes", "key", "permitted_until", "subscriber", "writer")
@@ -76,7 +76,7 @@ class FanoutMember:
 
     @property
     def following(self) -> Position:
-        """Return the position of the next entry."""
+        """Position of the next entry."""
         return self._group.following
 
     def take_totals(self) -> DeliveredTotals:
@@ -134,7 +134,7 @@ class FanoutGroup:
         self._permitted_until = 0
 
     def join(self, subscriber: FanoutSubscriber, writer: DirectWriter, key: FanoutKey, permits: int) -> FanoutMember:
-        """Add a consumer that has the latest batch already."""
+        """Add a consumer that already has the latest batch."""
         member = FanoutMember(self, subscriber, writer, key, permits)
         self.add(member)
         return member
@@ -168,7 +168,7 @@ class FanoutGroup:
             subscriber.read_more()
 
     def _arrange(self) -> None:
-        """Rebuild the list of members that a batch is sent to."""
+        """Rebuild the ordered list of members."""
         self._order = list(self.members)
 
     def _count(self, batch: TailBatch) -> None:
@@ -179,7 +179,7 @@ class FanoutGroup:
 
 
 class BroadcastGroup(FanoutGroup):
-    """Consumers that get the same bytes by one call into C, past the transport; each is the only member on its connection.
+    """Consumers that get the same bytes by one call of `send_many`; each is the only member on its connection.
 
     Args:
         key: the key of the frames.
@@ -210,7 +210,7 @@ class BroadcastGroup(FanoutGroup):
 
 
 class ConnectionGroup(FanoutGroup):
-    """Consumers on one connection, which gets the frames of all of them in one write."""
+    """Consumers on one connection. One write sends the frames of all of them."""
 
     __slots__ = ()
 

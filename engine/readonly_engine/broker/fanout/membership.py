@@ -1,4 +1,4 @@
-"""A subscription's place among those who read together, while its consumer has one."""
+"""Membership of a subscription's active consumer in a fan-out group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FanoutConsumer(Protocol):
 
     @property
     def consumer_id(self) -> int:
-        """The client's number of the consumer."""
+        """The client's id of the consumer."""
 
     @property
     def connection(self) -> DirectWriter:
@@ -35,17 +35,17 @@ class FanoutConsumer(Protocol):
 
     @property
     def dispatch_state(self) -> ConsumerState:
-        """The permits and the epoch."""
+        """The consumer's state in the dispatcher."""
 
 
 class FanoutMembership:
-    """Books what a consumer gets together with others.
+    """Transfers the totals of a member to its consumer, the dispatcher and the counters.
 
     Args:
-        member: the consumer's.
-        consumer: the consumer.
-        dispatcher: of the subscription; the consumer is its active one.
-        counters: of the subscription.
+        member: the consumer's member in the group.
+        consumer: the active consumer of the subscription.
+        dispatcher: the dispatcher of the subscription.
+        counters: the counters of the subscription.
     """
 
     __slots__ = ("_consumer", "_counters", "_dispatcher", "_member")
@@ -60,16 +60,16 @@ class FanoutMembership:
 
     @property
     def following(self) -> Position:
-        """The next entry."""
+        """Position of the next entry."""
         return self._member.following
 
     def add_permits(self, consumer: FanoutConsumer, permits: int) -> None:
-        """A client has asked for so many messages more; its consumer has them already, and need not be the one here."""
+        """Add permits of a client's FLOW to the member, if it is the member's consumer. The consumer's state has them already."""
         if consumer is self._consumer:
             self._member.add_permits(permits)
 
     def flush_accounting(self) -> None:
-        """Reckon up what was had since this was done last."""
+        """Transfer the totals since the last call."""
         delivered, consumer, counters = self._member.take_totals(), self._consumer, self._counters
         consumer.dispatch_state.permits -= delivered.messages
         consumer.messages += delivered.messages
@@ -80,7 +80,7 @@ class FanoutMembership:
         self._dispatcher.advance_to(delivered.following)
 
     def leave(self) -> None:
-        """Give the place up."""
+        """Transfer the totals and leave the group."""
         self.flush_accounting()
         self._member.leave()
 
@@ -93,15 +93,18 @@ def join_fanout(
     counters: Counters,
     partition: int,
 ) -> FanoutMembership | None:
-    """Join the others with the active consumer, which has just got all that is new; None where it cannot be.
+    """Join a fan-out group with the active consumer, which has just got the latest batch.
 
     Args:
-        fanout: the others.
+        fanout: the fan-out of the topic.
         subscriber: the subscription.
         consumer: its active consumer.
         dispatcher: its dispatcher.
         counters: its counters.
         partition: index of the topic's partition, -1 for none.
+
+    Returns:
+        The membership; None if `TailFanout.join` is not possible.
     """
     receiver = consumer.dispatch_state
     key = (consumer.consumer_id, partition, receiver.epoch)

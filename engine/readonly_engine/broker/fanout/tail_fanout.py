@@ -32,7 +32,7 @@ class TopicTail(Protocol):
 
     @property
     def latest_batch(self) -> TailBatch | None:
-        """Return the batch of the last notification."""
+        """The batch of the last notification; None without one."""
 
     def await_notification(self, position: Position) -> bool:
         """Request a notification for entries that are readable already (see TailNotifier)."""
@@ -49,7 +49,7 @@ class OwnerReadLimit(Protocol):
 
     @property
     def guarded(self) -> bool:
-        """Return whether the owner must be asked about each entry."""
+        """Whether each read needs the owner's permission."""
 
 
 class TailFanout:
@@ -57,7 +57,7 @@ class TailFanout:
 
     Args:
         tail: the topic.
-        owner: the limit of its owner on reads.
+        owner: the owner's limit on reads.
         guard: checks the leases before each delivery.
     """
 
@@ -82,13 +82,13 @@ class TailFanout:
             permits: permits of the client.
 
         Returns:
-            The member; None if the owner must be asked about each entry, or if the client reads slowly.
+            The member; None if each read needs the owner's permission, or if the client reads slowly.
         """
         latest = self._tail.latest_batch
         if latest is None or self._owner.guarded:
             return None
         if latest is not self._latest_batch:
-            self.on_tail_batch()  # deliver it to the present members before one joins behind it
+            self.on_tail_batch()  # deliver the batch to the present members before one joins that has it
             self._latest_batch = latest
         group = self._connection_groups.get(writer)
         direct = writer.descriptor != NO_DESCRIPTOR
@@ -116,7 +116,7 @@ class TailFanout:
         return member
 
     def on_tail_batch(self) -> None:
-        """Deliver the latest batch to all groups, or disband them if it does not follow the last one (called by the topic)."""
+        """Deliver the latest batch to all groups, or disband them if it does not follow the last one. Called by the topic."""
         batch, before = self._tail.latest_batch, self._latest_batch
         if batch is not None and batch is before:
             return
@@ -132,7 +132,7 @@ class TailFanout:
             self._disband()
             return
         for member in self._direct_members.values():
-            member.writer.flush_all()  # earlier frames must not be overtaken
+            member.writer.flush_all()  # direct writes must not overtake pending frames
             break
         for group in self._groups:
             group.deliver(batch)

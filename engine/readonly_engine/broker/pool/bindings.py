@@ -1,4 +1,4 @@
-"""Which topics and subscriptions this pool serves: patterns of the command line, and the bindings file with its reader."""
+"""Bindings: the topics and subscriptions that the pool serves, from patterns of the command line and from the bindings file."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 _KEYS = {"name", "topics", "namespaces", "subscriptions", "fallback", "lifecyclePolicy"}
 
 MAX_REMEMBERED = 100_000
-"""Topics of which it is remembered what they are bound by."""
+"""Bound of topics with cached bindings."""
 
 E = TypeVar("E", bound=StrEnum)
 
 
 class Fallback(StrEnum):
-    """Where clients go for a bound topic while no broker of the pool can serve it."""
+    """Answer to lookups of a bound topic while no broker of the pool can serve it."""
 
     REJECT = "Reject"
-    """Nowhere: they are told to try again, and the owner brokers never get the pool's load unasked."""
+    """A retriable error, so that the owner brokers never get the pool's load."""
     WRITER = "Writer"
-    """To the topic's owner; they stay there until they look the topic up again."""
+    """The topic's owner. Clients stay there until they look the topic up again."""
 
 
 class Lifecycle(StrEnum):
-    """What becomes of connected consumers when a binding goes."""
+    """Handling of connected consumers when a binding is removed."""
 
     DRAIN = "Drain"
-    """They are closed and look their topic up again, which sends them to its owner."""
+    """Close them. They look the topic up again, and go to its owner."""
     DETACH = "Detach"
-    """They are served until they leave by themselves; only new ones go to the owner."""
+    """Serve them until they leave. Only new consumers go to the owner."""
 
 
 class BindingsError(Exception):
-    """A pattern or a bindings file that cannot be used: says which part, and what would be right."""
+    """An invalid pattern or bindings file; the text names the part and the expected form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class TopicPattern:
     """One topic, or all topics whose full name matches a regular expression.
 
     Attributes:
-        text: as the user wrote it.
-        namespace: TENANT/NAMESPACE of all topics that are meant, which no expression leaves; None where it leaves that open.
-        meant: the topic's full name, or what the whole name of a topic, without a partition's suffix, must match.
+        text: the pattern as written by the user.
+        namespace: TENANT/NAMESPACE of all matching topics; None if an expression does not determine it.
+        meant: full name of the topic, or an expression for the full name, with or without the partition's suffix.
     """
 
     text: str
@@ -63,7 +63,7 @@ class TopicPattern:
     meant: str | Expression
 
     def matches(self, topic: TopicName) -> bool:
-        """Whether the topic, or the partitioned topic that it belongs to, is meant."""
+        """Return whether the pattern matches the topic, or the partitioned topic of a partition."""
         if self.namespace is not None and self.namespace != f"{topic.tenant}/{topic.namespace}":
             return False
         names = (str(topic), str(topic.base))
@@ -71,10 +71,10 @@ class TopicPattern:
 
 
 def parse_pattern(text: str) -> TopicPattern:
-    """A topic's name, or a regular expression over full names, as Pulsar's topicsPattern.
+    """Parse a topic name, or a regular expression over full names, as Pulsar's topicsPattern.
 
     Raises:
-        BindingsError: neither.
+        BindingsError: the text is neither.
     """
     if is_name(text):
         try:
@@ -96,15 +96,15 @@ def parse_pattern(text: str) -> TopicPattern:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Topics that are bound together, under the name of a ReadOnlyTopicBinding.
+    """Topics of one ReadOnlyTopicBinding, or of the patterns of a command line.
 
     Attributes:
-        name: of the binding.
-        topics: names and expressions.
-        namespaces: TENANT/NAMESPACE, all topics of which are meant, other than those that Pulsar keeps for itself.
-        subscriptions: what the whole name of a subscription must match, one of them; empty for any subscription.
-        fallback: where clients go while no broker can serve.
-        lifecycle: what becomes of consumers when the binding goes.
+        name: name of the binding.
+        topics: topic names and expressions.
+        namespaces: TENANT/NAMESPACE of namespaces whose topics are bound, without Pulsar's system topics.
+        subscriptions: expressions, one of which must match the whole name of a subscription; empty for all subscriptions.
+        fallback: answer to lookups while no broker of the pool can serve.
+        lifecycle: handling of consumers when the binding is removed.
     """
 
     name: str
@@ -115,17 +115,17 @@ class Binding:
     lifecycle: Lifecycle = Lifecycle.DRAIN
 
     def covers(self, topic: TopicName) -> bool:
-        """Whether the topic is meant."""
+        """Return whether the binding includes a topic."""
         return any(pattern.matches(topic) for pattern in self.topics) or (
             f"{topic.tenant}/{topic.namespace}" in self.namespaces and not is_system_topic(str(topic))
         )
 
     def names(self, subscription: str) -> bool:
-        """Whether the subscription is meant."""
+        """Return whether the binding includes a subscription of its topics."""
         return not self.subscriptions or any(expression.matches(subscription) for expression in self.subscriptions)
 
     def document(self) -> dict[str, Any]:
-        """The binding as the file has it, without what is left at its default."""
+        """Return the binding as in the bindings file, without default values."""
         found: dict[str, Any] = {"name": self.name, "topics": [pattern.text for pattern in self.topics]}
         if self.namespaces:
             found["namespaces"] = list(self.namespaces)
@@ -140,11 +140,11 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """All that is bound to the pool.
+    """All bindings of the pool.
 
     Attributes:
-        bindings: in the file's order.
-        revision: the file's own name for this state, which status compares; None where there is no file.
+        bindings: the bindings, in the order of the file.
+        revision: revision of the file, which the operator compares for status; None without a file.
     """
 
     bindings: tuple[Binding, ...] = ()
@@ -152,7 +152,7 @@ class Bindings:
     _known: dict[TopicName, tuple[Binding, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def covering(self, topic: TopicName) -> tuple[Binding, ...]:
-        """The bindings that mean a topic. Only persistent topics have entries in bookies."""
+        """Return the bindings of a topic; none for a non-persistent topic, which has no entries in bookies."""
         known = self._known.get(topic)
         if known is None:
             known = ()
@@ -164,29 +164,29 @@ class Bindings:
         return known
 
     def covers(self, topic: TopicName) -> bool:
-        """Whether this pool serves the topic, for some subscription at least."""
+        """Return whether this pool serves any subscription of the topic."""
         return bool(self.covering(topic))
 
     def serves(self, topic: TopicName, subscription: str) -> bool:
-        """Whether this pool serves a subscription of the topic."""
+        """Return whether this pool serves a subscription of the topic."""
         return any(binding.names(subscription) for binding in self.covering(topic))
 
     def detaches(self, topic: TopicName, subscription: str) -> bool:
-        """Whether the consumers of a subscription stay when what binds it now goes."""
+        """Return whether the consumers of a subscription stay when its binding is removed."""
         return any(
             binding.lifecycle is Lifecycle.DETACH and binding.names(subscription) for binding in self.covering(topic)
         )
 
     def falls_back(self, topic: TopicName) -> bool:
-        """Whether clients go to the topic's owner while no broker of the pool can serve it."""
+        """Return whether lookups return the topic's owner while no broker of the pool can serve it."""
         return any(binding.fallback is Fallback.WRITER for binding in self.covering(topic))
 
 
 def from_patterns(name: str, patterns: Iterable[str]) -> Binding:
-    """A binding of patterns of the command line or the configuration file.
+    """Make a binding from patterns of the command line or the configuration file.
 
     Raises:
-        BindingsError: one of them is no pattern.
+        BindingsError: a pattern is invalid.
     """
     return Binding(name, tuple(parse_pattern(pattern) for pattern in patterns))
 
@@ -195,7 +195,7 @@ def load_bindings(path: Path) -> Bindings:
     """Read a bindings file.
 
     Raises:
-        BindingsError: the file cannot be read, or is not what it should be.
+        BindingsError: the file cannot be read, or is invalid.
     """
     try:
         document = read_yaml(path, "bindings file")

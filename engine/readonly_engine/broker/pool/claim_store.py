@@ -1,4 +1,4 @@
-"""The claims of this broker in the metadata store: the shell around the state machine in claims.py."""
+"""Claims of this broker in the metadata store: the asyncio shell around the state machine of claims.py."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CLAIM_TIMEOUT_S = 15.0
-"""How long a consumer waits for the store before its client is told to try again."""
+"""Limit of a consumer's wait for the store, after which its client gets a retriable error."""
 
 RETRY_S = 1.0
 
 
 class ClaimHandle(NamedTuple):
-    """The answer to a consumer.
+    """A consumer's part in a claim.
 
     Attributes:
         key: the subscription.
-        consumer_number: the consumer's, among those of this broker.
+        consumer_number: number of the consumer on this broker.
         url: the broker that serves the subscription; empty for this one.
-        epoch: of this broker's claim: since when it has it.
+        epoch: epoch of this broker's claim; NO_EPOCH for another broker's.
     """
 
     key: ClaimKey
@@ -49,12 +49,12 @@ class ClaimHandle(NamedTuple):
 
 
 class ClaimStore:
-    """Takes and gives back claims.
+    """Acquires and releases claims.
 
     Args:
-        store: where they are.
-        pool: who else may have them.
-        guard: has the session's lease checked before anything is delivered.
+        store: the metadata store.
+        pool: the pool, whose brokers compete for claims.
+        guard: checks the session's lease before each delivery.
     """
 
     def __init__(self, store: MetadataStore, pool: PoolMembership, guard: LeaseGuard | None = None) -> None:
@@ -73,7 +73,7 @@ class ClaimStore:
         self._loop = asyncio.get_running_loop()
 
     def start(self, on_action: Callable[[ClaimAction], None]) -> None:
-        """Follow the session, and call back with SUSPEND, RESUME, REFRESH and REVOKE of a subscription."""
+        """Follow the session of the store. `on_action` gets the actions SUSPEND, RESUME, REFRESH and REVOKE."""
         self._on_action = on_action
         self._store.on_session(self._session)
         self._guard.start()
@@ -85,25 +85,25 @@ class ClaimStore:
 
     @property
     def suspended(self) -> bool:
-        """Whether claimed subscriptions are suspended, because the store does not answer."""
+        """Whether claimed subscriptions are suspended, because the store does not confirm the session."""
         return self._claims.suspended
 
     def is_valid(self, claim: ClaimHandle) -> bool:
-        """Whether the claim has been this broker's ever since the consumer got it: what was read meanwhile counts."""
+        """Return whether this broker has held the claim without a break since its grant, so that reads since then are valid."""
         return self._claims.is_valid(claim.key, claim.epoch)
 
     def serves(self, key: ClaimKey) -> bool:
-        """Whether no other broker can have a subscription now."""
+        """Return whether no other broker can serve a subscription now."""
         return self._claims.serves(key, lease_time())
 
     def check(self, now: float) -> float:
-        """Suspend what is claimed if the session's lease has ended.
+        """Suspend claimed subscriptions if the session's lease has ended.
 
         Args:
-            now: the time, of `lease_time`.
+            now: the time of `lease_time`.
 
         Returns:
-            When this must be called again.
+            Time of the next call.
         """
         self._execute(self._claims.tick(now))
         return math.inf if self._claims.suspended else self._claims.until
@@ -112,7 +112,7 @@ class ClaimStore:
         """Claim a subscription for a consumer; `release` must follow.
 
         Raises:
-            OwnerUnavailableError: nobody serves it now; the client must try again.
+            OwnerUnavailableError: no broker serves the subscription now; the client must try again.
         """
         self._last_number += 1
         number = self._last_number
@@ -125,7 +125,7 @@ class ClaimStore:
             claim = ClaimHandle(key, number, granted.url, granted.epoch)
             held = True
         except TimeoutError:
-            raise _unclaimed(key, "the metadata store does not say who has it") from None
+            raise _unclaimed(key, "the metadata store does not answer in time") from None
         else:
             return claim
         finally:
@@ -134,18 +134,18 @@ class ClaimStore:
                 self._execute(self._claims.release(key, number))
 
     def release(self, claim: ClaimHandle) -> None:
-        """The consumer has gone, and the owner has taken what it has acked: another broker may ask what is acked."""
+        """Release a consumer's part in a claim. Call it after the owner has processed the consumer's acks."""
         if self._closed:
             return
         self._execute(self._claims.release(claim.key, claim.consumer_number))
 
     async def wait_released(self) -> None:
-        """Wait until all that was given back is gone from the store."""
+        """Wait until the released claims are removed from the store, for CLAIM_TIMEOUT_S at most."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=CLAIM_TIMEOUT_S)
 
     def close(self) -> None:
-        """Do nothing more."""
+        """Stop following the session, and cancel requests to the store."""
         self._closed = True
         self._guard.stop()
         for task in self._tasks:
@@ -165,7 +165,7 @@ class ClaimStore:
                 if answer is None or answer.done():
                     continue
                 if kind == ActionKind.RETRY:
-                    answer.set_exception(_unclaimed(key, "it is on its way from one broker of the pool to another"))
+                    answer.set_exception(_unclaimed(key, "it moves from one broker of the pool to another"))
                 else:
                     answer.set_result(action)
 
@@ -173,7 +173,7 @@ class ClaimStore:
         try:
             found = await self._store.claim(self._path(key), self._value)
         except MetadataUnavailableError as error:
-            log.warning("%s, %s: %s", key.topic, key.subscription, error)
+            log.warning("claim failed: topic=%s subscription=%s error=%s", key.topic, key.subscription, error)
             await asyncio.sleep(RETRY_S)
             self._execute(self._claims.failed(key))
             return
@@ -186,7 +186,7 @@ class ClaimStore:
         try:
             await self._store.release(self._path(key))
         except MetadataUnavailableError as error:
-            log.warning("%s, %s: the claim could not be given back: %s", key.topic, key.subscription, error)
+            log.warning("release of a claim failed: topic=%s subscription=%s error=%s", *key, error)
         self._execute(self._claims.released(key))
 
     def _path(self, key: ClaimKey) -> str:

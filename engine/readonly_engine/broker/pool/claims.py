@@ -1,12 +1,12 @@
-"""Which broker of a pool serves a Shared or Key_Shared subscription: a pure state machine for the claims of one broker.
+"""Claims of one broker on Shared and Key_Shared subscriptions. A pure state machine.
 
-Such a subscription cannot be split: who hands out its messages must know all its consumers and all their acks. The first broker
-that gets a consumer of it makes an ephemeral node in the metadata store, its claim; the others bring their consumers to that
-broker. The claim goes when the last consumer leaves, and with the broker's session.
+One broker of a pool must dispatch such a subscription, because a dispatcher needs all consumers and all acks. The first broker
+with a consumer creates an ephemeral node in the metadata store, its claim. The others redirect or relay their consumers to that
+broker. The claim ends with the last consumer, or with the broker's session.
 
-A session may end without its broker hearing of it. So claims are good within the session's lease only (metadata/lease.py), which
-whoever delivers compares with the clock. A claim that was made again in another session may have been another broker's meanwhile:
-it has a new epoch, and what was read of the owner's cursor in an older one counts no more.
+A session may end before its broker knows. So a claim is valid only within the session's lease (metadata/lease.py), and each
+delivery compares that with the clock. After a new session another broker may have held the claim meanwhile. The claim then gets a
+new epoch, and state of the owner's cursor from older epochs is invalid.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ NO_EPOCH: Final = 0
 
 
 class ClaimKey(NamedTuple):
-    """What is claimed."""
+    """A claimed subscription."""
 
     topic: TopicName
     subscription: str
 
 
 class ActionKind(Enum):
-    """What is to be done for a claim, or to be told to who waits for it."""
+    """An action for the store, for waiting consumers, or for the subscription."""
 
-    CLAIM = "make the node unless another broker has it; answer with `claimed`, `taken` or `failed`"
-    RELEASE = "remove the node; answer with `released`"
-    GRANT = "those who wait may serve the subscription, within this epoch"
-    REDIRECT = "those who wait bring their consumers to another broker"
-    RETRY = "those who wait tell their clients to try again"
-    SUSPEND = "deliver nothing: another broker may have the subscription"
-    RESUME = "deliver again: it was ours all the time"
-    REFRESH = "it is ours again, and may have been another's: read the owner's cursor, then deliver, within this epoch"
-    REVOKE = "another broker has it now: send the consumers there"
+    CLAIM = "create the node unless another broker has it; then call `claimed`, `taken` or `failed`"
+    RELEASE = "remove the node; then call `released`"
+    GRANT = "this broker serves the waiting consumers, within this epoch"
+    REDIRECT = "another broker serves the waiting consumers"
+    RETRY = "the clients of the waiting consumers must try again"
+    SUSPEND = "stop delivery: another broker may have the subscription"
+    RESUME = "continue delivery: no other broker had the subscription"
+    REFRESH = "another broker may have had the subscription: read the owner's cursor, then deliver, within this epoch"
+    REVOKE = "another broker has the subscription: close the consumers"
 
 
 class ClaimAction(NamedTuple):
-    """One act.
+    """One action.
 
     Attributes:
-        kind: what.
-        key: for which subscription.
-        waiters: who is told: consumers by the numbers under which they came.
-        url: whom they are redirected to.
-        epoch: of the claim, for GRANT and REFRESH.
+        kind: kind of the action.
+        key: the subscription.
+        waiters: numbers of the waiting consumers that it answers.
+        url: the broker that serves them, for REDIRECT.
+        epoch: epoch of the claim, for GRANT and REFRESH.
     """
 
     kind: ActionKind
@@ -75,10 +75,10 @@ class _Claim:
     """A claim.
 
     Attributes:
-        state: where it stands.
-        users: consumers that are served under it, or about to be.
-        waiting: consumers that wait for it.
-        epoch: since when it has been ours without a break; NO_EPOCH where it never was.
+        state: state of the node.
+        users: numbers of the consumers that were granted the claim.
+        waiting: numbers of the consumers that wait for it.
+        epoch: number of the time that this broker has held it without a break; NO_EPOCH before the first.
     """
 
     state: _State
@@ -88,13 +88,14 @@ class _Claim:
 
 
 class Claims:
-    """The claims of one broker. Times are in seconds, of the clock that the session's lease is counted with.
+    """The claims of one broker. Times are in seconds of the lease's clock.
 
     Args:
-        url: the broker's name, which its claims carry.
+        url: the broker's URL, the value of its claims.
 
     Attributes:
-        until: when the session's lease ends; whoever delivers must not go beyond, whether `tick` was called or not.
+        url: as above.
+        until: end of the session's lease. No delivery may happen after it, even if `tick` was not called.
     """
 
     def __init__(self, url: str) -> None:
@@ -112,28 +113,28 @@ class Claims:
 
     @property
     def suspended(self) -> bool:
-        """Whether nothing claimed is delivered, because the session may have ended."""
+        """Whether delivery of claimed subscriptions is stopped, because the session may have ended."""
         return self._suspended
 
     def is_valid(self, key: ClaimKey, epoch: int) -> bool:
-        """Whether a claim has been ours all the time since an epoch began, so that what was read since then counts.
+        """Return whether this broker has held a claim since the begin of an epoch, so that reads since then are valid.
 
-        It may be delivered from while `now < until` also holds.
+        Delivery also requires `now < until`.
         """
         claim = self._claims.get(key)
         return claim is not None and claim.state == _State.OWNED and claim.epoch == epoch
 
     def serves(self, key: ClaimKey, now: float) -> bool:
-        """Whether no other broker can have a subscription now."""
+        """Return whether no other broker can have a subscription now."""
         claim = self._claims.get(key)
         return claim is not None and claim.state == _State.OWNED and now < self.until
 
     def request(self, key: ClaimKey, number: int, now: float) -> list[ClaimAction]:
-        """A consumer has come; GRANT, REDIRECT or RETRY follows, now or later.
+        """Add a consumer. GRANT, REDIRECT or RETRY follows, now or later.
 
         Args:
             key: the subscription.
-            number: the consumer's, which no other has.
+            number: unique number of the consumer.
             now: the time.
         """
         actions = self.tick(now)
@@ -150,7 +151,7 @@ class Claims:
         return []
 
     def release(self, key: ClaimKey, number: int) -> list[ClaimAction]:
-        """A consumer has gone, or waits no more."""
+        """Remove a consumer that has left or has stopped to wait."""
         claim = self._claims.get(key)
         if claim is None:
             return []
@@ -164,10 +165,10 @@ class Claims:
     # Answers of the store
 
     def claimed(self, key: ClaimKey, session: int) -> list[ClaimAction]:
-        """The node is ours, made in a session."""
+        """Handle the success of CLAIM: the node belongs to this broker, in a session."""
         claim = self._claims[key]
         if session != self._session:
-            return [ClaimAction(ActionKind.CLAIM, key)]  # that session has ended meanwhile
+            return [ClaimAction(ActionKind.CLAIM, key)]  # the session has ended meanwhile
         claim.state = _State.OWNED
         self._last_epoch += 1
         claim.epoch = self._last_epoch
@@ -179,12 +180,13 @@ class Claims:
         return actions + self._answer(ActionKind.GRANT, key, claim) + self._release_if_unused(key, claim)
 
     def taken(self, key: ClaimKey, url: str, members: Collection[str]) -> list[ClaimAction]:
-        """Another broker has it.
+        """Handle the refusal of CLAIM: another broker has the node.
 
         Args:
             key: the subscription.
             url: the other broker.
-            members: who is in the pool. One that has left it is about to let go; one that is dead loses it with its session.
+            members: URLs of the pool's members. A broker that has left the pool releases its claims soon; a dead one loses them
+                with its session.
         """
         claim = self._claims.pop(key)
         actions = [ClaimAction(ActionKind.REVOKE, key)] if claim.users else []
@@ -193,16 +195,16 @@ class Claims:
         return actions + self._answer(ActionKind.RETRY, key, claim)
 
     def failed(self, key: ClaimKey) -> list[ClaimAction]:
-        """The store did not answer."""
+        """Handle the failure of CLAIM: the store did not answer."""
         claim = self._claims[key]
         actions = self._answer(ActionKind.RETRY, key, claim)
-        if claim.users:  # the session was replaced: whether it is still ours must be found out
+        if claim.users:  # after a change of the session only another CLAIM shows whether this broker holds it
             return [*actions, ClaimAction(ActionKind.CLAIM, key)]
         del self._claims[key]
         return actions
 
     def released(self, key: ClaimKey) -> list[ClaimAction]:
-        """The node is gone, or cannot be removed now: then it goes with the session, or the next consumer finds it to be ours."""
+        """Handle the end of RELEASE. A node that could not be removed ends with the session, or the next CLAIM finds it."""
         claim = self._claims[key]
         if claim.waiting:
             claim.state = _State.CLAIMING
@@ -213,7 +215,13 @@ class Claims:
     # The session
 
     def renewed(self, session: int, until: float, now: float) -> list[ClaimAction]:
-        """The store has answered: the session lives until then, at least. Another session than before has none of our nodes."""
+        """Extend the lease after an answer of the store. A new session has none of this broker's nodes, so claim them again.
+
+        Args:
+            session: id of the session.
+            until: end of its lease.
+            now: the time.
+        """
         actions = []
         if session != self._session:
             self._session, self.until = session, until
@@ -230,12 +238,12 @@ class Claims:
         return actions + self.tick(now)
 
     def ended(self) -> list[ClaimAction]:
-        """The session has ended, and its nodes are gone."""
+        """Handle the end of the session: its nodes are removed."""
         self.until = NEVER
         return self.tick(0.0)
 
     def tick(self, now: float) -> list[ClaimAction]:
-        """Time has passed; due at `until`."""
+        """Suspend claimed subscriptions if the lease has ended. Call it at `until`."""
         if self._suspended or now < self.until:
             return []
         self._suspended = True

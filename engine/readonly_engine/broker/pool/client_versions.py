@@ -16,8 +16,8 @@ _RESTARTS_SEQUENCE = re.compile(r"Pulsar[- ](CPP|Python)[- ]")
 def restarts_sequence(client_version: str) -> bool:
     """Return whether a client without a receipt restarts its sequence at last_sequence_id + 1 at each PRODUCER_SUCCESS.
 
-    C++ clients do (ProducerImpl::handleCreateProducer), and with them those of Python and Node. What was sent or queued before
-    the client was connected again has those numbers already. Those of Java and Go do so at the first PRODUCER_SUCCESS only.
+    C++ clients do (ProducerImpl::handleCreateProducer), and with them those of Python and Node. Messages from before the
+    reconnect may have these ids already. Clients of Java and Go set the sequence only at the first PRODUCER_SUCCESS.
     """
     return _RESTARTS_SEQUENCE.match(client_version) is not None
 

@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.membership import Member
 
 TOLERANCE = 1.2
-"""Ratio to the mean above which a member gets no more consumers. Loads are known late, and must not oscillate."""
+"""Ratio to the mean above which a member gets no more consumers. It prevents oscillation, because loads are known late."""
 
 SLACK = 1
-"""Additional consumers, so that small numbers are not moved back and forth."""
+"""Additional consumers of a member, so that a few consumers are not moved back and forth."""
 
 
 def max_consumers(members: Collection[Member]) -> float:
-    """Return the number of consumers above which others get the next ones."""
+    """Return the number of consumers above which a member gets no more; 0 without members."""
     return TOLERANCE * sum(member.consumers for member in members) / len(members) + SLACK if members else 0.0
 
 
 def excess(own: int, members: Collection[Member]) -> int:
-    """Return how many of this broker's consumers others should serve; 0 within its allowance.
+    """Return the number of consumers that this broker should move to others; 0 within its allowance.
 
     Args:
-        own: this broker's consumers now.
-        members: all members, this one too.
+        own: this broker's number of consumers.
+        members: all members, this broker included.
     """
     if len(members) < 2 or own <= max_consumers(members):
         return 0
@@ -38,22 +38,22 @@ def excess(own: int, members: Collection[Member]) -> int:
 class MemberSelector:
     """Selects members in turn, and skips those above their share.
 
-    Each broker that answers lookups has its own selector. They need not agree: each starts elsewhere, so their sum is even too.
+    Each broker that answers lookups has its own selector. Each starts at another member, so the sum is even, too.
 
     Args:
-        start: where to begin: any number.
+        start: index of the first member, modulo their number.
     """
 
     def __init__(self, start: int) -> None:
         self._turn = start
 
     def choose(self, members: Collection[Member], *, tls: bool = False, listener: str = DEFAULT) -> Member | None:
-        """Return the member for the next consumer; None if there is none.
+        """Return the member for the next consumer; None without one.
 
         Args:
-            members: all live ones.
-            tls: whether the client needs one that is reached with TLS.
-            listener: the client's.
+            members: the live members.
+            tls: whether the client needs a TLS address.
+            listener: name of the client's listener.
         """
         candidates = sorted((m for m in members if m.urls_for(listener).serve(tls=tls)), key=lambda member: member.url)
         if not candidates:

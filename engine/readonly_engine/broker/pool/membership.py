@@ -1,4 +1,4 @@
-"""The brokers of a pool, known to each other through the metadata store."""
+"""Membership of brokers in a pool, by ephemeral nodes in the metadata store."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Member:
     """A broker of the pool.
 
     Attributes:
-        url: where clients reach it; its name in the pool.
-        tls_url: where clients reach it with TLS; empty for nowhere.
-        consumers: how many it served when it last said so.
-        listeners: where clients of each named listener reach it.
-        pool_uid: of its pool; None where an older version does not say.
+        url: URL for clients, and the broker's name in the pool.
+        tls_url: URL for clients with TLS; empty without one.
+        consumers: published number of its consumers.
+        listeners: URLs for clients of each named listener.
+        pool_uid: uid of its pool; None if its version does not publish it.
     """
 
     url: str
@@ -43,12 +43,12 @@ class Member:
     pool_uid: str | None = None
 
     def urls_for(self, listener: str) -> Urls:
-        """Where clients of a listener reach it; nowhere where it has none of that name."""
+        """Return the URLs for clients of a listener; empty ones without such a listener."""
         return Urls(self.url, self.tls_url) if listener == DEFAULT else self.listeners.get(listener, Urls())
 
 
 def encode_member(member: Member) -> bytes:
-    """A member as it stands in the metadata store."""
+    """Encode a member for the metadata store, as JSON."""
     fields: dict[str, object] = {"url": member.url, "tls_url": member.tls_url, "consumers": member.consumers}
     if member.pool_uid is not None:
         fields["pool_uid"] = member.pool_uid
@@ -58,7 +58,7 @@ def encode_member(member: Member) -> bytes:
 
 
 def decode_member(url: str, value: bytes) -> Member:
-    """A member from the metadata store; what another version wrote and this one does not understand is left out."""
+    """Decode a member of the metadata store. Unknown or invalid fields, as of other versions, are ignored."""
     try:
         fields = json.loads(value)
     except ValueError:
@@ -87,16 +87,24 @@ def _listeners_in(value: object) -> Mapping[str, Urls]:
 class PoolMembership:
     """Membership of this broker in its pool.
 
-    A member is an ephemeral node named by the URL that clients are sent to; its value says the rest.
+    A member is an ephemeral node with the broker's URL as its name, and the other fields as its value.
 
     Args:
-        store: where the pool is registered.
-        name: the pool's name.
-        url: where clients reach this broker.
-        tls_url: where clients reach it with TLS; empty for nowhere.
-        listeners: where clients of named listeners reach it.
-        uid: of the pool: pools of the same name with another one are namesakes, and are kept apart; empty where names do.
-        on_rejected: called when the pool's name has gone to a namesake while this broker had no session.
+        store: the metadata store.
+        name: name of the pool.
+        url: URL of this broker for clients.
+        tls_url: URL for clients with TLS; empty without one.
+        listeners: URLs for clients of named listeners.
+        uid: uid of the pool. Only one pool of a name may have live brokers; the uid distinguishes pools of the same name. Empty
+            if names are unique.
+        on_rejected: called when another pool has taken the name while this broker had no session.
+
+    Attributes:
+        url: as above.
+        name: as above.
+        identity: name of the pool, with `@` and the uid if it has one.
+        members: the members by URL.
+        folder: path of the pool in the metadata store.
     """
 
     def __init__(
@@ -125,10 +133,10 @@ class PoolMembership:
         self._members_known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def join(self) -> None:
-        """Become a member, and follow who else is.
+        """Join the pool and follow its members.
 
         Raises:
-            NotAdmittedError: a namesake has live brokers.
+            NotAdmittedError: another pool of this name has live brokers.
             MetadataUnavailableError: the store does not answer.
         """
         await self._store.register(self._node(self.url), encode_member(self._own), self._admit)
@@ -139,12 +147,12 @@ class PoolMembership:
             raise MetadataUnavailableError(f"the brokers of {self._folder} are not known after 10 s") from error
 
     async def _admit(self) -> Fence:
-        """Whether the pool's name is free, or this pool's.
+        """Check that no other pool of this name has live brokers; return the fence for the registration.
 
-        The identity's version changes with each broker that joins: a look at the members that is outdated admits nobody.
+        The version of the identity node changes with each broker that joins, so a check with outdated members fails.
 
         Raises:
-            NotAdmittedError: a namesake has live brokers.
+            NotAdmittedError: another pool of this name has live brokers.
             MetadataUnavailableError: the store does not answer.
         """
         path, identity = f"{self.folder}/identity", json.dumps({"uid": self._uid}).encode()
@@ -164,34 +172,34 @@ class PoolMembership:
         return Fence(path, identity, None if found is None else found.version)
 
     async def leave(self) -> None:
-        """Be a member no more: no lookup is answered with this broker any longer."""
+        """Leave the pool, so that lookups do not return this broker."""
         self._left = True
         self._drop(self.url)
         try:
             await self._store.unregister(self._node(self.url))
         except MetadataUnavailableError as error:
-            log.warning("could not leave the pool in order: %s", error)
+            log.warning("leaving the pool failed: error=%s", error)
 
     def close(self) -> None:
-        """Follow the pool no more."""
+        """Stop following the members."""
         if self._watch is not None:
             self._watch.stop()
         for watch in self._member_watches.values():
             watch.stop()
 
     async def publish(self, consumers: int) -> None:
-        """Tell the others how many consumers this broker serves."""
+        """Publish this broker's number of consumers to the other members."""
         if self._left or consumers == self._own.consumers:
             return
         self._own = replace(self._own, consumers=consumers)
         try:
             await self._store.update(self._node(self.url), encode_member(self._own))
         except MetadataUnavailableError as error:
-            log.debug("the pool does not hear of the load: %s", error)
+            log.debug("publishing the load failed: error=%s", error)
 
     @property
     def joined(self) -> bool:
-        """Whether this broker is seen as a member."""
+        """Whether this broker is a member."""
         return self.url in self.members
 
     def _node(self, url: str) -> str:
@@ -202,7 +210,7 @@ class PoolMembership:
         if self._left:
             urls.discard(self.url)
         if urls != set(self.members):
-            log.info("the pool's brokers are now %s", ", ".join(sorted(urls)) or "none")
+            log.info("pool members changed: members=%s", ", ".join(sorted(urls)) or "none")
         for url in set(self.members) - urls:
             self._drop(url)
         for url in urls - set(self.members):

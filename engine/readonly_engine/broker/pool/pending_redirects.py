@@ -1,6 +1,6 @@
-"""Consumers that another broker of the pool redirects to this one. For a moment, neither has them at the owner. Pure.
+"""Consumers that another broker of the pool redirects to this one. For a moment they are not connected to the owner. Pure.
 
-An owner refuses an UNSUBSCRIBE while there are other consumers. This broker lets it wait for redirected consumers.
+An owner refuses an UNSUBSCRIBE while the subscription has other consumers. So this broker waits for redirected consumers first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_REDIRECT_DELAY_S = 5.0
 """A broker redirects a client right after it has relayed its consumer here. A consumer that leaves later was closed."""
 
 ARRIVAL_TIMEOUT_S = 5.0
-"""A redirected client connects at once, or not at all."""
+"""Limit of the wait for a redirected client. It connects at once, or not at all."""
 
 
 class PendingRedirects:
@@ -23,14 +23,14 @@ class PendingRedirects:
 
     def __init__(self) -> None:
         self._expected: dict[ClaimKey, deque[float]] = {}
-        self._ends: deque[tuple[float, ClaimKey]] = deque()  # when each is expected no more; some have come meanwhile
+        self._ends: deque[tuple[float, ClaimKey]] = deque()  # end of each wait; some consumers have arrived before it
 
     def expect(self, key: ClaimKey, relayed_at: float, now: float) -> None:
-        """A consumer that another broker had brought has left.
+        """Expect a consumer that another broker had relayed, after it has left within MAX_REDIRECT_DELAY_S.
 
         Args:
             key: its subscription.
-            relayed_at: when it had come.
+            relayed_at: time when it was relayed here.
             now: the time.
         """
         while self._ends and self._ends[0][0] <= now:

@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 MIN_REDIRECT_INTERVAL_S = 60.0
-"""A client that is back sooner cannot reach the other broker. It is relayed instead, so it does not loop."""
+"""A client that is redirected and returns sooner cannot reach the other broker. It is relayed instead, to avoid a loop."""
 
 MAX_REMEMBERED = 100_000
 
 
 class RedirectHistory:
-    """Remembers redirected clients."""
+    """Keeps the times of redirects by client.
+
+    Attributes:
+        redirected: number of redirected consumers.
+    """
 
     def __init__(self) -> None:
         self.redirected = 0
@@ -29,8 +33,8 @@ class RedirectHistory:
         """Return whether to redirect a consumer, and count it if so.
 
         Args:
-            client_version: what the client says that it is.
-            client_key: what is the same when it comes again.
+            client_version: the client's version from CONNECT.
+            client_key: identifies the consumer when it returns.
             now: the time.
         """
         if not supports_assigned_broker(client_version):
@@ -47,13 +51,13 @@ class RedirectHistory:
 
 
 def close_producer(producer_id: int) -> bytes:
-    """Return the frame that closes a producer from this side; its client looks the topic up again."""
+    """Return the frame CLOSE_PRODUCER of a broker; the client looks the topic up again."""
     close = CommandCloseProducer(producer_id=producer_id, request_id=-1)
     return encode_command(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close))
 
 
 def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
-    """Return the frame that closes a consumer here; with a URL, the client connects there without a lookup (PIP-307)."""
+    """Return the frame CLOSE_CONSUMER of a broker. With a URL, the client connects there without a lookup (PIP-307)."""
     close = CommandCloseConsumer(consumer_id=consumer_id, request_id=-1)
     if url:
         close.assigned_broker_service_url = url

@@ -1,4 +1,4 @@
-"""A broker of a pool: what its connections share."""
+"""A broker of a pool: its listeners, the shared parts of its connections, and the effects of claims and bindings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BINDINGS_POLL_S = 1.0
-"""A bindings file that is a mounted ConfigMap changes by a swap of links: looking is simpler than watching."""
+"""Interval of checks of the bindings file. A mounted ConfigMap changes by a swap of links, so polling is simpler than a watch."""
 
 
 class Broker:
@@ -57,15 +57,15 @@ class Broker:
 
     Args:
         owners: connections to the source cluster.
-        topics: the topics served here.
+        topics: the open topics and their subscriptions.
         passthrough: decides which subscriptions the owner serves.
-        pool: the pool that this broker is a member of.
-        claim_store: which subscriptions this broker may serve.
-        limits: how many connections and consumers are taken.
-        patterns: what the command line and the configuration bind.
-        bindings_file: what the operator binds, read again when it changes.
-        unbound: what becomes of clients of topics that are not bound.
-        guard: has leases checked before anything is delivered.
+        pool: the membership in the pool.
+        claim_store: the claims of this broker.
+        limits: limits of connections and consumers.
+        patterns: bindings of the command line and the configuration.
+        bindings_file: bindings of the operator, read again after a change; None without one.
+        unbound: handling of topics without a binding.
+        guard: checks leases before each delivery.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class Broker:
         self._watcher: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> None:
-        """Join the pool and listen.
+        """Listen and join the pool.
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: the address is not available.
             MetadataUnavailableError: the pool cannot be joined.
         """
         self._load_bindings()
@@ -130,16 +130,16 @@ class Broker:
             self._watcher = self.spawn(self._watch_bindings())
 
     async def listen(self, listener: str, host: str, port: int, *, shared: bool = False) -> None:
-        """Listen for clients of a named listener, too.
+        """Listen for clients of a named listener.
 
         Args:
-            listener: its name.
-            host: of this machine.
-            port: the port.
-            shared: whether other processes listen there too, and each gets some of the connections.
+            listener: name of the listener.
+            host: local address.
+            port: port.
+            shared: whether other processes listen on the same port, and each gets some connections (SO_REUSEPORT).
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: the address is not available.
         """
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
@@ -150,17 +150,17 @@ class Broker:
     async def listen_tls(
         self, listener: str, context: Reloaded[ssl.SSLContext], host: str, port: int, *, shared: bool = False
     ) -> None:
-        """Listen for clients of a listener with TLS, too.
+        """Listen for clients of a named listener with TLS.
 
         Args:
-            listener: its name.
-            context: what clients are shown.
-            host: of this machine.
-            port: the port.
-            shared: whether other processes listen there too, and each gets some of the connections.
+            listener: name of the listener.
+            context: TLS context with the certificate.
+            host: local address.
+            port: port.
+            shared: as in `listen`.
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: the address is not available.
         """
         tls_listener = TlsListener(lambda: ClientConnection(self, listener), context)
         await tls_listener.start(host, port, shared=shared)
@@ -173,7 +173,7 @@ class Broker:
         return servers and all(listener.listening for listener in self._tls_listeners)
 
     async def drain(self) -> None:
-        """Leave the pool, let what was delivered be acked, send every client elsewhere; then close."""
+        """Leave the pool, wait for acks, send all clients to other brokers (see `drain`), and close the broker."""
         self.draining = True
         if self._watcher is not None:
             self._watcher.cancel()
@@ -193,26 +193,26 @@ class Broker:
         self.owners.close()
 
     async def wait_for_tasks(self, seconds: float) -> None:
-        """Wait for what runs beside."""
+        """Wait for the broker's tasks, for `seconds` at most."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 
     @property
     def under_memory_pressure(self) -> bool:
-        """Whether what waits for slow clients comes near to what may wait in all."""
+        """Whether the buffers of slow clients may exceed the limit of buffered bytes."""
         return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
 
     def choose_broker(self, *, tls: bool, listener: str) -> Member | None:
-        """The broker of the pool for the next consumer; None where there is none.
+        """Return the broker of the pool for the next consumer; None without one.
 
         Args:
-            tls: whether the client needs one that is reached with TLS.
-            listener: the client's.
+            tls: whether the client needs a TLS address.
+            listener: name of the client's listener.
         """
         return self._member_selector.choose(self.pool.members.values(), tls=tls, listener=listener)
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something beside; an error that nobody expected is logged."""
+        """Run a task of the broker; an unexpected error is logged."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)
@@ -221,7 +221,7 @@ class Broker:
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("a task failed", exc_info=task.exception())
+            log.error("task failed unexpectedly", exc_info=task.exception())
 
     @property
     def consumers(self) -> list[Consumer]:
@@ -229,26 +229,33 @@ class Broker:
         return [consumer for connection in self.connections for consumer in connection.consumers]
 
     def _evict(self, before: Bindings) -> None:
-        """Send away the consumers that belong elsewhere by the bindings in force now, unless those before let them stay."""
+        """Close the consumers for which the new bindings name another place, unless the old binding's lifecycle is Detach.
+
+        Args:
+            before: the bindings before the change.
+        """
         for consumer in self.consumers:
             topic, name = consumer.topic, consumer.subscribe_command.subscription
             bound = self.bindings.serves(topic, name)
             if bound == consumer.bound:
                 continue
             if bound and (consumer.peer or not consumer.pass_through):
-                consumer.bound = True  # it was let stay, and has been served all the time
+                consumer.bound = True  # it was detached before, and this pool still serves it
             elif bound:
                 consumer.close_for_resubscribe("the pool serves the subscription now")
             elif before.detaches(topic, name):
                 log.info(
-                    "%s, %s: consumer %d stays, though nothing binds it any more", topic, name, consumer.consumer_id
+                    "consumer detached from its binding: topic=%s subscription=%s consumer=%d",
+                    topic,
+                    name,
+                    consumer.consumer_id,
                 )
                 consumer.bound = False
             else:
                 consumer.close_for_resubscribe("the subscription is not bound to the pool any more")
 
     def _claim_changed(self, action: ClaimAction) -> None:
-        """Another broker may have a subscription, or has it, or may have had it."""
+        """Apply a change of a claim: close its consumers, or suspend or resume its subscription."""
         kind, key = action.kind, action.key
         if kind == ActionKind.REVOKE:
             for consumer in self.consumers:
@@ -257,9 +264,9 @@ class Broker:
             return
         subscription = self.topics.subscription(key.topic, key.subscription)
         if subscription is None:
-            return  # those who are on their way find out what became of their claim
+            return  # admission checks the claims of new consumers
         if kind == ActionKind.SUSPEND:
-            log.warning("%s, %s is suspended: ZooKeeper does not answer, so it may be served elsewhere", *key)
+            log.warning("subscription suspended, ZooKeeper does not confirm the claim: topic=%s subscription=%s", *key)
             subscription.pause(Pause.LEASE)
         else:
             if kind == ActionKind.REFRESH:
@@ -269,7 +276,7 @@ class Broker:
     # Bindings
 
     def _load_bindings(self) -> None:
-        """Take up the bindings file; one that cannot be used leaves the last good one in force."""
+        """Read the bindings file. If it is invalid, the last good bindings stay in force."""
         if self._bindings_file is None:
             return
         try:
@@ -283,7 +290,7 @@ class Broker:
         bindings = Bindings(self._patterns.bindings + loaded.bindings, loaded.revision)
         if bindings != self.bindings:
             names = ", ".join(binding.name for binding in bindings.bindings) or "none"
-            log.info("bindings of revision %s are in force: %s", bindings.revision, names)
+            log.info("bindings changed: revision=%s bindings=%s", bindings.revision, names)
             self.bindings = bindings
 
     async def _watch_bindings(self) -> None:

@@ -1,8 +1,13 @@
-"""How a broker leaves its pool, so that nothing is lost and nothing comes twice.
+"""Drain: the broker leaves its pool without lost or repeated messages.
 
-The order matters: no lookup answers this broker any more; it delivers nothing new; what was delivered is acked, and the acks are
-answered by the owner; the consumers are closed at the owner and the claims given back; only then are the clients told, who look
-up again and find everything free. Their connections stay a moment longer, for they look up over those.
+The order matters:
+
+1. The broker leaves the pool, so lookups no longer return it.
+2. It delivers no new messages, and waits for acks and for the owner's answers to them.
+3. It closes the consumers on the owner and releases the claims.
+4. It closes the consumers on the clients. They look up the topic again, and the subscriptions are free.
+5. It drains the producers.
+6. It keeps the connections for some seconds, because clients send lookups over them.
 """
 
 from __future__ import annotations
@@ -25,14 +30,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_S = 20.0
-"""For all of it: a pod has 30 s (terminationGracePeriodSeconds)."""
+"""Limit of the whole drain. A pod has 30 s (terminationGracePeriodSeconds)."""
 
 ACK_TIMEOUT_S = 5.0
-"""How long the acks of what was delivered are waited for."""
+"""Limit of the wait for acks of delivered messages."""
 
 CLOSE_TIMEOUT_S = 5.0
 DISCONNECT_GRACE_S = 3.0
-"""How long connections stay after their clients were told: by then those are elsewhere, and no Service leads here any more."""
+"""Time for which connections stay open after their consumers are closed. By then clients have connected to other brokers, and
+Services no longer route to this one."""
 
 POLL_INTERVAL_S = 0.02
 
@@ -41,9 +47,9 @@ class DrainedBroker(Protocol):
     """A broker that leaves its pool.
 
     Attributes:
-        pool: its membership.
-        claim_store: its claims.
-        connections: its clients.
+        pool: the membership.
+        claim_store: the claims.
+        connections: the connections of clients.
     """
 
     pool: PoolMembership
@@ -55,18 +61,16 @@ class DrainedBroker(Protocol):
         """The consumers of all connections."""
 
     async def wait_for_tasks(self, seconds: float) -> None:
-        """Wait for the broker's tasks, at most for a time."""
+        """Wait for the broker's tasks, for `seconds` at most."""
 
 
 async def drain(broker: DrainedBroker) -> None:
-    """Leave the pool in order, as far as that is done in DRAIN_TIMEOUT_S."""
+    """Leave the pool in the order above, within DRAIN_TIMEOUT_S."""
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             await _leave(broker)
     except TimeoutError:
-        log.warning(
-            "not all clients have gone to other brokers after %g s; their connections are closed", DRAIN_TIMEOUT_S
-        )
+        log.warning("drain not finished, closing the connections: timeout=%gs", DRAIN_TIMEOUT_S)
 
 
 async def _leave(broker: DrainedBroker) -> None:
@@ -74,7 +78,7 @@ async def _leave(broker: DrainedBroker) -> None:
     cancelled = sum(connection.cancel_subscribes() for connection in list(broker.connections))
     consumers = broker.consumers
     producers = [producer for connection in broker.connections for producer in connection.producers]
-    log.info("leaving: %d consumers and %d producers go to other brokers", len(consumers), len(producers))
+    log.info("drain begins: consumers=%d producers=%d", len(consumers), len(producers))
     await await_acks(consumers)
     await _all((consumer.detach() for consumer in consumers), CLOSE_TIMEOUT_S)
     await broker.claim_store.wait_released()
@@ -90,7 +94,7 @@ async def _leave(broker: DrainedBroker) -> None:
 
 
 async def await_acks(consumers: list[Consumer]) -> None:
-    """Deliver nothing new, and wait for the acks of what was delivered: what is not acked is delivered again elsewhere."""
+    """Stop delivery, and wait for the acks of delivered messages: other brokers deliver unacked ones again."""
     durable = set()
     windows = []
     for consumer in consumers:
@@ -104,14 +108,14 @@ async def await_acks(consumers: list[Consumer]) -> None:
     if not await _until(
         lambda: not any(one.outstanding for one in durable) and not any(one.pending for one in windows), ACK_TIMEOUT_S
     ):
-        log.info("some messages are not acked after %g s; they are delivered again elsewhere", ACK_TIMEOUT_S)
+        log.info("messages not acked, other brokers deliver them again: timeout=%gs", ACK_TIMEOUT_S)
     late = await _all((consumer.owner_consumer.wait_for_acks() for consumer in consumers), ACK_TIMEOUT_S)
     if late:
-        log.warning("%d consumers have acks that the owner has not answered", late)
+        log.warning("acks not answered by the owner: consumers=%d timeout=%gs", late, ACK_TIMEOUT_S)
 
 
 async def _until(done: Callable[[], bool], seconds: float) -> bool:
-    """Wait for a condition; whether it came true in time."""
+    """Wait for a condition; return whether it became true in time."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not done():
         if asyncio.get_running_loop().time() > deadline:
@@ -121,7 +125,7 @@ async def _until(done: Callable[[], bool], seconds: float) -> bool:
 
 
 async def _all(coroutines: Iterable[Coroutine[Any, Any, object]], seconds: float) -> int:
-    """Run them together; how many were not done in time, and were ended."""
+    """Run coroutines together; return the number of those that were cancelled at the timeout."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     if not tasks:
         return 0

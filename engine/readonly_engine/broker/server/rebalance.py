@@ -1,4 +1,4 @@
-"""Rebalancing: publishes this broker's number of consumers, and redirects some if it has far too many."""
+"""Rebalancing: publishes the number of consumers of this broker, and closes some if it has far too many: they look up again."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ POLL_INTERVAL_S = 5.0
 """Interval between comparisons with the other brokers."""
 
 MIN_UNEVEN_POLLS = 3
-"""Consecutive comparisons with too many consumers before any is moved: short imbalances even out, and moves disturb clients."""
+"""Consecutive comparisons with too many consumers before a move. Short imbalances even out, and moves disturb clients."""
 
 MAX_MOVED_FRACTION = 0.1
-"""Largest share of its consumers that a broker moves at once: a new broker fills within a minute."""
+"""Largest share of a broker's consumers that are moved at once. A new broker fills within a minute."""
 
 
 class BalancedBroker(Services, Protocol):
@@ -61,7 +61,7 @@ class Rebalancer:
             await asyncio.sleep(POLL_INTERVAL_S)
             own = self._broker.limits.consumers
             known = self._broker.pool.members.get(self._broker.pool.url)
-            # The others must hear of it first: else what is sent on comes back.
+            # The others must know the number first. Otherwise they send the moved consumers back.
             published = known is not None and abs(known.consumers - own) <= max(1, own // 10)
             await self._broker.pool.publish(own)
             surplus = excess(own, self._broker.pool.members.values())
@@ -76,7 +76,7 @@ class Rebalancer:
                 chosen += unit
         if not chosen:
             return
-        log.info("%d consumers are sent on: other brokers of the pool have fewer", len(chosen))
+        log.info("rebalancing, other brokers have fewer consumers: moved=%d", len(chosen))
         self._broker.spawn(self._move(chosen))
 
     async def _move(self, consumers: list[Consumer]) -> None:
@@ -97,7 +97,7 @@ def _units(consumers: list[Consumer]) -> list[list[Consumer]]:
     single = []
     for consumer in consumers:
         if consumer.peer:
-            continue  # another broker's in all but the connection
+            continue  # another broker serves it
         if consumer.claim is None:
             single.append([consumer])
         else:
