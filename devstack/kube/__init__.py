@@ -1,1 +1,1 @@
-"""A real Kubernetes on this machine."""
+"""Kubernetes on one machine, by kind or on local nodes."""

@@ -1,4 +1,4 @@
-"""Which Kubernetes this machine can have."""
+"""Choice of the Kubernetes for this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ DEFAULT_NAME = "pulsar-readonly"
 
 
 def choose(name: str = DEFAULT_NAME) -> KindCluster | LocalCluster:
-    """The cluster that this machine can have."""
+    """Return a cluster of kind if a Docker engine runs here, otherwise one of local nodes."""
     layout = default_layout()
     return KindCluster(layout, name) if kind_usable() else LocalCluster(layout)

@@ -1,4 +1,4 @@
-"""`python -m devstack kube`: a Kubernetes of kind where a Docker engine runs, else of local nodes."""
+"""`python -m devstack kube`: Kubernetes by kind if a Docker engine runs, otherwise on local nodes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add up, down, status and build."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    up = commands.add_parser("up", help="make it run; what runs already is left alone")
-    up.add_argument("--nodes", type=int, default=1, help=f"how many nodes, 1 to {MAX_NODES} (default 1)")
-    up.add_argument("--fresh", action="store_true", help="forget the state of one that does not run, as kind does")
+    up = commands.add_parser("up", help="start the cluster; running parts stay as they are")
+    up.add_argument("--nodes", type=int, default=1, help=f"number of nodes, 1 to {MAX_NODES} (default 1)")
+    up.add_argument(
+        "--fresh", action="store_true", help="delete the state of a cluster that does not run, as kind does"
+    )
     up.set_defaults(run=_up)
-    down = commands.add_parser("down", help="end it; no process, mount, link, route or cgroup is left")
-    down.add_argument("--purge", action="store_true", help="forget its state too, so that the next up makes a new one")
+    down = commands.add_parser("down", help="stop the cluster; no process, mount, link, route or cgroup is left")
+    down.add_argument("--purge", action="store_true", help="delete its state, so that the next up makes a new cluster")
     down.set_defaults(run=_down)
-    status = commands.add_parser("status", help="say what runs; exit status 1 when the API server does not answer")
-    status.add_argument("--json", action="store_true", help="as JSON")
+    status = commands.add_parser("status", help="print the status; exit status 1 if the API server does not answer")
+    status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(run=_status)
-    build = commands.add_parser("build", help="only build its programs and images (`up` does that by itself)")
+    build = commands.add_parser("build", help="build the programs and images only (`up` does so itself)")
     build.add_argument(
-        "--with", action="append", default=[], choices=sorted(EXTRAS), dest="extras", help="build this too"
+        "--with", action="append", default=[], choices=sorted(EXTRAS), dest="extras", help="also build this program"
     )
     build.set_defaults(run=_build)
 

@@ -1,4 +1,4 @@
-"""The configuration files and command lines of the cluster's programs; pure: from a layout to text."""
+"""Configuration files and command lines of the cluster's programs. Pure: from a layout to text."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ETCD_PEER = "http://127.0.0.1:2380"
 
 @dataclass(frozen=True, slots=True)
 class RuntimeParts:
-    """The paths in containerd's configuration.
+    """Paths in containerd's configuration.
 
     Attributes:
-        cni: the folder of the CNI plugins.
-        runc: the program that runs containers.
-        pause: the image of the container that holds a pod's namespaces.
+        cni: folder of the CNI plugins.
+        runc: path of runc.
+        pause: image of the container that holds a pod's namespaces.
     """
 
     cni: Path
@@ -39,7 +39,7 @@ class RuntimeParts:
 
 
 def etcd(layout: Layout) -> list[str]:
-    """Etcd's command line. A cluster that a machine crash loses is made again, so its writes need not be synced."""
+    """Return the command line of etcd, without fsync: after a crash of the machine the cluster is made again."""
     return [
         "--name=node1",
         f"--data-dir={layout.state / 'etcd'}",
@@ -54,7 +54,7 @@ def etcd(layout: Layout) -> list[str]:
 
 
 def apiserver(layout: Layout, first: Node) -> list[str]:
-    """kube-apiserver's command line, as kubeadm would write it."""
+    """Return the command line of kube-apiserver, as from kubeadm."""
     pki = layout.pki
     return [
         f"--etcd-servers={_ETCD_CLIENT}",
@@ -85,7 +85,7 @@ def apiserver(layout: Layout, first: Node) -> list[str]:
 
 
 def controller_manager(layout: Layout) -> list[str]:
-    """kube-controller-manager's command line. One instance: no leader to elect."""
+    """Return the command line of kube-controller-manager, without leader election: there is one instance."""
     pki, kubeconfig = layout.pki, layout.state / "kube-controller-manager.kubeconfig"
     return [
         f"--kubeconfig={kubeconfig}",
@@ -110,7 +110,7 @@ def controller_manager(layout: Layout) -> list[str]:
 
 
 def scheduler(layout: Layout) -> list[str]:
-    """kube-scheduler's command line."""
+    """Return the command line of kube-scheduler."""
     kubeconfig = layout.state / "kube-scheduler.kubeconfig"
     return [
         f"--kubeconfig={kubeconfig}",
@@ -122,7 +122,7 @@ def scheduler(layout: Layout) -> list[str]:
 
 
 def containerd(node: Node, parts: RuntimeParts) -> str:
-    """Containerd's configuration (TOML)."""
+    """Return the configuration of containerd (TOML)."""
     return f"""version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -155,13 +155,13 @@ disabled_plugins = [
 
 
 def kubelet(layout: Layout, node: Node) -> str:
-    """Kubelet's configuration (JSON, which is YAML)."""
+    """Return the configuration of kubelet (JSON, which is valid YAML)."""
     pki = layout.pki
     return _json(
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "failCgroupV1": False,  # since 1.35 kubelet refuses cgroup v1 unless told otherwise
+            "failCgroupV1": False,  # since 1.35 kubelet refuses cgroup v1 by default
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{layout.cgroup}/{node.name}",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
@@ -177,7 +177,7 @@ def kubelet(layout: Layout, node: Node) -> str:
             "tlsCertFile": str(pki / f"{node.name}-server.crt"),
             "tlsPrivateKeyFile": str(pki / f"{node.name}-server.key"),
             "failSwapOn": False,
-            "imageGCHighThresholdPercent": 100,  # never: images are loaded by hand and cannot be pulled again
+            "imageGCHighThresholdPercent": 100,  # no garbage collection: loaded images cannot be pulled again
             "evictionHard": {
                 "memory.available": "100Mi",
                 "nodefs.available": "1%",
@@ -186,7 +186,7 @@ def kubelet(layout: Layout, node: Node) -> str:
             },
             "maxPods": 200,
             "syncFrequency": "10s",
-            # An unchanged status is otherwise reported every 5 minutes, and `up` waits for this kubelet's first one.
+            # The default for an unchanged status is 5 minutes, and `up` waits for this kubelet's first report.
             "nodeStatusUpdateFrequency": "3s",
             "nodeStatusReportFrequency": "3s",
             "serializeImagePulls": False,
@@ -195,7 +195,7 @@ def kubelet(layout: Layout, node: Node) -> str:
 
 
 def kube_proxy(layout: Layout, node: Node) -> str:
-    """kube-proxy's configuration (JSON). It leaves the machine-wide conntrack settings alone."""
+    """Return the configuration of kube-proxy (JSON), which does not change machine-wide conntrack settings."""
     return _json(
         {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -212,10 +212,10 @@ def kube_proxy(layout: Layout, node: Node) -> str:
 
 
 def cni(pods: str) -> str:
-    """The node's CNI configuration: a bridge for its pods, and host ports.
+    """Return the CNI configuration of a node: a bridge for its pods, and host ports.
 
     Args:
-        pods: the node's part of the pod network.
+        pods: the node's subnet of the pod network.
     """
     bridge = {
         "type": "bridge",
@@ -235,14 +235,14 @@ def cni(pods: str) -> str:
 
 
 def dns_query(name: str, ident: int) -> bytes:
-    """A DNS question for a name's IPv4 address (RFC 1035, section 4.1)."""
+    """Return a DNS query for a name's IPv4 address (RFC 1035, section 4.1)."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     header = ident.to_bytes(2, "big") + b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
     return header + labels + b"\x00\x00\x01\x00\x01"
 
 
 def dns_says(answer: bytes, ident: int, address: str) -> bool:
-    """Whether a DNS answer to `dns_query` succeeded and ends with this address, as one with a single record does."""
+    """Return whether an answer to `dns_query` is a success and ends with this address, as with a single record."""
     wanted = bytes(int(part) for part in address.split("."))
     return answer[:2] == ident.to_bytes(2, "big") and answer[3] & 0x0F == 0 and answer.endswith(wanted)
 

@@ -1,4 +1,4 @@
-"""kind, where a Docker engine runs."""
+"""Clusters by kind, on a Docker engine."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _CREATE_DEADLINE = 900.0
 
 
 def docker_runs() -> bool:
-    """Whether a Docker engine answers."""
+    """Return whether a Docker engine answers."""
     return shutil.which("docker") is not None and succeeds(["docker", "info"], timeout=15)
 
 
 def kind_usable() -> bool:
-    """Whether clusters can be made by kind: a Docker engine, and the kind program."""
+    """Return whether kind can make clusters: the kind program and a Docker engine are present."""
     return shutil.which("kind") is not None and docker_runs()
 
 
@@ -37,8 +37,8 @@ class KindCluster:
     """A cluster made by kind.
 
     Args:
-        layout: its folder for the kubeconfig.
-        name: kind's --name.
+        layout: layout with the folder for the kubeconfig.
+        name: name of the cluster (`kind --name`).
     """
 
     provider = "kind"
@@ -53,10 +53,10 @@ class KindCluster:
         return self._layout.root / f"kind-{self._name}.kubeconfig"
 
     def kubectl(self) -> Kubectl:
-        """The machine's kubectl on this cluster.
+        """Return the machine's kubectl for this cluster.
 
         Raises:
-            DevstackError: there is none.
+            DevstackError: kubectl is missing.
         """
         program = shutil.which("kubectl")
         if program is None:
@@ -123,7 +123,7 @@ class KindCluster:
         )
 
     def build(self, extras: list[str]) -> None:
-        """Build the extras that the machine does not have itself; kind needs nothing built.
+        """Build the extras that the machine does not have. kind itself needs no build.
 
         Raises:
             DevstackError: a build failed, or Go is missing.

@@ -1,7 +1,7 @@
-"""Answers as the kind program, as far as pytest-kind uses it; where a Docker engine runs, becomes the real one.
+"""The commands of kind that pytest-kind uses, for the local cluster. With a Docker engine it executes the real kind.
 
-A machine has one local cluster, which can go by several names: creating a second cluster gives the first one another
-name, and deleting one gives up its name. The cluster ends with its last name.
+A machine has one local cluster with several names. Creating a second cluster adds a name, and deleting a cluster removes its
+name. The cluster ends with its last name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULT_NAME = "kind"
 
 
 def main(argv: list[str]) -> int:
-    """Do what kind would; returns the exit status."""
+    """Run a command of kind; return the exit status."""
     if kind_usable():
         os.execvp("kind", ["kind", *argv])  # noqa: S606  the user's own kind, with the user's own arguments
     args = _parser().parse_args(argv)
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
 
     create = verbs.add_parser("create").add_subparsers(required=True, metavar="WHAT").add_parser("cluster")
     create.add_argument("--image", help="ignored: the local cluster has its own version")
-    create.add_argument("--config", type=Path, help="only its number of nodes counts")
+    create.add_argument("--config", type=Path, help="kind configuration; only its number of nodes is used")
     create.set_defaults(run=_create)
 
     delete = verbs.add_parser("delete").add_subparsers(required=True, metavar="WHAT").add_parser("cluster")
@@ -81,7 +81,7 @@ def _create(cluster: LocalCluster, args: argparse.Namespace) -> None:
     if status.up and args.name in status.names:
         raise DevstackError(f"a cluster called {args.name} exists already")
     if not status.up:
-        cluster.down(purge=True)  # what a machine that was switched off has left: kind begins anew, too
+        cluster.down(purge=True)  # state from before a reboot; kind makes a new cluster, too
     cluster.up(_nodes_of(args.config), args.name)
     if args.kubeconfig is not None:
         args.kubeconfig.parent.mkdir(parents=True, exist_ok=True)

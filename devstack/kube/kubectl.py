@@ -1,4 +1,4 @@
-"""kubectl on one cluster."""
+"""kubectl for one cluster."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl with its kubeconfig.
+    """kubectl with a kubeconfig.
 
     Attributes:
-        program: its path, or just its name.
-        kubeconfig: the cluster and the user.
+        program: path or name of the program.
+        kubeconfig: path of the kubeconfig.
     """
 
     program: str
     kubeconfig: Path
 
     def run(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """Run it and return what it printed.
+        """Run kubectl and return its output.
 
         Raises:
-            DevstackError: it failed; the hint holds its error output.
+            DevstackError: kubectl failed; the hint has its error output.
         """
         what = f"kubectl {' '.join(arguments[:5])}"
         return run([self.program, *arguments], what=what, stdin=stdin, timeout=timeout, env=self._env())
 
     def json(self, *arguments: str, timeout: float = 60) -> Any:
-        """Run it with -o json and return what it printed, decoded."""
+        """Run kubectl with `-o json` and return its decoded output."""
         return json.loads(self.run(*arguments, "-o", "json", timeout=timeout))
 
     def succeeds(self, *arguments: str, timeout: float = 30) -> bool:
@@ -43,7 +43,7 @@ class Kubectl:
         return succeeds([self.program, *arguments], timeout=timeout, env=self._env())
 
     def apply(self, manifest: str, *options: str) -> str:
-        """Apply a manifest (YAML) on the server's side, as field manager devstack."""
+        """Apply a manifest (YAML) by server-side apply, as field manager `devstack`."""
         options = ("--server-side", "--force-conflicts", "--field-manager=devstack", *options)
         return self.run("apply", *options, "-f", "-", stdin=manifest, timeout=120)
 

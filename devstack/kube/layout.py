@@ -12,7 +12,7 @@ from devstack.errors import DevstackError
 SOURCE = Path(__file__).parent
 
 LINK = "prokube0"
-"""The host's end of the one link to the nodes' network."""
+"""The host's end of the link to the nodes' network."""
 NODE_NETWORK = "10.200.0.0/24"
 HOST_ADDRESS = "10.200.0.1"
 POD_NETWORK = "10.244.0.0/16"
@@ -32,22 +32,22 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Its name in Kubernetes and its host name."""
+        """Name in Kubernetes, and host name."""
         return f"node{self.number}"
 
     @property
     def address(self) -> str:
-        """Its address: kubelet, NodePorts and, on the first node, the API server."""
+        """Address of kubelet, of NodePorts and, on the first node, of the API server."""
         return f"10.200.0.{self.number + 1}"
 
     @property
     def folder(self) -> Path:
-        """Folders that the node has as /run, /var/lib and /var/log, and its configuration files."""
+        """Folder with the node's /run, /var/lib and /var/log, and its configuration files."""
         return self.state / self.name
 
     @property
     def socket(self) -> Path:
-        """Containerd's socket, as the host sees it."""
+        """Path of containerd's socket on the host."""
         return self.folder / "run" / "containerd" / "containerd.sock"
 
 
@@ -56,14 +56,14 @@ class Layout:
     """The folders of the local Kubernetes.
 
     Attributes:
-        root: everything; `builds` and `cache` outlive clusters, `state` is one cluster.
+        root: folder of all others. `builds` and `cache` outlive clusters; `state` belongs to one cluster.
     """
 
     root: Path
 
     @property
     def cgroup(self) -> str:
-        """The cgroup under which all pods live, in every cgroup v1 hierarchy."""
+        """Name of the parent cgroup of all pods, in every cgroup v1 hierarchy."""
         return f"pulsar-readonly-{content_key(str(self.root))[:8]}"
 
     @property
@@ -78,12 +78,12 @@ class Layout:
 
     @property
     def bin(self) -> Path:
-        """Stable names of the programs, for people and tests to call: kubectl first of all."""
+        """Links to the programs by stable names, such as kubectl, for users and tests."""
         return self.root / "bin"
 
     @property
     def state(self) -> Path:
-        """One cluster: certificates, etcd's data, containers, logs, process records."""
+        """State of one cluster: certificates, etcd's data, containers, logs, process records."""
         return self.root / "state"
 
     @property
@@ -112,25 +112,25 @@ class Layout:
         return self.state / "sysctls.json"
 
     def nodes(self, count: int) -> list[Node]:
-        """The first `count` nodes; the control plane runs in the first."""
+        """Return the first `count` nodes. The control plane runs on the first."""
         return [Node(number, self.state) for number in range(1, count + 1)]
 
     def running_nodes(self) -> list[Node]:
-        """The nodes that have a process record."""
+        """Return the nodes with a process record."""
         found = (re.fullmatch(r"node(\d+)-init\.json", path.name) for path in self.processes.glob("node*-init.json"))
         return [Node(number, self.state) for number in sorted(int(match[1]) for match in found if match)]
 
 
 def default_layout() -> Layout:
-    """The layout under the cache folder."""
+    """Return the layout under the cache folder."""
     return Layout(cache_root() / "kube")
 
 
 def check_node_count(count: int) -> int:
-    """A node count that can be had.
+    """Return a valid number of nodes.
 
     Raises:
-        DevstackError: it is not between 1 and `MAX_NODES`.
+        DevstackError: the number is not between 1 and `MAX_NODES`.
     """
     if not 1 <= count <= MAX_NODES:
         raise DevstackError(f"--nodes must be between 1 and {MAX_NODES}, not {count}")

@@ -21,7 +21,7 @@ def leftovers(layout: Layout) -> list[str]:
 
 
 def _processes(layout: Layout) -> Iterator[str]:
-    """Yield running programs of our builds, and first processes of nodes, which have their folder as an argument."""
+    """Yield running programs of the builds, and first processes of nodes, which have their folder as an argument."""
     ours = (f"{layout.builds}/", f"{layout.state}/")
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""The local Kubernetes: real programs and real containers on nodes that are namespaces of this machine."""
+"""The local Kubernetes: its programs and containers run on nodes that are sets of namespaces of this machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SYSCTLS = (
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Everything that is built before a cluster starts."""
+    """Programs and images that a cluster needs."""
 
     kube: Path
     node: Path
@@ -60,7 +60,7 @@ class LocalCluster:
     """One cluster on this machine.
 
     Args:
-        layout: where it is kept.
+        layout: folders of the cluster.
     """
 
     provider = "local"
@@ -75,23 +75,23 @@ class LocalCluster:
         return self._layout.kubeconfig
 
     def kubectl(self) -> Kubectl:
-        """Kubectl on this cluster; it works once the programs are built."""
+        """Return kubectl for this cluster. It exists after `build`."""
         return Kubectl(str(self._layout.bin / "kubectl"), self._layout.kubeconfig)
 
     def build(self, extras: Sequence[str] = ()) -> None:
-        """Build the programs and the cluster's own images, and the named extras."""
+        """Build the programs, the cluster's system images, and the named extras."""
         with self._lock():
             self._build([programs.EXTRAS[name] for name in extras])
 
     def up(self, nodes: int, name: str) -> None:
-        """Make the cluster run: start what does not run, leave alone what does.
+        """Start the parts of the cluster that do not run.
 
         Args:
-            nodes: how many; a running cluster can get more, not fewer.
-            name: a name that it goes by from now on (see `down`).
+            nodes: number of nodes; a running cluster can get more, not fewer.
+            name: a name to add to the cluster (see `down`).
 
         Raises:
-            DevstackError: the machine lacks something, or a part did not start.
+            DevstackError: the machine is not suitable, or a part did not start.
         """
         with self._lock():
             wanted = max(nodes, len(self._layout.running_nodes()))
@@ -104,20 +104,20 @@ class LocalCluster:
         say(f"Kubernetes is up: export KUBECONFIG={self._layout.kubeconfig}")
 
     def down(self, *, purge: bool, name: str | None = None) -> None:
-        """End every process of the cluster and remove its mounts, links, routes and cgroups.
+        """Stop all processes of the cluster and remove its mounts, links, routes and cgroups.
 
         Args:
-            purge: forget the cluster's state too; otherwise `up` brings the same cluster back.
-            name: give up only this name; the cluster ends with its last one. None ends it whatever its names.
+            purge: whether to delete the cluster's state, too. Otherwise `up` starts the same cluster again.
+            name: name to remove; the cluster ends with its last name. None ends it with all its names.
 
         Raises:
-            DevstackError: something was left behind; names it.
+            DevstackError: something is left; the text lists it.
         """
         with self._lock():
             left = [other for other in self._names() if name is not None and other != name]
             if left:
                 self._remember(left)
-                say(f"the cluster goes on as {', '.join(left)}")
+                say(f"the cluster keeps running with its other names: {', '.join(left)}")
                 return
             self._stop(in_order=not purge)
             self._remember([])
@@ -126,7 +126,7 @@ class LocalCluster:
             programs.prune(self._layout)
             found = leftovers(self._layout)
             if found:
-                raise DevstackError("kube down left something behind: " + "; ".join(found))
+                raise DevstackError("kube down has left: " + "; ".join(found))
         say("Kubernetes is down")
 
     def status(self) -> ClusterStatus:
@@ -157,11 +157,11 @@ class LocalCluster:
 
         Args:
             archive: a docker-archive or OCI archive.
-            image: its name.
-            identity: changes when its content does.
+            image: name of the image.
+            identity: key of its content.
 
         Returns:
-            Whether any node lacked it.
+            Whether any node lacked the image.
         """
         lacking = [node for node in self._layout.running_nodes() if self._loaded(node, image) != identity]
         parts = programs.NODE.folder(self._layout)
@@ -173,7 +173,7 @@ class LocalCluster:
         return bool(lacking)
 
     def lacks(self, image: str, identity: str) -> bool:
-        """Whether any node lacks an image with this content."""
+        """Return whether any node lacks an image with this content."""
         return any(self._loaded(node, image) != identity for node in self._layout.running_nodes())
 
     # -- building ---------------------------------------------------------------------------------------------------
@@ -223,12 +223,12 @@ class LocalCluster:
 
     def _run_in(self, node: Node, name: str, argv: list[str], parts: _Parts) -> bool:
         path = os.pathsep.join((str(parts.kube), str(parts.node), os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
-        proxies = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}  # nothing of the cluster goes through one
+        proxies = {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}  # connections in the cluster need no proxy
         env = {variable: value for variable, value in os.environ.items() if variable.lower() not in proxies}
         return self._processes.ensure(name, argv, wrapper=enter(self._processes, node), env={**env, "PATH": path})
 
     def _await(self, process: str, check: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait for something that one process brings about; its end ends the waiting."""
+        """Wait for an effect of one process; raise DevstackError if the process ends before."""
 
         def checked() -> bool:
             self._processes.require(process)
@@ -272,12 +272,12 @@ class LocalCluster:
         config = _write_config(node, "kube-proxy.yaml", configs.kube_proxy(self._layout, node))
         proxy = [str(parts.kube / "kube-proxy"), f"--config={config}", "--v=1"]
         self._run_in(node, f"{node.name}-kube-proxy", proxy, parts)
-        # What kindnetd does in kind: the CNI configuration, and routes from the node's part of the pod network.
-        self._await(name, lambda: bool(self._pods_of(node)), 60, f"{node.name} has its part of the pod network")
+        # As kindnetd in kind: write the CNI configuration, and add routes to the node's subnet of the pod network.
+        self._await(name, lambda: bool(self._pods_of(node)), 60, f"{node.name} has its subnet of the pod network")
         pods = self._pods_of(node)
         (node.folder / "cni" / "10-pods.conflist").write_text(configs.cni(pods))
         route_pods(self._processes, node, everyone, pods)
-        # Ready must be said by the kubelet that was started just now, not by an earlier one.
+        # The condition Ready must come from this kubelet, not from an earlier one.
         self._await(name, lambda: self._ready(node, begun if fresh else ""), 90, f"{node.name} is Ready")
         say(f"{node.name} is Ready")
 
@@ -305,7 +305,7 @@ class LocalCluster:
 
     def _stop(self, *, in_order: bool) -> None:
         nodes = self._layout.running_nodes()
-        if in_order:  # to be brought up again: etcd and containerd end by themselves, the others keep nothing
+        if in_order:  # for a later `up`: only etcd and containerd have state, so only they must end by SIGTERM
             for node in nodes:
                 self._processes.stop(f"{node.name}-kube-proxy", signal.SIGKILL)
                 self._processes.stop(f"{node.name}-kubelet", signal.SIGKILL)
@@ -313,7 +313,7 @@ class LocalCluster:
             for name in ("kube-scheduler", "kube-controller-manager", "kube-apiserver"):
                 self._processes.stop(name, signal.SIGKILL)
             self._processes.stop("etcd")
-        for node in reversed(nodes):  # the kernel ends all that is left in a node with its first process
+        for node in reversed(nodes):  # with a node's first process the kernel ends all others of its PID namespace
             self._processes.stop(init_name(node), signal.SIGKILL)
         for name in self._processes.names():
             self._processes.stop(name, signal.SIGKILL)
@@ -357,8 +357,8 @@ class LocalCluster:
 def _write_config(node: Node, name: str, text: str) -> Path:
     """Write a configuration file under a name with its content key.
 
-    A changed configuration thus changes its program's command line and starts it anew; an unchanged file stays untouched,
-    since kube-proxy ends when its file is written.
+    A changed configuration changes the program's command line, which restarts the program. An unchanged file is not written,
+    because kube-proxy ends when its file is written.
     """
     stem, _, suffix = name.rpartition(".")
     path = node.folder / "conf" / f"{stem}-{content_key(text)}.{suffix}"

@@ -1,4 +1,4 @@
-"""Manifests with blanks: ${NAME} is filled in, everything else (such as $(POD), which Kubernetes fills in) stays."""
+"""Templates of manifests: replaces ${NAME}, and keeps everything else, such as $(POD), which Kubernetes replaces."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 
 
 def fill(text: str, **values: object) -> str:
-    """Fill in every ${NAME}.
+    """Replace every ${NAME} by its value.
 
     Raises:
-        KeyError: a blank has no value; a mistake in the manifest or its caller.
+        KeyError: a name has no value, which is an error of the manifest or the caller.
     """
     return re.sub(r"\$\{(\w+)\}", lambda blank: str(values[blank[1]]), text)

@@ -1,4 +1,4 @@
-"""NodeProcesses that outlive the command that starts them: found again by a record of pid and start time."""
+"""Processes of nodes, which outlive the command that starts them. Records of pid and start time identify them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def only_child(pid: int) -> int | None:
-    """Return the first child of a process; `unshare --fork` and `nsenter --pid` have only the program itself."""
+    """Return the first child of a process, None without one. `unshare --fork` and `nsenter --pid` have only the program."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
@@ -44,8 +44,8 @@ class NodeProcesses:
     """The processes of one cluster, by name.
 
     Args:
-        folder: where the records are.
-        logs: where each process's output goes, as NAME.log.
+        folder: folder of the records.
+        logs: folder of the output, as NAME.log.
     """
 
     def __init__(self, folder: Path, logs: Path) -> None:
@@ -64,21 +64,24 @@ class NodeProcesses:
         return int(record["pid"])
 
     def log_tail(self, name: str) -> str:
-        """Return the end of its output for error messages."""
+        """Return the end of a process's output, for error messages."""
         path = self._logs / f"{name}.log"
         return tail(path.read_text(errors="replace")) if path.exists() else "(no output)"
 
     def ensure(self, name: str, argv: Sequence[str], *, wrapper: Sequence[str], env: Mapping[str, str]) -> bool:
-        """Start a process unless it runs with the same arguments; replace one with other arguments.
+        """Start a process unless it runs with the same arguments; restart it for other arguments.
 
         Args:
-            name: its name.
+            name: name of the process.
             argv: program and arguments, in the node.
-            wrapper: the program that enters or creates its namespaces, whose only child it is.
-            env: its whole environment.
+            wrapper: command that enters or creates the namespaces, with the process as its only child.
+            env: the complete environment.
 
         Returns:
-            Whether it was started now.
+            Whether the process was started.
+
+        Raises:
+            DevstackError: the process ended at once.
         """
         key = content_key("\0".join(argv))
         record = self._record(name)
@@ -111,7 +114,7 @@ class NodeProcesses:
         pid = only_child(outer)
         started = None if pid is None else start_ticks(pid)
         if pid is None or started is None:
-            raise DevstackError(f"{name} ended as soon as it was started", self.log_tail(name))
+            raise DevstackError(f"{name} ended right after its start", self.log_tail(name))
         path = self._folder / f"{name}.json"
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps({"pid": pid, "started": started, "key": key}))
@@ -122,7 +125,7 @@ class NodeProcesses:
         """Check that a process is alive.
 
         Raises:
-            DevstackError: it has ended; the hint is the end of its output.
+            DevstackError: the process has ended; the hint is the end of its output.
         """
         if self.pid(name) is None:
             raise DevstackError(f"{name} has ended", self.log_tail(name))
@@ -137,7 +140,7 @@ class NodeProcesses:
                 if not self._gone(name, patience):
                     os.kill(pid, signal.SIGKILL)
             if not self._gone(name, 20):
-                raise DevstackError(f"process {pid} ({name}) does not end, not even when killed")
+                raise DevstackError(f"process {pid} ({name}) does not end after SIGKILL")
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     def _gone(self, name: str, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""A node is a set of namespaces of this machine: made here, joined to one network, and given its cgroups."""
+"""Nodes: sets of namespaces of this machine, with a common network and cgroups."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _BRIDGE = "lan0"
 
 
 def init_name(node: Node) -> str:
-    """The process name of a node's first process."""
+    """Return the name of a node's first process."""
     return f"{node.name}-init"
 
 
 def enter(processes: NodeProcesses, node: Node) -> list[str]:
-    """The program and options that run a command inside a node.
+    """Return the command prefix that runs a command in a node.
 
     Raises:
         DevstackError: the node does not run.
@@ -41,10 +41,10 @@ def enter(processes: NodeProcesses, node: Node) -> list[str]:
 
 
 def ensure_node(layout: Layout, processes: NodeProcesses, node: Node, first: Node) -> None:
-    """Make a node unless it runs: namespaces, its end of the network, its cgroups."""
+    """Make a node unless it runs: namespaces, link to the network, cgroups."""
     if processes.pid(init_name(node)) is not None:
         return
-    for name in processes.names():  # what ran in the node ended with its first process
+    for name in processes.names():  # the processes of the node ended with its first process; remove their records
         if name.startswith(f"{node.name}-"):
             processes.stop(name)
     shutil.rmtree(node.folder / "run", ignore_errors=True)
@@ -74,7 +74,7 @@ def _ip(arguments: str, within: Sequence[str] = ()) -> None:
 
 
 def _lay_network(processes: NodeProcesses, first: Node) -> None:
-    """The nodes' network: a bridge in the first node, with the host and the other nodes on it."""
+    """Make the nodes' network: a bridge in the first node, with links to the host and the other nodes."""
     inside = enter(processes, first)
     remove_link()
     _ip(f"link add {_BRIDGE} type bridge", inside)
@@ -84,16 +84,16 @@ def _lay_network(processes: NodeProcesses, first: Node) -> None:
     _ip(f"link set host master {_BRIDGE} up", inside)
     _ip(f"addr add {HOST_ADDRESS}/24 dev {LINK}")
     _ip(f"link set {LINK} up")
-    # The host reaches services too; in the node a route must exist before kube-proxy's rules can redirect a packet.
+    # For access of the host to services. In the node, kube-proxy's rules redirect only packets that have a route.
     _ip(f"route replace {SERVICE_NETWORK} via {first.address} dev {LINK}")
     _ip(f"route add {SERVICE_NETWORK} dev {_BRIDGE}", inside)
 
 
 def _join_network(processes: NodeProcesses, node: Node, first: Node) -> None:
     inside, hub = enter(processes, node), enter(processes, first)
-    with contextlib.suppress(DevstackError):  # there only when the node died without its neighbour
+    with contextlib.suppress(DevstackError):  # exists only if the node ended and the first one did not
         _ip(f"link del {node.name}", hub)
-    # Pids name namespaces as the host sees them, so the pair is made here and one end moved into each node.
+    # Pids of the host name the namespaces, so make the pair on the host, and move one end into each node.
     _ip(f"link add k-{node.name} type veth peer name eth0 netns {processes.pid(init_name(node))}")
     _ip(f"link set k-{node.name} netns {processes.pid(init_name(first))} name {node.name}")
     _ip(f"link set {node.name} master {_BRIDGE} up", hub)
@@ -103,7 +103,7 @@ def _join_network(processes: NodeProcesses, node: Node, first: Node) -> None:
 
 
 def route_pods(processes: NodeProcesses, node: Node, everyone: list[Node], pods: str) -> None:
-    """Let the host and the other nodes reach a node's pods."""
+    """Add routes to a node's pods on the host and on the other nodes."""
     _ip(f"route replace {pods} via {node.address} dev {LINK}")
     for other in everyone:
         if other.number != node.number:
@@ -111,12 +111,12 @@ def route_pods(processes: NodeProcesses, node: Node, everyone: list[Node], pods:
 
 
 def cgroup_folders(name: str) -> list[Path]:
-    """A cgroup in every hierarchy in which it exists."""
+    """Return the folders of a cgroup in all hierarchies."""
     return sorted(CGROUPS.glob(f"*/{name}"))
 
 
 def cgroup_pids(name: str) -> list[int]:
-    """The processes in a cgroup and in those below it."""
+    """Return the pids in a cgroup and its descendants."""
     found: set[int] = set()
     for folder in cgroup_folders(name):
         for file in folder.rglob("cgroup.procs"):
@@ -131,17 +131,17 @@ def _make_cgroups(name: str, node: Node) -> None:
             continue
         folder = hierarchy / name / node.name
         folder.mkdir(parents=True, exist_ok=True)
-        if hierarchy.name == "cpuset":  # a new cpuset is empty, and an empty one can hold no process
+        if hierarchy.name == "cpuset":  # a new cpuset has no CPUs and memory nodes, and then no process can join it
             for part in (folder.parent, folder):
                 for setting in ("cpuset.cpus", "cpuset.mems"):
                     (part / setting).write_text((hierarchy / setting).read_text())
 
 
 def remove_cgroups(name: str, patience: float = 20.0) -> None:
-    """Remove a cgroup everywhere; ended processes leave it a moment after they die, so this tries until it works."""
+    """Remove a cgroup from all hierarchies. Retries, because processes leave a cgroup some time after their end."""
     deadline = time.monotonic() + patience
     while cgroup_folders(name) and time.monotonic() < deadline:
-        for pid in cgroup_pids(name):  # a pod's process outlives its node only when the node was half made
+        for pid in cgroup_pids(name):  # a pod's process outlives its node only if the node was incomplete
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for top in cgroup_folders(name):
@@ -153,14 +153,14 @@ def remove_cgroups(name: str, patience: float = 20.0) -> None:
 
 
 def link_exists() -> bool:
-    """Whether the host's end of the network is there."""
+    """Return whether the host's end of the link exists."""
     return succeeds(["ip", "link", "show", LINK])
 
 
 def remove_link() -> None:
-    """Remove the host's end of the network; its addresses and routes go with it.
+    """Remove the host's end of the link, with its addresses and routes.
 
-    The kernel removes it too, some time after its node has ended: that it is gone already is no error.
+    The kernel removes the link some time after the end of its node, so a missing link is not an error.
     """
     succeeds(["ip", "link", "del", LINK])
     wait_until(lambda: not link_exists(), 10, f"removing the link {LINK}")

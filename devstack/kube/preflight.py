@@ -21,7 +21,7 @@ _DISK_TO_RUN = 2 << 30
 _DISK_TO_BUILD = 10 << 30
 _SOCKET_PATH_LIMIT = 107  # sun_path in unix(7), less its closing NUL
 _LINK_LINGERS = 3.0
-_OTHER_WAY = "or use a machine with a Docker engine and kind: they are used where they are"
+_OTHER_WAY = "or use a machine with a Docker engine and kind, which are preferred"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Package:
     """One line of debian-packages.txt.
 
     Attributes:
-        name: the Debian package.
-        provides: a program's name, or a pattern of a file's path, by which its presence is seen.
+        name: name of the Debian package.
+        provides: name of a program, or pattern of a file's path, which shows that the package is installed.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Package:
 
 
 def parse_packages(text: str) -> list[Package]:
-    """Read debian-packages.txt: PACKAGE  # PROGRAM OR FILE: why."""
+    """Parse the lines of debian-packages.txt: PACKAGE  # PROGRAM OR FILE: reason."""
     found = []
     for line in text.splitlines():
         name, _, comment = line.partition("#")
@@ -48,7 +48,7 @@ def parse_packages(text: str) -> list[Package]:
 
 
 def missing_packages(packages: list[Package]) -> list[Package]:
-    """Those whose program or file is not on this machine."""
+    """Return the packages whose program or file is missing on this machine."""
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
 
     def there(provides: str) -> bool:
@@ -60,7 +60,7 @@ def missing_packages(packages: list[Package]) -> list[Package]:
 
 
 def overlapping(routes: list[dict[str, str]], networks: tuple[str, ...]) -> list[str]:
-    """Routes of other links (as `ip -json route` lists them) that meet one of our networks."""
+    """Return the routes (of `ip -json route`) of other links that overlap with any of the networks."""
     found = []
     ours = [ipaddress.ip_network(network) for network in networks]
     for route in routes:
@@ -73,14 +73,14 @@ def overlapping(routes: list[dict[str, str]], networks: tuple[str, ...]) -> list
 
 
 def check_machine(root: Path, *, build: bool) -> None:
-    """Everything that can be known beforehand.
+    """Check the requirements of a local cluster.
 
     Args:
-        root: the folder that will hold programs and state.
-        build: whether programs must still be built.
+        root: folder for programs and state.
+        build: whether programs must be built.
 
     Raises:
-        DevstackError: names the first thing that is missing, and what to do about it.
+        DevstackError: a requirement is not met; the hint is the remedy.
     """
     if sys.platform != "linux":
         raise DevstackError(f"kube: the local node needs Linux, and this is {sys.platform}", _OTHER_WAY)
@@ -168,7 +168,7 @@ def _check_space(root: Path, build: bool) -> None:
 
 
 def _foreign_link() -> bool:
-    """Whether our link is there for longer than the kernel takes to remove one whose node has just ended."""
+    """Return whether another local cluster has the link. The kernel removes an ended node's link within _LINK_LINGERS."""
     deadline = time.monotonic() + _LINK_LINGERS
     while link_exists():
         if time.monotonic() >= deadline:
@@ -181,7 +181,7 @@ def check_free_network() -> None:
     """Check before the first node that the link and the addresses are free.
 
     Raises:
-        DevstackError: another network, or another local Kubernetes, is in the way.
+        DevstackError: another network or another local cluster uses them.
     """
     if _foreign_link():
         raise DevstackError(

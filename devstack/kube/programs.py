@@ -1,4 +1,4 @@
-"""The cluster's programs, built from Go modules: once for each content of sources, go.mod and go.sum."""
+"""The cluster's programs, built from Go modules once per content of sources, go.mod and go.sum."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Build:
     """One run of `go build`.
 
     Attributes:
-        name: the folder under builds/, before its key.
-        what: for the user.
-        module: the folder under src/ with its go.mod.
-        packages: what is built, as {folder below the build's: packages}; "" is the build's folder itself.
-        links: names under which the first program is called too.
-        stamp: linker settings, as a template in which {version} is the version of `versioned`, {minor} its second part.
-        versioned: the module whose version the programs report.
-        tags: Go's build tags.
+        name: name of the folder under builds/, before its key.
+        what: title for messages.
+        module: folder under src/ with the go.mod.
+        packages: packages to build, by folder below the build's folder; "" is the build's folder.
+        links: further names of the first program.
+        stamp: linker flags, a template in which {version} is the version of `versioned`, and {minor} its second part.
+        versioned: module whose version the programs report.
+        tags: Go build tags.
     """
 
     name: str
@@ -59,24 +59,24 @@ class Build:
     tags: tuple[str, ...] = ()
 
     def version(self) -> str:
-        """The version of `versioned` in go.mod, with its v."""
+        """Return the version of `versioned` in go.mod, such as v1.2.3; empty without `versioned`."""
         return module_version((_SOURCES / self.module / "go.mod").read_text(), self.versioned) if self.versioned else ""
 
     def key(self) -> str:
-        """Changes when what is built changes."""
+        """Return the content key of sources and flags."""
         said = (repr(self.packages), repr(self.links), self.stamp, _FLAGS, *self.tags)
         return content_key(_SOURCES / self.module, self.name, *said)
 
     def folder(self, layout: Layout) -> Path:
-        """The folder of its programs."""
+        """Return the folder of the programs."""
         return layout.builds / f"{self.name}-{self.key()}"
 
 
 def module_version(go_mod: str, module: str) -> str:
-    """The version of a module that a go.mod asks for.
+    """Return the required version of a module in a go.mod.
 
     Raises:
-        DevstackError: it does not name the module.
+        DevstackError: go.mod does not require the module.
     """
     found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
     if found is None:
@@ -124,14 +124,14 @@ PROMTOOL = Build(
     what="promtool (checks of Prometheus rules)",
     module="prometheus",
     packages={"": ("github.com/prometheus/prometheus/cmd/promtool",)},
-    tags=("remove_all_sd",),  # without service discoveries, which are most of it and not needed here
+    tags=("remove_all_sd",),  # without service discoveries, which are the largest part and not needed here
 )
 CORE = (KUBE, COREDNS, NODE)
 EXTRAS = {build.name: build for build in (HELM, PROMTOOL)}
 
 
 def go_environment(layout: Layout) -> dict[str, str]:
-    """The caller's environment (proxy and checksum settings included) with Go's caches under ours."""
+    """Return the caller's environment, proxy and checksum settings included, with Go's caches in the layout."""
     return {
         **os.environ,
         "GOMODCACHE": str(layout.cache / "gomod"),
@@ -142,7 +142,7 @@ def go_environment(layout: Layout) -> dict[str, str]:
 
 
 def ensure(layout: Layout, build: Build) -> Path:
-    """Build what is not built yet; returns the folder of the programs.
+    """Build the programs if necessary; return their folder.
 
     Raises:
         DevstackError: Go is missing, or the build failed.
@@ -174,7 +174,7 @@ def ensure(layout: Layout, build: Build) -> Path:
 
 
 def find(name: str, build: Build) -> Path:
-    """A program: the locked one where it is built; else this machine's own; else it is built now.
+    """Return the path of a program: the locked one if it is built, or this machine's own, or a new build.
 
     Raises:
         DevstackError: Go is missing, or the build failed.
@@ -186,7 +186,7 @@ def find(name: str, build: Build) -> Path:
 
 
 def _go_build(layout: Layout, build: Build, arguments: list[str]) -> None:
-    """Run `go build`, with a line of progress now and then: a cold one takes minutes."""
+    """Run `go build` with lines of progress, because a cold build takes minutes."""
     downloaded = compiled = 0
     errors: list[str] = []
     next_report = time.monotonic() + _REPORT_EVERY
@@ -227,7 +227,7 @@ def module_folder(layout: Layout, module: str, version: str) -> Path:
 
 
 def link_programs(layout: Layout, folders: list[Path]) -> None:
-    """Give the programs a name that stays when builds change, for people and tests to call."""
+    """Link the programs under stable names, for users and tests."""
     layout.bin.mkdir(parents=True, exist_ok=True)
     for program in (path for folder in folders for path in folder.iterdir() if not path.is_dir()):
         draft = layout.bin / f".{program.name}.{os.getpid()}"
@@ -237,7 +237,7 @@ def link_programs(layout: Layout, folders: list[Path]) -> None:
 
 
 def prune(layout: Layout) -> None:
-    """Remove builds of other contents than today's; only while no cluster runs from them."""
+    """Remove builds with outdated content keys. Call it only while no cluster runs from them."""
     wanted = {build.folder(layout).name for build in (*CORE, *EXTRAS.values())}
     prefixes = tuple(f"{build.name}-" for build in (*CORE, *EXTRAS.values()))
     for folder in layout.builds.iterdir() if layout.builds.exists() else ():

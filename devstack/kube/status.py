@@ -8,17 +8,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """A cluster as seen from outside.
+    """Status of a cluster.
 
     Attributes:
         provider: "kind" or "local".
-        up: whether its API server answers.
+        up: whether the API server answers.
         kubeconfig: path of the administrator's kubeconfig.
-        kubectl: path of a kubectl that fits.
-        names: the names it goes by (kind's --name).
-        nodes: each node's name and whether it is Ready.
-        processes: each process's name and pid; none for one that has ended. Local clusters only.
-        version: the API server's version.
+        kubectl: path of a suitable kubectl.
+        names: names of the cluster (`kind --name`).
+        nodes: whether each node is Ready, by name.
+        processes: pid of each process by name, None for one that has ended; local clusters only.
+        version: version of the API server.
     """
 
     provider: str
@@ -31,11 +31,11 @@ class ClusterStatus:
     version: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """For --json."""
+        """Return the status for `--json`."""
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the status as lines of text."""
         if not self.up and not self.processes:
             return [f"Kubernetes ({self.provider}): down"]
         state = "up" if self.up else "the API server does not answer"

@@ -1,4 +1,4 @@
-"""The two images that the cluster itself needs: pause, which holds a pod's namespaces, and CoreDNS."""
+"""The cluster's system images: pause, which holds a pod's namespaces, and CoreDNS."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SOURCES = SOURCE / "images"
 
 @dataclass(frozen=True, slots=True)
 class SystemImage:
-    """An image as an archive.
+    """An image in an archive.
 
     Attributes:
-        tag: its name, which carries the content key.
-        archive: what containerd imports.
+        tag: name of the image, with the content key as its tag.
+        archive: path of the archive for containerd.
     """
 
     tag: str
@@ -35,13 +35,13 @@ class SystemImage:
 
 
 def ensure_pause(layout: Layout) -> SystemImage:
-    """The pause image, compiled from the C source in the Kubernetes module."""
+    """Make the pause image if necessary, from the C source in the Kubernetes module."""
     version = programs.KUBE.version()
     key = content_key(_SOURCES / "pause", version)
 
     def compile_into(context: Path) -> None:
         source = programs.module_folder(layout, "k8s.io/kubernetes", version) / "build/pause/linux/pause.c"
-        if not source.exists():  # the programs came from a cache without the modules
+        if not source.exists():  # the programs are from a cache without the modules
             run(
                 ["go", "mod", "download", "k8s.io/kubernetes"],
                 what="fetching the source of pause",
@@ -56,7 +56,7 @@ def ensure_pause(layout: Layout) -> SystemImage:
 
 
 def ensure_coredns(layout: Layout) -> SystemImage:
-    """The CoreDNS image."""
+    """Make the CoreDNS image if necessary."""
     program = programs.ensure(layout, programs.COREDNS) / "coredns"
     key = content_key(_SOURCES / "coredns", programs.COREDNS.key())
     return _ensure(layout, "coredns", key, lambda context: shutil.copy2(program, context / "coredns"))

@@ -1,1 +1,1 @@
-"""A real Pulsar cluster as processes on 127.0.0.1: ZooKeeper, bookies and brokers of the stock distribution."""
+"""A Pulsar cluster of the stock distribution as processes on 127.0.0.1: ZooKeeper, bookies and brokers."""

@@ -1,4 +1,4 @@
-"""The whole stack: brings its servers up in the right order, says how they are, takes them down."""
+"""The whole stack: starts its servers in the right order, reports their status, and stops them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.spec import PulsarSpec, Site
 
 _MEMORY: Final = {"zookeeper": 150 << 20, "bookie": 350 << 20, "broker": 600 << 20}
-"""Resident bytes that a server of a kind comes to under some load (measured at 9,000 messages of 1 KB a second, rounded up)."""
+"""Resident bytes of a server under moderate load (measured at 9,000 messages of 1 KB per second, rounded up)."""
 
 _JVM: Final = {
     "zookeeper": ("-Xms32m -Xmx128m", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
@@ -44,12 +44,12 @@ _POLL_SECONDS: Final = 0.1
 
 
 class PulsarCluster:
-    """One stack, by its spec and its state folder; the servers live on without this object.
+    """One stack, given by its spec and its state folder. The servers outlive this object.
 
     Args:
-        spec: what the stack is made of.
-        state: its folder; by default one in the cache, named after the stack.
-        sites: where servers run, by name (`zookeeper`, `bookie-0`, `broker-1`); the others run on loopback.
+        spec: the specification.
+        state: state folder; by default a folder in the cache with the name of the stack.
+        sites: sites of servers by name (`zookeeper`, `bookie-0`, `broker-1`); other servers run on loopback.
     """
 
     def __init__(
@@ -69,21 +69,21 @@ class PulsarCluster:
         return self._sites.get(server, LOOPBACK)
 
     def admin(self, broker: int = 0) -> PulsarAdmin:
-        """The admin API of one broker."""
+        """Return a client of one broker's admin API."""
         token = Path(self.spec.admin_token_file).read_text().strip() if self.spec.admin_token_file else ""
         return PulsarAdmin(self.endpoints.admin_urls[broker], token=token)
 
     # -- the whole stack ---------------------------------------------------------------------------------------------------
 
     def up(self, *, renew: bool = False) -> Endpoints:
-        """Start what does not run, restart what runs with other settings, and wait until all of it is healthy.
+        """Start missing servers, restart those with changed settings, and wait until all are healthy.
 
         Args:
-            renew: begin without data where nothing runs. Brokers that find topics of an earlier life load them all, and the
-                snapshots of their transaction buffers may take them 30 s (measured).
+            renew: whether to delete all data if no server runs. Otherwise brokers load all topics of earlier runs, and the
+                snapshots of their transaction buffers may take 30 s (measured).
 
         Raises:
-            DevstackError: the machine lacks something, a port is taken, or a server does not come up.
+            DevstackError: the machine is not suitable, a port is in use, or a server does not start.
         """
         with self.state.locked():
             if renew and not any(server.pid for server in self.status().servers):
@@ -108,12 +108,12 @@ class PulsarCluster:
             return self.endpoints
 
     def down(self, *, purge: bool = False) -> None:
-        """Stop everything: brokers, then bookies, then ZooKeeper.
+        """Stop all servers: brokers, then bookies, then ZooKeeper.
 
-        A broker that is statuses to stop while its bookies are gone does not stop by itself: bookies go after it.
+        A broker does not end on SIGTERM without its bookies, so bookies are stopped after it.
 
         Args:
-            purge: whether to delete data, logs and configuration too.
+            purge: whether to delete data, logs and configuration, too.
         """
         if not self.state.root.exists():
             return
@@ -149,11 +149,11 @@ class PulsarCluster:
     # -- one server at a time, for tests of failures -----------------------------------------------------------------------
 
     def stop_broker(self, index: int) -> None:
-        """Stop a broker in good order: it gives its topics to the others."""
+        """Stop a broker cleanly: it hands its topics over to the others."""
         self._stop([self.state.record(f"broker-{index}")])
 
     def kill_broker(self, index: int) -> None:
-        """End a broker by SIGKILL; ZooKeeper believes in it until its session times out (30 s)."""
+        """End a broker by SIGKILL; its ZooKeeper session lasts until its timeout (30 s)."""
         processes.stop([self.state.record(f"broker-{index}")], _STOP_SECONDS["broker"], signal.SIGKILL)
 
     def start_broker(self, index: int) -> None:
@@ -162,11 +162,11 @@ class PulsarCluster:
         self._await_brokers([server], [server])
 
     def stop_bookie(self, index: int) -> None:
-        """Stop a bookie in good order."""
+        """Stop a bookie cleanly."""
         self._stop([self.state.record(f"bookie-{index}")])
 
     def kill_bookie(self, index: int) -> None:
-        """End a bookie by SIGKILL; what it acknowledged is in its journal."""
+        """End a bookie by SIGKILL; its journal has all entries that it acknowledged."""
         processes.stop([self.state.record(f"bookie-{index}")], _STOP_SECONDS["bookie"], signal.SIGKILL)
 
     def start_bookie(self, index: int) -> None:
@@ -176,7 +176,7 @@ class PulsarCluster:
     # -- inside ------------------------------------------------------------------------------------------------------------
 
     def _plan(self) -> list[tuple[str, int]]:
-        """Names and main ports of all servers, in the order of their start."""
+        """Return names and main ports of all servers, in the order of their start."""
         spec = self.spec
         return [
             ("zookeeper", spec.zookeeper_port),
@@ -243,7 +243,7 @@ class PulsarCluster:
             fresh = self._initialise(home)
             rest = [s for s in missing if s is not zookeeper]
             if fresh and "autoRecoveryDaemonEnabled=true" in servers[1].config:
-                # With auto-recovery, what the first bookie writes into an empty metadata store, several at once would fight for.
+                # With auto-recovery, bookies that start concurrently on an empty metadata store race for the same nodes.
                 self._start(servers[1])
                 self._await([servers[1]])
                 rest.remove(servers[1])
@@ -252,7 +252,7 @@ class PulsarCluster:
             self._await(servers)
 
     def _initialise(self, home: Path) -> bool:
-        """Write the cluster's metadata unless it is there; says whether it was written now."""
+        """Write the cluster's metadata unless it exists; return whether it was written."""
         if self.state.initialised.exists():
             return False
         log = self.state.log("initialise")
@@ -287,7 +287,7 @@ class PulsarCluster:
         return True
 
     def _await(self, servers: Sequence[Server]) -> None:
-        """Wait until each server's port answers; one that ended is an error at once."""
+        """Wait until the port of each server answers; raise DevstackError if a server ends."""
         deadline = time.monotonic() + _START_SECONDS
         waiting = list(servers)
         while waiting:
@@ -305,7 +305,7 @@ class PulsarCluster:
                 time.sleep(_POLL_SECONDS)
 
     def _await_brokers(self, servers: Sequence[Server], started: Sequence[Server]) -> None:
-        """Wait until brokers are well: a cheap question to those that ran already, a full health check of those that started."""
+        """Wait until brokers are healthy: by a full check for those in `started`, and a cheap one for those that ran before."""
         brokers = [server for server in servers if server.name.startswith("broker-")]
         with ThreadPoolExecutor(len(brokers)) as pool:
             for outcome in [pool.submit(self._await_broker, server, full=server in started) for server in brokers]:
@@ -339,7 +339,7 @@ class PulsarCluster:
         ports: list[tuple[str, int]] = []
         for server in missing:
             if self.site(server.name).launcher:
-                continue  # nobody else is where it runs, and its address is not ours to bind
+                continue  # it runs in a network namespace of its own, whose address cannot be bound here
             ports.append((server.name, server.port))
             kind, _, number = server.name.partition("-")
             if kind == "broker":
@@ -363,9 +363,9 @@ class PulsarCluster:
 
 
 def _jvm_environment(memory: str, flags: str) -> dict[str, str]:
-    """Heap and flags for Pulsar's scripts; the bookie's are set apart because its script prefers them.
+    """Return heap and flags for Pulsar's scripts. The script of bookies prefers variables of its own.
 
-    GC logs are off (any non-empty value replaces the scripts' default), and glibc keeps few arenas: both cost memory and disk.
+    GC logs are off (any non-empty value replaces the scripts' default) to save disk, and glibc has few arenas to save memory.
     """
     flags = f"{flags} -XX:+PerfDisableSharedMem"
     quiet = "-Xlog:gc=off"

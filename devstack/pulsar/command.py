@@ -24,11 +24,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     spec = PulsarSpec()
 
-    up = commands.add_parser("up", help="start what does not run; an option left out keeps the stack's value")
+    up = commands.add_parser("up", help="start missing servers; a missing option keeps the stack's value")
     _add_stack(up)
     up.add_argument("--version", help=f"Pulsar release (default {DEFAULT_VERSION})")
-    up.add_argument("--bookies", type=int, help=f"how many bookies (default {spec.bookies})")
-    up.add_argument("--brokers", type=int, help=f"how many brokers (default {spec.brokers})")
+    up.add_argument("--bookies", type=int, help=f"number of bookies (default {spec.bookies})")
+    up.add_argument("--brokers", type=int, help=f"number of brokers (default {spec.brokers})")
     up.add_argument("--base-port", type=int, help=f"first of the stack's ports (default {DEFAULT_BASE_PORT})")
     up.add_argument(
         "--explicit-lac-ms",
@@ -39,7 +39,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--quick",
         action=argparse.BooleanOptionalAction,
-        help="compile with the JVM's C1 only (half the CPU of a start, slower under load) and never wait for the disk; "
+        help="compile with the JVM's C1 only (half the CPU of a start, slower under load), and without fsync; "
         "not for measurements",
     )
     up.add_argument(
@@ -52,14 +52,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     up.add_argument("--json", action="store_true", help="print the status as JSON")
     up.set_defaults(run=_up)
 
-    down = commands.add_parser("down", help="stop everything")
+    down = commands.add_parser("down", help="stop all servers")
     _add_stack(down)
-    down.add_argument("--purge", action="store_true", help="forget the data, logs and configuration too")
+    down.add_argument("--purge", action="store_true", help="delete data, logs and configuration, too")
     down.set_defaults(run=_down)
 
-    status = commands.add_parser("status", help="how every server is; exit status 1 unless all are well")
+    status = commands.add_parser("status", help="print the status of all servers; exit status 1 unless all answer")
     _add_stack(status)
-    status.add_argument("--json", action="store_true", help="print it as JSON")
+    status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(run=_status)
 
     fetch = commands.add_parser("fetch", help="fetch, verify and unpack a distribution; print its folder")
@@ -68,20 +68,20 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_stack(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", help="which stack (default: the one in --state, else default)")
-    parser.add_argument("--state", type=Path, metavar="DIR", help="its folder (default: one in the cache)")
+    parser.add_argument("--name", help="name of the stack (default: the one in --state, or `default`)")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="state folder (default: a folder in the cache)")
 
 
 def _locate(args: argparse.Namespace) -> tuple[str, Path, PulsarSpec | None]:
-    """The stack's name, its folder, and what it was made with if it is there."""
-    name = PulsarSpec(name=args.name or PulsarSpec().name).name  # raises for a name that is none
+    """Return the stack's name, its state folder, and its stored specification, None without one."""
+    name = PulsarSpec(name=args.name or PulsarSpec().name).name  # raises for an invalid name
     state = args.state or default_state(name)
     stored = StateFolder(state.absolute()).stored()
     return args.name or (stored.name if stored else name), state, stored
 
 
 def _up(args: argparse.Namespace) -> int:
-    """Bring up what the stack was made with, changed by the options that were given."""
+    """Start the stack with its stored specification, changed by the given options."""
     name, state, stored = _locate(args)
     given: dict[str, Any] = {
         field.name: value
@@ -100,7 +100,7 @@ def _up(args: argparse.Namespace) -> int:
 
 
 def _down(args: argparse.Namespace) -> int:
-    """Take a stack down; what it was made of does not matter for that, so a damaged spec is no obstacle."""
+    """Stop a stack. This does not need its stored specification, which may be damaged."""
     spec = PulsarSpec(name=args.name or PulsarSpec().name)
     state = args.state or default_state(spec.name)
     PulsarCluster(spec, state).down(purge=args.purge)

@@ -1,4 +1,4 @@
-"""The servers' configuration files, made from the distribution's own by changing keys in place."""
+"""Configuration files of the servers: those of the distribution, with changed keys."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def edit_properties(text: str, changes: Mapping[str, str]) -> str:
     """Set keys of a Java properties file.
 
-    The shipped files end without a newline, so that an appended line would glue to the last one; and of a key that is given
-    twice, the first value can win. So each key is set where it stands first, and its other lines are dropped.
+    The distribution's files end without a newline, so an appended line would be joined with the last one. For a key with two
+    lines the first value can win. So each key is set in its first line, and its other lines are dropped.
 
     Args:
-        text: the file's text.
-        changes: values by key; a key that the file lacks is added at its end.
+        text: text of the file.
+        changes: values by key; a key that is not in the file is appended.
 
     Returns:
-        The changed text, which ends with a newline.
+        The changed text, with a newline at its end.
     """
     missing = dict(changes)
     lines: list[str] = []
@@ -40,7 +40,7 @@ def edit_properties(text: str, changes: Mapping[str, str]) -> str:
 
 
 def zookeeper_conf(home: Path, spec: PulsarSpec, data: Path, site: Site = LOOPBACK) -> str:
-    """ZooKeeper's file: client port at its site, no admin server and no metrics port."""
+    """Return the file of ZooKeeper: client port on its site, no admin server, no metrics port."""
     return edit_properties(
         (home / "conf" / "zookeeper.conf").read_text(),
         {
@@ -58,10 +58,11 @@ def zookeeper_conf(home: Path, spec: PulsarSpec, data: Path, site: Site = LOOPBA
 def bookie_conf(
     home: Path, spec: PulsarSpec, index: int, data: Path, site: Site = LOOPBACK, zookeeper: str = HOST
 ) -> str:
-    """A bookie's file: its site, small caches, its own folders and ports.
+    """Return the file of a bookie: its site, folders and ports, and small caches.
 
-    Auto-recovery is off: tests stop bookies and expect ledgers to stay where they are, and bookies that start it at once on a
-    fresh ZooKeeper race for /ledgers/underreplication/LAYOUT. `--set bookie.autoRecoveryDaemonEnabled=true` brings it back.
+    Auto-recovery is off, because tests stop bookies and expect that ledgers stay on their bookies. Also, bookies that start it
+    concurrently on a new ZooKeeper race for /ledgers/underreplication/LAYOUT. `--set bookie.autoRecoveryDaemonEnabled=true` turns
+    it on.
     """
     changes = {
         "bookiePort": str(spec.bookie_port(index)),
@@ -79,7 +80,7 @@ def bookie_conf(
         "dbStorage_writeCacheMaxSizeMb": "64",
         "dbStorage_readAheadCacheMaxSizeMb": "64",
         "dbStorage_rocksDB_blockCacheSize": str(16 << 20),
-        # A bookie turns read-only on a nearly full disk; these are for a disk shared with everything else.
+        # A bookie becomes read-only on a nearly full disk; these values suit a disk that other programs use, too.
         "logSizeLimit": str(128 << 20),
         "journalMaxSizeMB": "256",
         "journalMaxBackups": "1",
@@ -92,7 +93,7 @@ def bookie_conf(
 
 
 def broker_conf(home: Path, spec: PulsarSpec, index: int, site: Site = LOOPBACK, zookeeper: str = HOST) -> str:
-    """A broker's file: its site, quick ledger rolls, topics that stay when idle, explicit LAC as the spec says."""
+    """Return the file of a broker: its site, quick ledger rolls, no deletion of idle topics, explicit LAC of the spec."""
     metadata = f"zk:{zookeeper}:{spec.zookeeper_port}"
     changes = {
         "metadataStoreUrl": metadata,

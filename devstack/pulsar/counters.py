@@ -15,7 +15,7 @@ _READS = re.compile(r'^bookie_BOOKIE_READ_ENTRY_count\{success="true"\} (\d+)$',
 
 
 def entries_read(endpoints: Endpoints) -> int:
-    """Entries that the bookies' storage has given so far, in whatever kind of request.
+    """Return the number of entries that the bookies have read from storage so far, for any kind of request.
 
     Raises:
         DevstackError: a bookie has no such metric.
@@ -25,7 +25,7 @@ def entries_read(endpoints: Endpoints) -> int:
 
 
 def entries_read_at(url: str) -> int:
-    """The same of one bookie, by the URL of its metrics.
+    """Return the number of entries that one bookie has read, by the URL of its metrics.
 
     Raises:
         DevstackError: the bookie has no such metric.

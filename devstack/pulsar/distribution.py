@@ -1,4 +1,4 @@
-"""Stock distributions, of the server and of its offloaders: fetched by Maven coordinates, verified, unpacked once."""
+"""Stock distributions of the server and the offloaders: fetched by Maven coordinates, verified, and unpacked once."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ OFFLOADERS: Final = "pulsar-offloader-distribution"
 
 
 def checksums(artifact: str = SERVER) -> dict[str, str]:
-    """The pinned SHA-512 of each version's archive, as lower-case hexadecimal text by version."""
+    """Return the pinned SHA-512 of each archive by version, as lower-case hexadecimal text."""
     lines = (Path(__file__).parent / "checksums.txt").read_text().splitlines()
     rows = (line.split() for line in lines if line.strip() and not line.startswith("#"))
     return {version: digest for digest, version, named in rows if named == artifact}
 
 
 def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
-    """The archive of one Pulsar version, in the cache; fetched when it is missing or not what the checksum says.
+    """Fetch the archive of a Pulsar version into the cache, unless it is there with its pinned checksum.
 
     Args:
         version: the release.
         artifact: SERVER or OFFLOADERS.
 
     Returns:
-        The path of a file whose SHA-512 is the pinned one.
+        Path of a file with the pinned SHA-512.
 
     Raises:
-        DevstackError: the version has no pinned checksum, Maven is missing, or the archive cannot be had.
+        DevstackError: the version has no pinned checksum, Maven is missing, or the archive cannot be fetched.
     """
     pinned = checksums(artifact)
     if version not in pinned:
@@ -63,7 +63,7 @@ def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     with step(f"fetching {artifact} {version} (up to 250 MB) through Maven"):
-        # The second place is for a local repository that holds a damaged archive: Maven trusts what it has.
+        # The second attempt uses an empty repository, because Maven does not verify an archive in the local one.
         for private in (False, True):
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
                 repository = Path(folder) / "repository" if private else None
@@ -71,7 +71,7 @@ def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
                 if _sha512(fetched) == pinned[version]:
                     fetched.replace(target)
                     return target
-            say("the archive that Maven gave is not what its checksum says")
+            say("the archive from Maven does not have its pinned SHA-512")
     raise DevstackError(
         f"the archive of Pulsar {version} does not have its pinned SHA-512, twice",
         "the Maven repository in use serves another file; see devstack/pulsar/checksums.txt",
@@ -79,7 +79,7 @@ def ensure_tarball(version: str, artifact: str = SERVER) -> Path:
 
 
 def ensure_distribution(version: str) -> Path:
-    """The unpacked distribution (the folder with bin/, conf/ and lib/) of one Pulsar version.
+    """Return the folder (with bin/, conf/ and lib/) of an unpacked Pulsar version; fetch and unpack it if necessary.
 
     Raises:
         DevstackError: as `ensure_tarball`.
@@ -88,7 +88,7 @@ def ensure_distribution(version: str) -> Path:
 
 
 def ensure_offloaders(version: str) -> Path:
-    """The folder with the offloaders of one Pulsar version, for a broker's `offloadersDirectory`.
+    """Return the folder with the offloaders of a Pulsar version, for a broker's `offloadersDirectory`.
 
     Raises:
         DevstackError: as `ensure_tarball`.
@@ -111,13 +111,13 @@ def _ensure_unpacked(home: Path, version: str, artifact: str) -> Path:
         try:
             (Path(folder) / home.name).rename(home)
         except OSError:
-            if not home.is_dir():  # else another process was quicker
+            if not home.is_dir():  # otherwise another process has unpacked it meanwhile
                 raise
     return home
 
 
 def _fetch(maven: str, artifact: str, version: str, folder: Path, repository: Path | None) -> Path:
-    """Copy the archive out of Maven into `folder`; a broken download is resumed by trying again."""
+    """Copy the archive by Maven into `folder`. Another attempt resumes a broken download."""
     command = [
         maven,
         "--batch-mode",
@@ -138,7 +138,7 @@ def _fetch(maven: str, artifact: str, version: str, folder: Path, repository: Pa
         found = sorted(folder.glob("*.tar.gz"))
         if process.returncode == 0 and found:
             return found[0]
-        say(f"Maven failed (attempt {attempt} of {_ATTEMPTS}); it goes on from where it stopped")
+        say(f"Maven failed (attempt {attempt} of {_ATTEMPTS}); the next attempt resumes the download")
     errors = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line][:3]
     raise DevstackError(
         f"Maven cannot fetch Pulsar {version}: {' '.join(errors)}", "check Maven's network and settings"
@@ -146,7 +146,7 @@ def _fetch(maven: str, artifact: str, version: str, folder: Path, repository: Pa
 
 
 def _follow(process: subprocess.Popen[bytes], watched: Path, deadline: float) -> None:
-    """Wait for Maven, and say how far it is."""
+    """Wait for Maven, and print its progress."""
     while True:
         try:
             process.wait(timeout=_PROGRESS_SECONDS)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _JAVA_MAJOR: Final = 17
 _FREE_DISK: Final = 3 << 30
 _FULLEST: Final = 0.97
-"""Bookies turn read-only above this share of a disk (diskUsageWarnThreshold)."""
+"""Used share of the disk above which bookies become read-only (diskUsageWarnThreshold)."""
 
 
 def check_java() -> None:
-    """Raise unless the Java that Pulsar's scripts will use is there and new enough."""
+    """Raise DevstackError unless the Java of Pulsar's scripts exists and is new enough."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     where = f"JAVA_HOME={home}" if home else "PATH"
@@ -40,7 +40,7 @@ def check_java() -> None:
 
 
 def java_major(told: str) -> int | None:
-    """The major version in what `java -version` prints; None when there is none."""
+    """Return the major version in the output of `java -version`; None without one."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', told)
     if match is None:
         return None
@@ -49,7 +49,7 @@ def java_major(told: str) -> int | None:
 
 
 def check_memory(needed: int) -> None:
-    """Raise unless `needed` bytes are available by the kernel's estimate."""
+    """Raise DevstackError unless `needed` bytes of memory are available by the kernel's estimate."""
     available = available_memory(Path("/proc/meminfo").read_text())
     if available < needed:
         raise DevstackError(
@@ -59,7 +59,7 @@ def check_memory(needed: int) -> None:
 
 
 def available_memory(meminfo: str) -> int:
-    """MemAvailable of /proc/meminfo, in bytes."""
+    """Return MemAvailable of /proc/meminfo, in bytes."""
     match = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
     if match is None:
         raise DevstackError("/proc/meminfo has no MemAvailable", "Linux 3.14 or newer is needed")
@@ -67,13 +67,13 @@ def available_memory(meminfo: str) -> int:
 
 
 def check_disk(folder: Path) -> None:
-    """Raise unless the disk below `folder` has room, in bytes and in the share that bookies insist on."""
+    """Raise DevstackError unless the disk of `folder` has enough free bytes, and the free share that bookies require."""
     usage = shutil.disk_usage(folder)
     check_disk_numbers(str(folder), total=usage.total, used=usage.used, free=usage.free)
 
 
 def check_disk_numbers(where: str, *, total: int, used: int, free: int) -> None:
-    """The judgement of `check_disk`, on sizes in bytes."""
+    """Check sizes in bytes for `check_disk`."""
     if free < _FREE_DISK or used / total > _FULLEST:
         raise DevstackError(
             f"too little disk at {where}: {free / 2**30:.1f} GiB free, {used / total:.0%} used",
@@ -82,10 +82,10 @@ def check_disk_numbers(where: str, *, total: int, used: int, free: int) -> None:
 
 
 def check_ports(ports: Iterable[tuple[str, int]]) -> None:
-    """Raise when somebody listens on a port that a server is about to take.
+    """Raise DevstackError if another program uses a port of a server.
 
     Args:
-        ports: what the port is for, and its number.
+        ports: purpose and number of each port.
     """
     for purpose, port in ports:
         with socket.socket() as probe:

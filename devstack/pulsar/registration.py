@@ -1,4 +1,4 @@
-"""Registrations in ZooKeeper that outlive the process which made them."""
+"""Registrations of bookies in ZooKeeper that outlive their process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _TIMEOUT_S = 15.0
 
 
 def forget_bookie(zookeeper: str, bookie_id: str) -> None:
-    """Remove what a dead bookie has left in ZooKeeper.
+    """Remove the registration of a dead bookie from ZooKeeper.
 
-    A killed bookie's registration lives until its session expires (30 s). One that is started again before that takes the old
-    registration for its own and loses it at the expiry: it runs on, and no broker uses it (measured, 4.0.8).
+    The registration of a killed bookie lasts until its session expires (30 s). A bookie that starts before that reuses the old
+    registration and loses it at the expiry: it keeps running, but no broker uses it (measured, 4.0.8).
 
     Raises:
         DevstackError: ZooKeeper does not answer.

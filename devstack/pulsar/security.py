@@ -24,7 +24,7 @@ ADMIN_ROLE: Final = "admin"
 
 TLS_PORT: Final = 21
 HTTPS_PORT: Final = 25
-"""A broker's TLS ports lie so far above the stack's base port, for up to four brokers."""
+"""Offsets of the first broker's TLS ports from the stack's base port, for up to four brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Credentials:
     """The credentials of a stack in one folder.
 
     Attributes:
-        folder: where the files are.
+        folder: folder of the files.
     """
 
     folder: Path
 
     @classmethod
     def make(cls, folder: Path) -> Credentials:
-        """Make what is not there yet: secret key, the superuser's token, authority and the brokers' certificate."""
+        """Make missing files: secret key, superuser's token, authority, and the brokers' certificate."""
         made = cls(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not made.secret_key.exists():
@@ -59,21 +59,21 @@ class Credentials:
 
     @property
     def admin_token_file(self) -> Path:
-        """The superuser's token, which does not expire."""
+        """The superuser's token, without expiry."""
         return self.folder / "admin.token"
 
     @property
     def authority(self) -> Path:
-        """Certificate of the authority that signs every other."""
+        """Certificate of the authority that signs all others."""
         return self.folder / "ca.pem"
 
     @property
     def passwords(self) -> Path:
-        """Users and passwords of basic authentication, as Apache's htpasswd writes them."""
+        """Users and passwords of basic authentication, in the format of Apache's htpasswd."""
         return self.folder / "htpasswd"
 
     def token(self, role: str, seconds: float | None = None) -> str:
-        """A JSON Web Token for a role; it expires after so many seconds, or never."""
+        """Return a JSON Web Token for a role; it expires after `seconds`, or never for None."""
         claims: dict[str, object] = {"sub": role}
         if seconds is not None:
             claims["exp"] = int(time.time() + seconds)

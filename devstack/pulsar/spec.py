@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLUSTER_NAME: Final = "pulsar-readonly"
-"""The Pulsar cluster's name, in topic policies and in the metadata."""
+"""Name of the Pulsar cluster, in topic policies and metadata."""
 
 HOST: Final = "127.0.0.1"
-"""Everything listens here and nowhere else, unless a Site names another address."""
+"""Address of all servers, unless a Site names another one."""
 
 DEFAULT_VERSION: Final = "4.0.8"
 DEFAULT_BASE_PORT: Final = 16650
 PORT_SPAN: Final = 50
-"""A stack's ports lie in [base_port, base_port + PORT_SPAN)."""
+"""Number of ports of a stack: they are in [base_port, base_port + PORT_SPAN)."""
 
 _MAX_OF_A_KIND: Final = 10
 _BROKER_HTTP: Final = 10
@@ -37,9 +37,9 @@ class Site:
     """The site of one server.
 
     Attributes:
-        host: the address that it listens on, and that others reach it by.
-        interface: the network interface that has this address.
-        launcher: what stands before its command line; it must become the command itself (exec), such as `nsenter --net=FILE`.
+        host: address of the server, for its listeners and for others.
+        interface: network interface with this address.
+        launcher: prefix of its command line, which must execute the command (exec), such as `nsenter --net=FILE`.
     """
 
     host: str = HOST
@@ -55,10 +55,10 @@ class Setting:
     """One key of a server's own configuration file, set by `--set ROLE.KEY=VALUE`.
 
     Attributes:
-        role: `broker` or `bookie`, `broker-1` for one of them only; `broker-env` or `bookie-env` for a variable of their
-            environment; `zookeeper`, which no option sets.
-        key: the key as broker.conf, bookkeeper.conf or zookeeper.conf spells it, or the variable.
-        value: its text; may be empty.
+        role: `broker` or `bookie`; `broker-1` for one broker; `broker-env` or `bookie-env` for an environment variable;
+            `zookeeper`, which the option does not accept.
+        key: key of broker.conf, bookkeeper.conf or zookeeper.conf, or name of the variable.
+        value: value as text; may be empty.
     """
 
     role: str
@@ -67,10 +67,10 @@ class Setting:
 
     @classmethod
     def parse(cls, text: str) -> Setting:
-        """Read `broker.KEY=VALUE`, `bookie.KEY=VALUE` or `broker-env.VARIABLE=VALUE` (`bookie-env` likewise).
+        """Parse `broker.KEY=VALUE`, `bookie.KEY=VALUE` or `broker-env.VARIABLE=VALUE` (`bookie-env` likewise).
 
         Raises:
-            DevstackError: the text has another shape.
+            DevstackError: the text has another form.
         """
         match = re.fullmatch(r"(broker(?:-\d)?|bookie|broker-env|bookie-env)\.([A-Za-z_][\w.]*)=([^\r\n]*)", text)
         if match is None:
@@ -90,17 +90,17 @@ class PulsarSpec:
     """One stack.
 
     Attributes:
-        name: what the stack is called; its state folder is named after it.
-        version: a Pulsar release whose checksum is pinned.
-        bookies: how many bookies, 1 to 10; write quorum and ack quorum are 2 (1 with a single bookie).
-        brokers: how many brokers, 1 to 10.
-        base_port: first of the PORT_SPAN ports that the stack uses.
+        name: name of the stack and of its state folder.
+        version: a Pulsar release with a pinned checksum.
+        bookies: number of bookies, 1 to 10; write quorum and ack quorum are 2 (1 with a single bookie).
+        brokers: number of brokers, 1 to 10.
+        base_port: first of the PORT_SPAN ports of the stack.
         explicit_lac_ms: the brokers' bookkeeperExplicitLacIntervalInMills; 0 turns explicit LAC off.
         transactions: whether brokers run the transaction coordinator.
-        quick: whether the JVMs compile with C1 only: half the CPU of a start, but slower under load, so never for measurements.
-            And whether nobody waits for the disk (fsync): servers may be killed, but data do not outlive a power cut.
-        settings: what else to set in the servers' files; the last of a key wins.
-        admin_token_file: the superuser's token, where settings make the brokers ask for one.
+        quick: whether JVMs compile with C1 only, and servers write without fsync. A start takes half the CPU, but servers are
+            slower under load, so it is not for measurements. Data survive a kill, but not a power failure.
+        settings: further settings of the servers; for one key the last value wins.
+        admin_token_file: file with the superuser's token, if the settings turn authentication on; otherwise empty.
     """
 
     name: str = "default"
@@ -139,23 +139,23 @@ class PulsarSpec:
 
     @property
     def zookeeper_port(self) -> int:
-        """ZooKeeper's client port."""
+        """Client port of ZooKeeper."""
         return self.base_port + _ZOOKEEPER
 
     def broker_port(self, index: int) -> int:
-        """A broker's port of the binary protocol."""
+        """Return a broker's port of the binary protocol."""
         return self.base_port + index
 
     def broker_http_port(self, index: int) -> int:
-        """A broker's port of the admin API."""
+        """Return a broker's port of the admin API."""
         return self.base_port + _BROKER_HTTP + index
 
     def bookie_port(self, index: int) -> int:
-        """A bookie's port."""
+        """Return a bookie's port."""
         return self.base_port + _BOOKIE + index
 
     def bookie_metrics_port(self, index: int) -> int:
-        """The port where a bookie shows its Prometheus metrics."""
+        """Return the port of a bookie's Prometheus metrics."""
         return self.base_port + _BOOKIE_METRICS + index
 
 

@@ -25,49 +25,49 @@ class StateFolder:
     """The folder of one stack.
 
     Attributes:
-        root: its absolute path; it need not exist yet.
+        root: absolute path of the folder, which need not exist.
     """
 
     root: Path
 
     def record(self, server: str) -> Path:
-        """A server's pid file."""
+        """Return the path of a server's pid file."""
         return self.root / "run" / f"{server}.pid"
 
     def records(self) -> list[Path]:
-        """All pid files that are there."""
+        """Return all existing pid files."""
         return sorted((self.root / "run").glob("*.pid"))
 
     def log(self, server: str) -> Path:
-        """A server's log."""
+        """Return the path of a server's log."""
         return self.root / "logs" / f"{server}.log"
 
     def conf(self, server: str) -> Path:
-        """A server's configuration file."""
+        """Return the path of a server's configuration file."""
         return self.root / "conf" / f"{server}.conf"
 
     def data(self, server: str) -> Path:
-        """A server's data folder."""
+        """Return the path of a server's data folder."""
         return self.root / "data" / server
 
     @property
     def initialised(self) -> Path:
-        """The file that is there once the cluster's metadata was written."""
+        """File that marks the cluster's metadata as written."""
         return self.root / "data" / "initialised"
 
     def make(self) -> None:
-        """Make the folder and those in it."""
+        """Make the folder and its subfolders."""
         for name in _FOLDERS:
             (self.root / name).mkdir(parents=True, exist_ok=True)
 
     def clear(self) -> None:
-        """Delete what a stack put there; its lock stays, and may be held."""
+        """Delete the stack's files. The lock stays, because the caller may hold it."""
         for name in _FOLDERS:
             shutil.rmtree(self.root / name, ignore_errors=True)
         (self.root / "spec.json").unlink(missing_ok=True)
 
     def purge(self) -> None:
-        """Delete what a stack put there, and the folder itself when nothing else is in it."""
+        """Delete the stack's files, and the folder if it is empty then."""
         self.clear()
         (self.root / ".lock").unlink(missing_ok=True)
         if not any(self.root.iterdir()):
@@ -100,7 +100,7 @@ class StateFolder:
             ) from error
 
     def check(self, spec: PulsarSpec) -> None:
-        """Raise when the data that is here cannot serve `spec`."""
+        """Raise DevstackError if the data in this folder cannot be used with a specification."""
         stored = self.stored()
         if stored is None:
             return
@@ -121,9 +121,9 @@ class StateFolder:
             )
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the folder's lock: one command at a time changes a stack.
+        """Hold the folder's lock, so that only one command changes a stack at a time.
 
         Raises:
-            DevstackError: another command holds it for minutes.
+            DevstackError: another command holds the lock for longer than _LOCK_TIMEOUT_S.
         """
         return file_lock(self.root / ".lock", f"stack in {self.root}", _LOCK_TIMEOUT_S)

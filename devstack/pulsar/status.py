@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from devstack.pulsar.spec import PulsarSpec, Site
 
 ALL_ON_LOOPBACK: Final[Mapping[str, Site]] = MappingProxyType({})
-"""Sites by server: none has one of its own."""
+"""Sites by server: empty, so all servers run on loopback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Endpoints:
     """The endpoints of a stack.
 
     Attributes:
-        metadata_store: as Pulsar writes it, `zk:HOST:PORT`.
-        writer_url: the first broker, `pulsar://HOST:PORT`.
-        admin_url: the first broker, `http://HOST:PORT`.
-        brokers: all brokers' `pulsar://HOST:PORT`.
-        admin_urls: all brokers' `http://HOST:PORT`.
-        bookies: all bookies' HOST:PORT, which are their ids too.
-        bookie_metrics: where each bookie shows its Prometheus metrics.
+        metadata_store: `zk:HOST:PORT`, Pulsar's form.
+        writer_url: `pulsar://HOST:PORT` of the first broker.
+        admin_url: `http://HOST:PORT` of the first broker.
+        brokers: `pulsar://HOST:PORT` of all brokers.
+        admin_urls: `http://HOST:PORT` of all brokers.
+        bookies: HOST:PORT of all bookies, which are also their ids.
+        bookie_metrics: URLs of the bookies' Prometheus metrics.
     """
 
     metadata_store: str
@@ -41,11 +41,11 @@ class Endpoints:
 
     @classmethod
     def of(cls, spec: PulsarSpec, sites: Mapping[str, Site] = ALL_ON_LOOPBACK) -> Endpoints:
-        """The endpoints of a stack that is made as `spec` says.
+        """Return the endpoints of a stack.
 
         Args:
-            spec: what the stack is made of.
-            sites: where its servers run, by name; a server that is not named runs on loopback.
+            spec: specification of the stack.
+            sites: sites of servers by name; other servers run on loopback.
         """
 
         def host(server: str) -> str:
@@ -72,11 +72,11 @@ class ServerStatus:
 
     Attributes:
         name: `zookeeper`, `bookie-0`, `broker-1`.
-        pid: its process id, None when it is not running.
-        port: its main port.
-        answers: whether that port accepts connections.
-        resident_mib: resident memory in MiB.
-        log: where its output goes.
+        pid: process id; None if the server does not run.
+        port: main port.
+        answers: whether the port accepts connections.
+        resident_mib: resident memory, in MiB.
+        log: path of its log.
     """
 
     name: str
@@ -89,7 +89,7 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class StackStatus:
-    """The status of the stack; `healthy` if every server runs and answers."""
+    """The status of a stack, `healthy` if every server runs and answers."""
 
     name: str
     version: str
