@@ -15,17 +15,17 @@ import org.apache.bookkeeper.client.api.WriteHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 
 /**
- * BookKeeper's own client, told what to do line by line on its standard input; answers each line with one of JSON.
+ * BookKeeper's own client. Reads one command per line of standard input, and answers each with a line of JSON.
  *
  * <pre>
  *   write ENTRIES SIZE ENSEMBLE WRITE_QUORUM ACK_QUORUM DIGEST   makes a closed ledger: {"ledger": id}
- *   read LEDGER ENTRIES single|batch                             reads so many: {"entries", "bytes", "wall_s", "cpu_s"}
+ *   read LEDGER ENTRIES single|batch                             reads ENTRIES: {"entries", "bytes", "wall_s", "cpu_s"}
  * </pre>
  *
- * cpu_s is that of the whole process, with its collector and its compiler.
+ * cpu_s is the CPU time of the whole process, with garbage collector and compiler.
  */
 public final class StorageBench {
-    private static final byte[] PASSWORD = new byte[0]; // as Pulsar's
+    private static final byte[] PASSWORD = new byte[0]; // Pulsar's default
     private static final int WINDOWS = 4;
     private static final int WINDOW_BYTES = 1 << 20;
     private static final int PENDING_WRITES = 5000;
@@ -37,7 +37,7 @@ public final class StorageBench {
     private StorageBench(String metadata) throws Exception {
         ClientConfiguration conf = new ClientConfiguration();
         conf.setMetadataServiceUri(metadata);
-        conf.setUseV2WireProtocol(true); // Pulsar's default, and what batch reads need
+        conf.setUseV2WireProtocol(true); // Pulsar's default; batch reads require it
         conf.setReorderReadSequenceEnabled(false);
         client = BookKeeper.newBuilder(conf).build();
     }
@@ -107,7 +107,7 @@ public final class StorageBench {
                     }
                 }
                 long end = ends.remove();
-                if (seen < end) { // a batch may be short: what it lacks comes first
+                if (seen < end) { // a batch may be short: read its missing entries next
                     waiting.addFirst(ask(ledger, seen + 1, end, batch));
                     ends.addFirst(end);
                 }

@@ -17,7 +17,7 @@ const (
 	writeTimeout = 60 * time.Second
 )
 
-// connection speaks frames over one socket. One goroutine reads; any may write.
+// connection reads and writes frames on one socket. Only one goroutine may read; any may write.
 type connection struct {
 	socket net.Conn
 	buffer []byte
@@ -26,7 +26,7 @@ type connection struct {
 	lock   sync.Mutex
 }
 
-// open connects, says CONNECT and waits for CONNECTED.
+// open connects, sends CONNECT and waits for CONNECTED. source is the local address, empty for any.
 func open(address string, source string) (*connection, error) {
 	dialer := net.Dialer{Timeout: openTimeout}
 	if source != "" {
@@ -44,7 +44,7 @@ func open(address string, source string) (*connection, error) {
 	return c, nil
 }
 
-// openTopic connects to whoever serves a topic, by the lookup of the broker at an address.
+// openTopic connects to the broker that serves a topic. It sends the lookup to the broker at address, and follows redirects.
 func openTopic(address string, topic string, source string) (*connection, error) {
 	authoritative := uint64(0)
 	for hops := 0; hops < 10; hops++ {
@@ -72,16 +72,16 @@ func openTopic(address string, topic string, source string) (*connection, error)
 		}
 		address, authoritative = next, answer.number[5]
 	}
-	return nil, fmt.Errorf("lookup of %s goes on and on", topic)
+	return nil, fmt.Errorf("lookup of %s: more than 10 redirects", topic)
 }
 
-// next is one frame without its length; it is valid until the next call. fresh says that the socket was read for it.
+// next returns one frame without its length, valid until the next call. fresh reports whether it read from the socket.
 func (c *connection) next() (frame []byte, fresh bool, err error) {
 	for {
 		if c.to-c.from >= 4 {
 			size := int(binary.BigEndian.Uint32(c.buffer[c.from:]))
 			if size > mostBytes {
-				return nil, fresh, fmt.Errorf("a frame of %d bytes", size)
+				return nil, fresh, fmt.Errorf("frame of %d bytes, more than %d", size, mostBytes)
 			}
 			if c.to-c.from >= 4+size {
 				frame = c.buffer[c.from+4 : c.from+4+size]
@@ -118,7 +118,7 @@ func (c *connection) write(data []byte) error {
 	return err
 }
 
-// request sends a command and waits for its answer, before anything else runs on the connection.
+// request sends a command and waits for its answer. Call it before any other goroutine reads from the connection.
 func (c *connection) request(kind int, body message, wanted int) (fields, error) {
 	if err := c.write(appendCommand(nil, kind, body)); err != nil {
 		return fields{}, err

@@ -13,16 +13,16 @@ import (
 
 const (
 	pingEvery      = 30 * time.Second
-	ackEvery       = 100 * time.Millisecond // what stock clients do (acknowledgmentGroupTime)
+	ackEvery       = 100 * time.Millisecond // default of stock clients (acknowledgmentGroupTime)
 	ackMost        = 1000
-	opening        = 100 // so many connections are on their way in at a time
+	opening        = 100 // connections that are opened concurrently
 	latest         = int64(^uint64(0) >> 1)
 	metaBatch      = 11 // num_messages_in_batch
 	stampBytes     = 8
-	singleMetadata = 4 // a message of a batch has its own metadata, with the length before it
+	singleMetadata = 4 // bytes of the length before the metadata of a single message of a batch
 )
 
-// kinds of subscriptions, as CommandSubscribe numbers them.
+// kinds maps subscription types to their numbers in CommandSubscribe.
 var kinds = map[string]uint64{"Exclusive": 0, "Shared": 1, "Failover": 2, "Key_Shared": 3}
 
 type consumeOptions struct {
@@ -39,7 +39,7 @@ type consumeOptions struct {
 	ack          bool
 }
 
-// totals of all consumers since the start.
+// totals counts for all consumers since the start.
 type totals struct {
 	messages atomic.Uint64
 	bytes    atomic.Uint64
@@ -56,7 +56,7 @@ func (t *totals) told() map[string]any {
 	}
 }
 
-// consumer is what a connection knows of one of its consumers.
+// consumer is the state of one consumer of a connection.
 type consumer struct {
 	used uint64 // permits since the last FLOW
 	acks message
@@ -75,17 +75,17 @@ type reader struct {
 func consume(arguments []string) error {
 	options := &consumeOptions{}
 	set := flag.NewFlagSet("consume", flag.ExitOnError)
-	set.StringVar(&options.broker, "broker", "", "HOST:PORT that is asked first")
+	set.StringVar(&options.broker, "broker", "", "HOST:PORT of the broker for lookups")
 	set.StringVar(&options.topic, "topic", "", "topic; # is the number of the connection")
-	set.StringVar(&options.subscription, "subscription", "load-#", "name; # is the number of the consumer")
+	set.StringVar(&options.subscription, "subscription", "load-#", "name of the subscription; # is the number of the consumer")
 	set.StringVar(&options.kind, "type", "Exclusive", "Exclusive, Shared, Failover or Key_Shared")
-	set.StringVar(&options.source, "source", "", "the connections' own address, for very many of them; # counts every 20,000")
-	set.IntVar(&options.consumers, "consumers", 1, "consumers in all")
-	set.IntVar(&options.connections, "connections", 0, "connections that they share; one each by default")
+	set.StringVar(&options.source, "source", "", "local address of the connections; # is 2 plus 1 for every 20,000 connections")
+	set.IntVar(&options.consumers, "consumers", 1, "total number of consumers")
+	set.IntVar(&options.connections, "connections", 0, "number of connections for all consumers; one for each by default")
 	set.IntVar(&options.permits, "permits", 1000, "receiver queue size")
 	set.BoolVar(&options.durable, "durable", false, "durable subscriptions instead of readers")
-	set.BoolVar(&options.earliest, "earliest", false, "from the first message")
-	set.BoolVar(&options.ack, "ack", false, "ack each message, in groups of 100 ms as stock clients do")
+	set.BoolVar(&options.earliest, "earliest", false, "start at the first message")
+	set.BoolVar(&options.ack, "ack", false, "ack each message, grouped for 100 ms as by stock clients")
 	set.Parse(arguments)
 	if options.connections == 0 {
 		options.connections = options.consumers
@@ -131,7 +131,7 @@ func newReader(options *consumeOptions, sums *totals, number int) (*reader, erro
 	}
 	count := (options.consumers - number + options.connections - 1) / options.connections
 	r := &reader{connection: c, options: options, totals: sums, consumers: make([]consumer, count)}
-	// The first consumers of all connections get in one by one; the others of a connection all at once.
+	// All consumers of one connection subscribe at once.
 	ready := make(chan error, 1)
 	go func() { ready <- r.run() }()
 	var asked []byte
@@ -159,7 +159,7 @@ func newReader(options *consumeOptions, sums *totals, number int) (*reader, erro
 	return r, <-ready
 }
 
-// run reads until the connection ends; it returns once all consumers are in, and goes on beside.
+// run reads until all consumers have subscribed, and returns. Another goroutine then reads until the connection ends.
 func (r *reader) run() error {
 	for waiting := len(r.consumers); waiting > 0; {
 		frame, _, err := r.next()
@@ -234,13 +234,13 @@ func (r *reader) take(kind int, body []byte, rest []byte, now int64) error {
 	return nil
 }
 
-// count takes one entry: a message, or a batch.
+// count counts one entry, a message or a batch, acks it, and renews permits.
 func (r *reader) count(body []byte, rest []byte, now int64) error {
 	metadata, payload, err := stored(rest)
 	if err != nil {
 		return err
 	}
-	// consumer_id is the first field in every server's MESSAGE, the message id the second.
+	// Every server writes consumer_id as the first field of MESSAGE, and message_id as the second.
 	id, n := binary.Uvarint(body[1:])
 	if n <= 0 || body[0] != 0x08 || id >= uint64(len(r.consumers)) {
 		return errShort
@@ -291,7 +291,7 @@ func (r *reader) count(body []byte, rest []byte, now int64) error {
 	return nil
 }
 
-// withoutPartition leaves ledger and entry of a message id.
+// withoutPartition reduces a message id to ledger and entry.
 func withoutPartition(id []byte) []byte {
 	found, err := parse(id)
 	if err != nil {
@@ -325,7 +325,7 @@ func (r *reader) sendAcks() error {
 	return r.write(out)
 }
 
-// keepAlive pings on each connection every 30 s, evenly spread.
+// keepAlive sends a PING on each connection every 30 s, evenly spread.
 func keepAlive(readers []*reader) {
 	for {
 		for _, r := range readers {

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	fine    = 4 // bits of precision below the highest one: steps of 6 %
+	fine    = 4 // bits after the highest one that select a bucket: steps of 6 %
 	columns = 1 << fine
 	octaves = 40
 )
 
-// histogram counts durations in steps that grow with them. It may be added to from everywhere.
+// histogram counts durations in buckets of logarithmic size. All methods are safe for concurrent use.
 type histogram struct {
 	counts [octaves * columns]atomic.Uint64
 	worst  atomic.Int64
@@ -31,7 +31,7 @@ func bucket(nanoseconds int64) int {
 	return min(index, octaves*columns-1)
 }
 
-// upper is the end of a bucket, in ms.
+// upper returns the upper bound of a bucket, in ms.
 func upper(index int) float64 {
 	if index < columns {
 		return float64(index+1) / 1000
@@ -50,7 +50,7 @@ func (h *histogram) add(taken int64, count uint64) {
 	}
 }
 
-// take gives percentiles in ms since the last call, and starts anew.
+// take returns mean, worst and percentiles since the last call, in ms, and resets the histogram.
 func (h *histogram) take() map[string]float64 {
 	var counts [octaves * columns]uint64
 	total, weighted := uint64(0), 0.0

@@ -1,6 +1,6 @@
-// Command load puts load on Pulsar brokers: consumers and producers that do as little as they can.
+// Command load generates load for Pulsar brokers, by consumers and producers that use little CPU.
 //
-// It says what it has counted as a line of JSON for each line on its standard input, and ends with it.
+// For each line on standard input it prints its counters as a line of JSON. It exits at the end of standard input.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 func main() {
 	roles := map[string]func([]string) error{"consume": consume, "produce": produce}
 	if len(os.Args) < 2 || roles[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: load consume|produce -broker HOST:PORT -topic TOPIC ... (-help tells the rest)")
+		fmt.Fprintln(os.Stderr, "usage: load consume|produce -broker HOST:PORT -topic TOPIC ... (-help lists all flags)")
 		os.Exit(2)
 	}
 	if err := roles[os.Args[1]](os.Args[2:]); err != nil {
@@ -39,7 +39,7 @@ func tell(what map[string]any) {
 	fmt.Println(string(line))
 }
 
-// obey answers each line of standard input with what was counted, and how busy the program was.
+// obey answers each line of standard input with the counters, the CPU time of the process in seconds, and the time.
 func obey(told func() map[string]any) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

@@ -13,7 +13,7 @@ const (
 	batchMostMessages = 1000      // batchingMaxMessages of a stock producer
 	batchMostBytes    = 128 << 10 // batchingMaxBytes
 	batchDelay        = time.Millisecond
-	mostPending       = 1000 // messages without a receipt (maxPendingMessages)
+	mostPending       = 1000 // entries without a receipt (maxPendingMessages of a stock producer)
 )
 
 type produceOptions struct {
@@ -27,7 +27,7 @@ type produceOptions struct {
 	pending int
 }
 
-// producer writes to one topic.
+// producer publishes to one topic.
 type producer struct {
 	*connection
 	id       uint64
@@ -53,17 +53,17 @@ func (p *produced) told() map[string]any {
 func produce(arguments []string) error {
 	options := &produceOptions{}
 	set := flag.NewFlagSet("produce", flag.ExitOnError)
-	set.StringVar(&options.broker, "broker", "", "HOST:PORT that is asked first")
-	set.StringVar(&options.topic, "topic", "", "topic; # is its number where there are several")
-	set.IntVar(&options.topics, "topics", 1, "write to so many topics in turn")
-	set.Float64Var(&options.rate, "rate", 0, "messages a second in all; as fast as receipts come by default")
-	set.Uint64Var(&options.count, "count", 0, "end after so many messages; never by default")
+	set.StringVar(&options.broker, "broker", "", "HOST:PORT of the broker for lookups")
+	set.StringVar(&options.topic, "topic", "", "topic; with several topics, # is the number of the topic")
+	set.IntVar(&options.topics, "topics", 1, "number of topics, published to in turn")
+	set.Float64Var(&options.rate, "rate", 0, "messages per second for all topics; limited by -pending only by default")
+	set.Uint64Var(&options.count, "count", 0, "total number of messages; unlimited by default")
 	set.IntVar(&options.size, "size", 1024, "bytes of a message's payload")
-	set.BoolVar(&options.batched, "batched", false, "by a stock producer's rules: 1 ms, 1,000 messages, 128 KB")
-	set.IntVar(&options.pending, "pending", mostPending, "messages that may wait for their receipts")
+	set.BoolVar(&options.batched, "batched", false, "publish batches with a stock producer's limits: 1 ms, 1,000 messages, 128 KB")
+	set.IntVar(&options.pending, "pending", mostPending, "number of entries without a receipt")
 	set.Parse(arguments)
 	if options.size < stampBytes {
-		return fmt.Errorf("-size %d: a message begins with its time, %d bytes", options.size, stampBytes)
+		return fmt.Errorf("-size %d: must be at least %d, because a payload begins with its time", options.size, stampBytes)
 	}
 	sums := &produced{}
 	room := make(chan struct{}, options.pending)
@@ -102,7 +102,7 @@ func newProducer(broker string, topic string) (*producer, error) {
 	return &producer{connection: c}, nil
 }
 
-// receive takes receipts; each gives the room of an entry back.
+// receive reads receipts. Each receipt makes room for another entry.
 func (p *producer) receive(sums *produced, room chan struct{}) {
 	for {
 		frame, _, err := p.next()
@@ -115,7 +115,7 @@ func (p *producer) receive(sums *produced, room chan struct{}) {
 		switch {
 		case err != nil, kind == cmdCloseProducer, kind == cmdError:
 			sums.ended.Add(1)
-			fail("produce", fmt.Errorf("the broker ended it with command %d: %v", kind, err))
+			fail("produce", fmt.Errorf("producer ended by the broker: command %d, error %v", kind, err))
 			return
 		case kind == cmdSendReceipt:
 			found, err := parse(body)
@@ -132,7 +132,7 @@ func (p *producer) receive(sums *produced, room chan struct{}) {
 	}
 }
 
-// publish paces messages; entries are batches where that is asked for. An entry's time of sending is its sequence id.
+// publish sends messages at the rate, as batches with -batched. The sequence id of an entry is its time of sending, in ns.
 func publish(options *produceOptions, producers []*producer, sums *produced, room chan struct{}) error {
 	payload := make([]byte, options.size)
 	rand.New(rand.NewSource(1)).Read(payload)
@@ -144,7 +144,7 @@ func publish(options *produceOptions, producers []*producer, sums *produced, roo
 			due = most
 		}
 		if options.rate > 0 {
-			// Whatever is due by now, at most a batch; else wait for the next one.
+			// Send all messages that are due, at most one batch; otherwise wait for the next one.
 			for {
 				owed := uint64(time.Since(begin).Seconds()*options.rate) + 1
 				if owed > sent {

@@ -1,6 +1,6 @@
 package main
 
-// Pulsar's frames, as far as a load client looks into them: numbers of commands and fields as in PulsarApi.proto (4.0).
+// Codec of the Pulsar frames that a load client needs. The numbers of commands and fields are those of PulsarApi.proto (4.0).
 
 import (
 	"encoding/binary"
@@ -36,9 +36,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var errShort = errors.New("a message that ends too early")
+var errShort = errors.New("truncated message")
 
-// message is a protobuf message that grows at its end.
+// message is an encoded protobuf message. Its methods append a field.
 type message []byte
 
 func (m message) number(field int, value uint64) message {
@@ -53,7 +53,7 @@ func (m message) bytes(field int, value []byte) message {
 
 func (m message) text(field int, value string) message { return m.bytes(field, []byte(value)) }
 
-// appendCommand adds a frame with a command and nothing else; a command's body has its type as field number.
+// appendCommand appends a frame with only a command. The field number of a command's body is its type.
 func appendCommand(out []byte, kind int, body message) []byte {
 	command := message(nil).number(1, uint64(kind)).bytes(kind, body)
 	out = binary.BigEndian.AppendUint32(out, uint32(len(command)+4))
@@ -61,7 +61,7 @@ func appendCommand(out []byte, kind int, body message) []byte {
 	return append(out, command...)
 }
 
-// appendSend adds a SEND frame with its checksum.
+// appendSend appends a SEND frame with its checksum.
 func appendSend(out []byte, body message, metadata message, payload []byte) []byte {
 	command := message(nil).number(1, cmdSend).bytes(cmdSend, body)
 	total := 4 + len(command) + 2 + 4 + 4 + len(metadata) + len(payload)
@@ -78,7 +78,7 @@ func appendSend(out []byte, body message, metadata message, payload []byte) []by
 	return out
 }
 
-// each calls back for every field: its number, its value where it is one, its bytes where it has some.
+// each calls seen for every field, with its number and its value (varint, fixed) or its bytes (length-delimited).
 func each(m []byte, seen func(field int, value uint64, data []byte)) error {
 	for len(m) > 0 {
 		tag, n := binary.Uvarint(m)
@@ -120,7 +120,7 @@ func each(m []byte, seen func(field int, value uint64, data []byte)) error {
 	return nil
 }
 
-// fields of a message: the last value or bytes of each.
+// fields holds the last value or bytes of each field of a message.
 type fields struct {
 	number map[int]uint64
 	data   map[int][]byte
@@ -138,7 +138,7 @@ func parse(m []byte) (fields, error) {
 	return found, err
 }
 
-// split takes a frame without its length apart: the command's type, its body, and what follows the command.
+// split divides a frame without its length into the command's type, its body, and the bytes after the command.
 func split(frame []byte) (kind int, body []byte, rest []byte, err error) {
 	if len(frame) < 4 {
 		return 0, nil, nil, errShort
@@ -148,7 +148,7 @@ func split(frame []byte) (kind int, body []byte, rest []byte, err error) {
 		return 0, nil, nil, errShort
 	}
 	command := frame[4 : 4+size]
-	// Every server writes the type first, and all types are below 128.
+	// Every server writes the type first, and all types are below 128, so they have one byte.
 	kind = int(command[1])
 	command = command[2:]
 	for len(command) > 0 {
@@ -169,7 +169,7 @@ func split(frame []byte) (kind int, body []byte, rest []byte, err error) {
 	return kind, nil, frame[4+size:], nil
 }
 
-// stored takes what a MESSAGE carries apart: metadata and payload.
+// stored divides the bytes after a MESSAGE command into metadata and payload.
 func stored(rest []byte) (metadata []byte, payload []byte, err error) {
 	if len(rest) >= 6 && binary.BigEndian.Uint16(rest) == checksumMagic {
 		rest = rest[6:]

@@ -1,4 +1,4 @@
-"""The hostile clients: raw sockets, each doing one thing that no stock client does."""
+"""The hostile clients: raw sockets, each with one behaviour that no stock client has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CONNECTED: Final = "stays connected"
 CLOSED: Final = "closes"
 WAIT_S: Final = 2.0
-"""So long a server may take to show what it does."""
+"""Time in which a server's reaction must show."""
 
 PING: Final = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 
@@ -40,8 +40,12 @@ class Attacker:
     """One raw connection.
 
     Args:
-        url: of the server.
+        url: URL of the server.
         connect: whether to send CONNECT.
+
+    Attributes:
+        heard: commands of the server.
+        closed: whether the server has closed the connection.
     """
 
     def __init__(self, url: str, *, connect: bool = True) -> None:
@@ -62,17 +66,17 @@ class Attacker:
         self.socket.close()
 
     def send(self, data: bytes, seconds: float = WAIT_S) -> None:
-        """Send as much as the server takes in that time."""
+        """Send as much as the server reads in that time."""
         self.socket.settimeout(seconds)
         try:
             self.socket.sendall(data)
         except TimeoutError:
-            pass  # it does not read
+            pass  # the server does not read
         except OSError:
             self.closed = True
 
     def listen(self, seconds: float = WAIT_S, until: int | None = None) -> None:
-        """Read what comes, up to a command, the end of the connection or of the time."""
+        """Read commands until a type of command, the end of the connection, or the timeout."""
         deadline = time.monotonic() + seconds
         while not self.closed and (left := deadline - time.monotonic()) > 0:
             self.socket.settimeout(left)
@@ -90,7 +94,7 @@ class Attacker:
 
     @property
     def outcome(self) -> str:
-        """What the server did."""
+        """Reaction of the server: errors, and whether it closed the connection."""
         errors = {command_name(one) for one in self.heard if one.type in {BaseCommand.ERROR, BaseCommand.SEND_ERROR}}
         return ", ".join([*sorted(errors), CLOSED if self.closed else CONNECTED])
 
@@ -100,10 +104,10 @@ class Attack:
     """A row of the table.
 
     Attributes:
-        name: for the command line.
-        title: for people.
-        run: does it to a server, with a topic of its own; returns what the server did.
-        short: whether it is in the short form.
+        name: name on the command line.
+        title: title in the table.
+        run: attacks a server (URL) with a new topic; returns the server's reaction.
+        short: whether `make test` includes it.
     """
 
     name: str
@@ -118,7 +122,7 @@ def _subscribe(topic: str, **fields: Any) -> bytes:
 
 
 def _flow(permits: int, consumer_id: int = 0) -> bytes:
-    # An int32 of protobuf: 2^31 goes as the negative number of the same bits.
+    # The field is an int32, so 2^31 is encoded as the negative number with the same bits.
     signed = permits - (1 << 32) if permits >= 1 << 31 else permits
     flow = CommandFlow(consumer_id=consumer_id, message_permits=signed)
     return encode_command(BaseCommand(type=BaseCommand.FLOW, flow=flow))
@@ -196,7 +200,7 @@ def _half_open(count: int) -> Callable[[str, str], str]:
 
 
 def _ping_flood(url: str, _topic: str) -> str:
-    """Reads no answer."""
+    """Send PINGs for 4 s without reading the answers."""
     with Attacker(url) as attacker:
         deadline = time.monotonic() + 4
         while not attacker.closed and time.monotonic() < deadline:
@@ -282,15 +286,15 @@ ATTACKS: Final = (
     Attack("flow-0", "FLOW of 0", _as_consumer(_flow(0))),
     Attack("flow-max", "FLOW of 2^31 - 1, ten times", _as_consumer(*[_flow((1 << 31) - 1)] * 10)),
     Attack("unknown-ids", "FLOW, ACK and CLOSE of unknown consumers", _after_connect(_flow(1, 99), _ack(0, 1, 99), _CLOSE)),
-    Attack("bad-namespace", "topics of a namespace that is none", _after_connect(_NAMESPACE)),
+    Attack("bad-namespace", "topics of an invalid namespace", _after_connect(_NAMESPACE)),
     Attack("send-unknown", "SEND of an unknown producer", _after_connect(_send(10, 99))),
-    Attack("send-early", "SEND before the producer is there", _publishes_early),
+    Attack("send-early", "SEND before PRODUCER_SUCCESS", _publishes_early),
     Attack("send-6-mb", "SEND of 6 MB", _publishes(6_000_000)),
     Attack("ack-500000", "an ACK of 500,000 ids", _as_consumer(_ack(0, 500_000))),
     Attack("ack-flood", "400,000 acks of foreign ids", _ack_flood, short=False),
     Attack("subscribe-flood", "2,000 SUBSCRIBEs at once", _subscribe_flood, short=False),
-    Attack("ping-flood", "PING without end, and reads no answer", _ping_flood, short=False),
+    Attack("ping-flood", "PINGs for 4 s, answers not read", _ping_flood, short=False),
     Attack("half-open", "2,000 connections without CONNECT", _half_open(2000), short=False),
     Attack("half-open-many", "10,000 connections without CONNECT", _half_open(10_000), short=False),
-    Attack("slow-loris", "a CONNECT of four bytes a second", _slow_loris, short=False),
+    Attack("slow-loris", "CONNECT at four bytes per second", _slow_loris, short=False),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Send malformed frames of a command, each by a connection of its own, with an innocent client beside them."""
+"""Malformed frames of a command, each on a separate connection, beside an innocent client."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ REFUSES: Final = "error"
 ANSWERS: Final = "answers"
 IGNORES: Final = "ignores"
 SILENT: Final = "silent"
-"""No PONG comes, and the connection stays."""
+"""The server sends no PONG, and keeps the connection."""
 
 PONG_S: Final = 5.0
 ANSWER_S: Final = 0.3
 REST_S: Final = 0.5
-"""So long it waits for an answer after the PONG, and for a reaction to a frame whose rest never comes."""
+"""Time for an answer after the PONG (ANSWER_S), and for a reaction to a frame whose rest never comes (REST_S)."""
 
 SLACK: Final = {"tasks": 20, "resident": 64 << 20}
-"""A broker keeps this much more: tasks of its connections to owners and bookies, and memory for what is cached."""
+"""Allowed increase: tasks of the broker's connections to owners and bookies, and memory of its caches."""
 
 _RESET: Final = struct.pack("ii", 1, 0)
 
@@ -45,8 +45,8 @@ class CommandRow(NamedTuple):
     """A row of the table.
 
     Attributes:
-        title: for people.
-        commands: names of the commands, which are tried together.
+        title: title in the table.
+        commands: names of the commands, which run together.
     """
 
     title: str
@@ -54,7 +54,7 @@ class CommandRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For the command line."""
+        """Name on the command line."""
         return self.commands[0].lower().replace("_", "-") if len(self.commands) == 1 else "server-commands"
 
 
@@ -68,9 +68,9 @@ class Reactions(NamedTuple):
     """The reactions of one server to the frames of one row.
 
     Attributes:
-        by_frame: for each way to be malformed the distinct reactions, sorted.
-        slowest: PING of the innocent client, in seconds.
-        losses: how often the innocent client lost its connection, its consumer or its producer.
+        by_frame: distinct reactions for each key of MALFORMED, sorted.
+        slowest: slowest PING of the innocent client, in seconds.
+        losses: number of times that the innocent client lost its connection, consumer or producer.
     """
 
     by_frame: Mapping[str, tuple[str, ...]]
@@ -83,8 +83,8 @@ def run_row(row: CommandRow, url: str, topics: str) -> Reactions:
 
     Args:
         row: the row.
-        url: of a broker that serves the topics.
-        topics: prefix of the names of topics.
+        url: URL of a broker that serves the topics.
+        topics: prefix of topic names.
     """
     with Innocent(url, make_topic(url, topics)) as innocent, ThreadPoolExecutor(len(MALFORMED)) as attackers:
         found = {
@@ -101,9 +101,9 @@ def react(url: str, topic: str, name: str, how: str) -> str:
     The client has consumer 0 and producer 0, except before CONNECT.
 
     Args:
-        url: of the server.
-        topic: a topic of its own.
-        name: of the command.
+        url: URL of the server.
+        topic: a new topic.
+        name: name of the command.
         how: a key of MALFORMED.
     """
     with Attacker(url, connect=how != "no-connect") as attacker:
@@ -113,7 +113,7 @@ def react(url: str, topic: str, name: str, how: str) -> str:
         attacker.send(malformed(name, how, topic))
         if how == "rest-missing":
             attacker.listen(REST_S)
-            attacker.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # it leaves amid the frame
+            attacker.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # reset within the frame
         else:
             attacker.send(PING)
             attacker.listen(PONG_S, BaseCommand.PONG)
@@ -122,10 +122,10 @@ def react(url: str, topic: str, name: str, how: str) -> str:
 
 
 def _open(attacker: Attacker, topic: str) -> None:
-    """Subscribe and produce.
+    """Create the consumer and the producer.
 
     Raises:
-        DevstackError: the server refuses it.
+        DevstackError: the server does not create both.
     """
     subscribe = CommandSubscribe(
         topic=topic, subscription="s", sub_type=CommandSubscribe.Shared, consumer_id=0, request_id=100
@@ -158,12 +158,12 @@ def _is_error(command: BaseCommand) -> bool:
     try:
         body = body_of(command)
     except MalformedFrameError:
-        return False  # an answer of a coordinator
+        return False  # an answer of a transaction coordinator
     return "error" in body.DESCRIPTOR.fields_by_name and body.HasField("error")
 
 
 def worse_row(owner: Reactions, pool: Reactions) -> list[str]:
-    """Return in what the pool is worse than the owner."""
+    """Return the ways in which the pool is worse than the owner."""
     faults = []
     if pool.losses > owner.losses:
         faults.append(f"an innocent client lost {pool.losses} things, at the owner {owner.losses}")
@@ -176,7 +176,7 @@ def worse_row(owner: Reactions, pool: Reactions) -> list[str]:
 
 
 def broker_counts(broker: BrokerProcess) -> dict[str, int]:
-    """Return what a broker has for its clients, and its resident memory in bytes."""
+    """Return a broker's numbers of connections, consumers, producers, tasks and topics, and its bytes of buffers and memory."""
     stats = broker.stats()
     status = Path(f"/proc/{broker.process.pid}/statm").read_text(encoding="utf-8")
     found = {name: int(stats[name]) for name in ("connections", "consumers", "producers", "bufferedBytes", "tasks")}
@@ -184,10 +184,10 @@ def broker_counts(broker: BrokerProcess) -> dict[str, int]:
 
 
 def settled(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
-    """Return whether the attacks have left nothing behind.
+    """Return whether the attacks have left nothing in the broker.
 
     Args:
-        before: numbers of the broker's statistics before the attacks.
-        now: the same after them.
+        before: counts (`broker_counts`) before the attacks.
+        now: counts after them.
     """
     return all(now[name] <= before[name] + SLACK.get(name, 0) for name in before)

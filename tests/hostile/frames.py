@@ -1,4 +1,4 @@
-"""Malformed frames of every command: those that a client may send, and those that only servers send. Pure."""
+"""Malformed frames of every command: commands of clients, and commands that only servers send. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SERVER_COMMANDS: Final = (
     "WATCH_TOPIC_LIST_SUCCESS", "WATCH_TOPIC_UPDATE", "TOPIC_MIGRATED",
 )  # fmt: skip
 CLIENT_COMMANDS: Final = tuple(name for name in _TYPES if name not in SERVER_COMMANDS)
-"""All others: what is new in the protocol counts as a client's until somebody says otherwise."""
+"""All other commands. A new command of the protocol counts as a client's until it is added above."""
 
 MALFORMED: Final = {
     "cut": "cut in the middle",
@@ -35,7 +35,7 @@ MALFORMED: Final = {
     "no-fields": "no fields",
     "no-connect": "before CONNECT",
 }
-"""How a frame is malformed, and the head of its column. Unknown fields are allowed; `no-connect` has a right frame."""
+"""Kinds of malformed frames, with the heads of their columns. Unknown fields are allowed, and `no-connect` is well formed."""
 
 _UNKNOWN: Final = encode_varint(5000 << 3 | 2) + b"\x03abc"
 _ANNOUNCED_BYTES: Final = 1000
@@ -43,19 +43,19 @@ _SENT_BYTES: Final = 64 << 10
 
 _STRINGS: Final = {"namespace": "public/default", "subscription": "s", "topics_pattern": "public/default/.*"}
 _IDS: Final = {"SUBSCRIBE": ("consumer_id", 1), "PRODUCER": ("producer_id", 1)}
-"""Consumer 0 and producer 0 are there already, for what names one."""
+"""Ids for new consumers and producers. Number 0 exists already, for commands that name one."""
 
 
 def make_command(name: str, topic: str) -> bytes:
-    """Encode a command that is as it should be, without lengths: with all required fields, and those of its request.
+    """Encode a well-formed command without lengths, with all required fields and ids.
 
     Args:
-        name: of its type.
-        topic: the topic that it names, if any.
+        name: name of its type.
+        topic: value of its topic field, if it has one.
     """
     number = _TYPES[name].number
     field = BaseCommand.DESCRIPTOR.fields_by_number.get(number)
-    if field is None or field.message_type is None:  # between brokers, or to a coordinator: their ids come first
+    if field is None or field.message_type is None:  # a command of coordinators, which begins with two ids
         return _tagged(number, b"\x08\x01\x10\x00")
     command = BaseCommand(type=number)
     body = getattr(command, field.name)
@@ -67,12 +67,12 @@ def make_command(name: str, topic: str) -> bytes:
 
 
 def malformed(name: str, how: str, topic: str) -> bytes:
-    """Encode a frame of a command that is malformed in one way.
+    """Encode a malformed frame of a command.
 
     Args:
-        name: of its type.
+        name: name of its type.
         how: a key of MALFORMED.
-        topic: the topic that it names, if any.
+        topic: value of its topic field, if it has one.
     """
     command = make_command(name, topic)
     number = _TYPES[name].number
@@ -105,7 +105,7 @@ def _frame(command: bytes, total: int | None = None, inner: int | None = None) -
 
 
 def _tagged(number: int, body: bytes, field: int | None = None) -> bytes:
-    """A command of a type with a body, by default in the field of that type."""
+    """Encode a command of a type with a body, by default in the field of that type."""
     tag = encode_varint((number if field is None else field) << 3 | 2)
     return b"\x08" + encode_varint(number) + tag + encode_varint(len(body)) + body
 

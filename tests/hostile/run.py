@@ -1,4 +1,4 @@
-"""Runs an attack at one server, with an innocent client beside it."""
+"""Runs an attack on one server, beside an innocent client."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 PAUSE_S: Final = 0.02
 SETTLED_S: Final = 0.5
 SLOWER_S: Final = 1.0
-"""An innocent client of the pool may wait so much longer for a PING than one of the owner: machines are busy."""
+"""Allowed difference of the slowest PINGs of the pool's and the owner's innocent client, because machines are busy."""
 
 
 class Outcome(NamedTuple):
-    """What came of an attack at one server.
+    """Outcome of an attack on one server.
 
     Attributes:
-        did: what the server did.
-        slowest: PING of the innocent client, in seconds.
-        losses: how often the innocent client lost its connection, its consumer or its producer.
+        did: reaction of the server.
+        slowest: slowest PING of the innocent client, in seconds.
+        losses: number of times that the innocent client lost its connection, consumer or producer.
     """
 
     did: str
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 class Innocent(InnocentClient):
-    """A client with a consumer and a producer that pings all the time."""
+    """A client with a consumer and a producer that sends a PING every PAUSE_S."""
 
     def __init__(self, url: str, topic: str) -> None:
         super().__init__(RawClient(url), PAUSE_S)
@@ -45,7 +45,7 @@ class Innocent(InnocentClient):
 
     @property
     def losses(self) -> int:
-        """How often it lost its connection, its consumer or its producer."""
+        """Number of times that the client lost its connection, consumer or producer."""
         if self.failure is not None:
             return 1
         return sum(self.client.seen.count(name) for name in ("CLOSE_CONSUMER", "CLOSE_PRODUCER"))
@@ -55,18 +55,18 @@ def run_attack(attack: Attack, url: str, topics: str) -> Outcome:
     """Attack a server.
 
     Args:
-        attack: what to do.
-        url: of a broker that serves the topics, the owner or one of the pool.
-        topics: what the names of the topics begin with.
+        attack: the attack.
+        url: URL of a broker that serves the topics: the owner, or a broker of the pool.
+        topics: prefix of topic names.
     """
     with Innocent(url, make_topic(url, topics)) as innocent:
         did = attack.run(url, make_topic(url, topics))
-        time.sleep(SETTLED_S)  # what it has set off shows in the innocent client's next pings
+        time.sleep(SETTLED_S)  # delayed effects show in the innocent client's next PINGs
     return Outcome(did, innocent.slowest, innocent.losses)
 
 
 def make_topic(url: str, topics: str) -> str:
-    """Return the name of a new topic that a lookup at a broker sends to that broker itself."""
+    """Return the name of a new topic for which a lookup on a broker returns that broker."""
     with RawClient(url) as client:
         while True:
             topic = f"{topics}{uuid.uuid4().hex[:12]}"
@@ -75,7 +75,7 @@ def make_topic(url: str, topics: str) -> str:
 
 
 def worse(owner: Outcome, pool: Outcome) -> list[str]:
-    """In what the pool is worse than the owner."""
+    """Return the ways in which the pool is worse than the owner."""
     faults = []
     if pool.losses > owner.losses:
         faults.append(f"an innocent client lost {pool.losses} things, at the owner {owner.losses}")

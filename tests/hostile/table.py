@@ -1,4 +1,4 @@
-"""The table of hostile clients."""
+"""Tables of the reactions to hostile clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS_END: Final = "<!-- end of hostile commands -->"
 
 
 def table(outcomes: Mapping[Attack, tuple[Outcome, Outcome]]) -> list[str]:
-    """One row an attack, the owner's columns before the pool's, in Markdown."""
+    """Make one row for each attack, in Markdown: the owner's columns before the pool's."""
     rows = [
         "| client | the owner | others' slowest PING | lost by others | the pool | others' slowest PING | lost by others |"
     ]
@@ -32,7 +32,7 @@ def table(outcomes: Mapping[Attack, tuple[Outcome, Outcome]]) -> list[str]:
 
 
 def commands_table(reactions: Mapping[CommandRow, tuple[Reactions, Reactions]]) -> list[str]:
-    """Make one row for each command, in Markdown: the owner's reaction before the pool's where they differ."""
+    """Make one row for each command, in Markdown: the owner's reaction before the pool's if they differ."""
     rows = [
         f"| command | {' | '.join(MALFORMED.values())} | others' slowest PING |",
         "|---" * (len(MALFORMED) + 2) + "|",

@@ -7,7 +7,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Writes messages to a new Kafka topic of one partition by a default producer: SERVER TOPIC COUNT SIZE. */
+/** Publishes messages to a new Kafka topic with one partition by a default producer: SERVER TOPIC COUNT SIZE. */
 final class KafkaLoad {
     public static void main(String[] words) throws Exception {
         int count = Integer.parseInt(words[2]);

@@ -1,7 +1,7 @@
 import java.util.SplittableRandom;
 import java.util.zip.CRC32;
 
-/** The same random payloads for every system: they depend on size and number only. */
+/** Random payloads that are the same for every system, because they depend only on size and number. */
 final class Payloads {
     private final SplittableRandom random;
     private final int size;
@@ -21,7 +21,7 @@ final class Payloads {
         return payload;
     }
 
-    /** The sum of the CRC-32 of all payloads so far. */
+    /** Returns the sum of the CRC-32 of all payloads so far. */
     long checksum() {
         return checksum;
     }

@@ -2,7 +2,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.pulsar.client.api.PulsarClient;
 import org.apache.pulsar.client.api.Schema;
 
-/** Writes messages to a Pulsar topic by a default producer, in parts: SERVER TOPIC COUNT SIZE PARTS; waits for a line after each. */
+/** Publishes messages to a Pulsar topic by a default producer: SERVER TOPIC COUNT SIZE PARTS. Waits for a line after each part. */
 final class PulsarLoad {
     public static void main(String[] words) throws Exception {
         int count = Integer.parseInt(words[2]);

@@ -9,8 +9,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.functions;
 
 /**
- * A Spark that reads by one source of the JVM, told line by line what: COMMAND FORMAT COLUMNS FOLDER NAME=VALUE ..., with tabs
- * between them. COMMAND is noop, parquet or check, COLUMNS a list of expressions. Answers with one line of JSON.
+ * A Spark session that reads by one data source of the JVM. Reads one command per line: COMMAND FORMAT COLUMNS FOLDER NAME=VALUE
+ * ..., separated by tabs. COMMAND is noop, parquet or check; COLUMNS is a list of expressions. Answers with one line of JSON.
  */
 final class SparkSide {
     public static void main(String[] words) {
@@ -18,7 +18,7 @@ final class SparkSide {
             answer(words);
         } catch (Exception | Error error) {
             error.printStackTrace();
-            System.exit(1); // else Spark's threads would keep a JVM that answers no more
+            System.exit(1); // Spark's threads would keep the JVM alive without answers
         }
     }
 

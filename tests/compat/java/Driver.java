@@ -8,7 +8,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 
-/** The driver of the Java client: one line of JSON asks for something, one line answers (PROTOCOL.md). */
+/** The driver of the Java client: a request and its answer are one line of JSON each (PROTOCOL.md). */
 public final class Driver {
     private static final Gson GSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
 
@@ -19,7 +19,7 @@ public final class Driver {
         System.setProperty("org.slf4j.simpleLogger.showDateTime", "true");
         System.setProperty("org.slf4j.simpleLogger.dateTimeFormat", "HH:mm:ss.SSS");
         PrintStream answers = System.out;
-        System.setOut(System.err); // whatever a library prints
+        System.setOut(System.err); // output of libraries must not mix with answers
         Operations operations = new Operations();
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
@@ -37,7 +37,7 @@ public final class Driver {
         try {
             String op = request.remove("op").getAsString();
             answer.add("ok", operations.run(op, new Fields(request)));
-        } catch (Throwable error) { // whatever it is, the other side is told
+        } catch (Throwable error) { // the answer reports any error
             answer.add("error", Errors.describe(error));
         }
         byte[] line = (GSON.toJson(answer) + "\n").getBytes(StandardCharsets.UTF_8);

@@ -3,7 +3,7 @@ import java.util.Map;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 
-/** What went wrong, in the protocol's words. */
+/** Errors by the kinds of the protocol (PROTOCOL.md). */
 final class Errors {
     private static final Map<String, String> KINDS = Map.ofEntries(
             Map.entry("AlreadyClosedException", "AlreadyClosed"),
@@ -42,7 +42,7 @@ final class Errors {
 
     private Errors() {}
 
-    /** The client's API has no such thing. */
+    /** The client's API does not offer the operation or option. */
     static final class Unsupported extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -51,7 +51,7 @@ final class Errors {
         }
     }
 
-    /** The request makes no sense. */
+    /** The request is invalid. */
     static final class BadRequest extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -60,12 +60,12 @@ final class Errors {
         }
     }
 
-    /** No message came. */
+    /** No message arrived before the timeout. */
     static final class NoMessage extends Exception {
         private static final long serialVersionUID = 1;
     }
 
-    /** The `error` of an answer. */
+    /** Returns the `error` of an answer. */
     static JsonObject describe(Throwable thrown) {
         Throwable error = thrown;
         while ((error instanceof ExecutionException || error instanceof CompletionException) && error.getCause() != null) {
@@ -83,12 +83,12 @@ final class Errors {
             return error.getClass().getSimpleName();
         }
         if (error instanceof ClassCastException) {
-            return "BadRequest"; // a handle of another kind
+            return "BadRequest"; // the operation is not for this kind of handle
         }
         if (error instanceof NoMessage) {
             return "Timeout";
         }
-        // The client wraps what it has no class for: what says more may be the cause.
+        // The client wraps some errors in a general class, so the cause may have the kind.
         for (Throwable cause = error; cause != null; cause = cause.getCause()) {
             String kind = KINDS.get(cause.getClass().getSimpleName());
             if (kind != null) {

@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** The fields of one request. Each is taken once; what is left at the end is something that this client does not offer. */
+/** The fields of one request. Each is read once. Fields that are left at the end are not supported by this client. */
 final class Fields {
     private final Map<String, JsonElement> rest = new LinkedHashMap<>();
 
@@ -22,7 +22,7 @@ final class Fields {
         return rest.containsKey(name);
     }
 
-    /** A field's value, or null. */
+    /** Returns a field's value, or null. */
     JsonElement take(String name) {
         return rest.remove(name);
     }
@@ -58,13 +58,13 @@ final class Fields {
         return value == null ? otherwise : value.getAsBoolean();
     }
 
-    /** A field that is an object, or null. */
+    /** Returns a field with an object, or null. */
     Fields object(String name) {
         JsonElement value = take(name);
         return value == null ? null : new Fields(value.getAsJsonObject());
     }
 
-    /** A field that is an object of texts, or null. */
+    /** Returns a field with an object of texts, or null. */
     Map<String, String> texts(String name) {
         JsonElement value = take(name);
         if (value == null) {
@@ -88,12 +88,12 @@ final class Fields {
         return texts;
     }
 
-    /** Nothing may be left. */
+    /** Throws Unsupported if any field is left. */
     void end() {
         only(Set.of());
     }
 
-    /** Nothing but these may be left. */
+    /** Throws Unsupported if any other field is left. */
     void only(Set<String> known) {
         TreeSet<String> unknown = new TreeSet<>(rest.keySet());
         unknown.removeAll(known);

@@ -22,19 +22,19 @@ import org.apache.pulsar.client.api.Message;
 import org.apache.pulsar.client.api.Reader;
 import org.apache.pulsar.common.api.EncryptionContext;
 
-/** What a handle stands for. */
+/** The object of a handle, with its received messages and events. */
 final class Held implements ConsumerEventListener {
     private static final long serialVersionUID = 1;
-    /** Whether a payload is still encrypted; the client tells it since 4.2. */
+    /** Method that returns whether a payload is still encrypted; since client 4.2. */
     private static final Optional<Method> IS_ENCRYPTED = isEncrypted();
 
-    /** The client's own object. */
+    /** The object of the client's API. */
     transient Object thing;
-    /** How its values are written and read. */
+    /** Conversion of its values. */
     final transient Values values;
-    /** What a listener was given; null without a listener. */
+    /** Messages of a listener; null without a listener. */
     final transient BlockingQueue<Message<?>> heard;
-    /** Whether a consumer has a queue. */
+    /** Whether a consumer has a receiver queue. */
     transient boolean queue = true;
     private transient Future<? extends Message<?>> asked;
     private final transient Map<String, Message<?>> received = new ConcurrentHashMap<>();
@@ -58,7 +58,7 @@ final class Held implements ConsumerEventListener {
         }
     }
 
-    /** The next message. */
+    /** Returns the next message. */
     Message<?> receive(int timeoutMs) throws Exception {
         Message<?> message;
         if (heard != null) {
@@ -76,7 +76,7 @@ final class Held implements ConsumerEventListener {
         return keep(message);
     }
 
-    /** A consumer without a queue waits without end only: what comes after the timeout is for the next call. */
+    /** A consumer without a queue supports no timeout. A message that arrives after the timeout is for the next call. */
     private synchronized Message<?> receiveOne(Consumer<?> consumer, int timeoutMs) throws Exception {
         if (asked == null) {
             asked = consumer.receiveAsync();
@@ -98,7 +98,7 @@ final class Held implements ConsumerEventListener {
         return message;
     }
 
-    /** The message of this id that was received last, or null. */
+    /** Returns the last received message with this id, or null. */
     Message<?> message(String id) {
         return received.get(id);
     }
@@ -123,7 +123,7 @@ final class Held implements ConsumerEventListener {
         return all;
     }
 
-    /** A received message. */
+    /** Returns a received message as in an answer. */
     JsonObject json(Message<?> message) throws ReflectiveOperationException {
         JsonObject json = new JsonObject();
         Optional<EncryptionContext> encryption = message.getEncryptionCtx();

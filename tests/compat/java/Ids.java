@@ -5,7 +5,7 @@ import org.apache.pulsar.client.api.MessageIdAdv;
 import org.apache.pulsar.client.impl.BatchMessageIdImpl;
 import org.apache.pulsar.client.impl.MessageIdImpl;
 
-/** Message ids as text, and the ids that were told of. */
+/** Conversion between message ids and text; keeps the ids of answers. */
 final class Ids {
     private final Map<String, MessageId> told = new ConcurrentHashMap<>();
 
@@ -15,14 +15,14 @@ final class Ids {
                 + numbers.getBatchIndex();
     }
 
-    /** The text of an id, which is kept under it. */
+    /** Returns the text of an id, and keeps the id by its text. */
     String tell(MessageId id) {
         String text = text(id);
         told.put(text, id);
         return text;
     }
 
-    /** The id that a text stands for: one that was told of, or a new one. */
+    /** Returns the id of a text: a kept one, or a new one. */
     MessageId of(String text) {
         if (text.equals("earliest")) {
             return MessageId.earliest;

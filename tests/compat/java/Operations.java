@@ -23,9 +23,9 @@ import org.apache.pulsar.client.api.TopicMessageId;
 import org.apache.pulsar.client.api.TypedMessageBuilder;
 import org.apache.pulsar.client.api.transaction.Transaction;
 
-/** What each request does; see PROTOCOL.md. */
+/** The operations of requests; see PROTOCOL.md. */
 final class Operations {
-    /** What an operation on a handle may be given; no fields when it is not here. */
+    /** Optional fields of the operations on a handle; those not listed have none. */
     private static final Map<String, Set<String>> FIELDS = Map.ofEntries(
             Map.entry("partitions", Set.of("topic")),
             Map.entry("send", Options.MESSAGE_FIELDS),
@@ -44,7 +44,7 @@ final class Operations {
     private final Map<String, Held> handles = new ConcurrentHashMap<>();
     private final Ids ids = new Ids();
 
-    /** One request; the `ok` of its answer. */
+    /** Runs one request; returns the `ok` of its answer. */
     JsonObject run(String op, Fields fields) throws Exception {
         return switch (op) {
             case "hello" -> hello();
@@ -99,7 +99,7 @@ final class Operations {
         return answer;
     }
 
-    // What is made
+    // Clients, producers, consumers, readers, table views, transactions
 
     private JsonObject client(Fields fields) throws Exception {
         String name = fields.needText("as");
@@ -191,7 +191,7 @@ final class Operations {
         return one("ids", texts);
     }
 
-    @SuppressWarnings("unchecked") // every producer is made with a schema of objects
+    @SuppressWarnings("unchecked") // every producer has a schema of objects
     private TypedMessageBuilder<Object> message(Held held, Fields fields) {
         Producer<Object> producer = (Producer<Object>) held.thing;
         Transaction txn = transaction(fields);
@@ -359,10 +359,10 @@ final class Operations {
         return new JsonObject();
     }
 
-    @SuppressWarnings("deprecation") // it has no successor that counts messages
+    @SuppressWarnings("deprecation") // no other method counts messages
     private static JsonObject stats(Held held) {
         ConsumerStats stats = ((Consumer<?>) held.thing).getStats();
-        // The totals take over the numbers of the current interval at its end.
+        // The totals include the current interval only after its end.
         JsonObject answer = one("received", stats.getTotalMsgsReceived() + stats.getNumMsgsReceived());
         answer.addProperty("acked", stats.getTotalAcksSent() + stats.getNumAcksSent());
         return answer;

@@ -28,7 +28,7 @@ import org.apache.pulsar.client.api.SubscriptionMode;
 import org.apache.pulsar.client.api.SubscriptionType;
 import org.apache.pulsar.client.api.TypedMessageBuilder;
 
-/** The protocol's options, given to the client's builders. */
+/** Applies the protocol's options to the client's builders. */
 final class Options {
     static final Set<String> MESSAGE_FIELDS = Set.of(
             "value", "null", "key", "ordering_key", "properties", "event_time", "sequence_id", "deliver_after_ms",
@@ -248,7 +248,7 @@ final class Options {
         }
         JsonElement start = fields.need("start");
         if (start.isJsonObject()) {
-            // The API knows how long ago only, in seconds.
+            // The API accepts only an age, in seconds.
             long ago = System.currentTimeMillis() - start.getAsJsonObject().get("time").getAsLong();
             builder.startMessageFromRollbackDuration(Math.round(ago / 1000.0), TimeUnit.SECONDS);
         } else {

@@ -15,11 +15,11 @@ import org.apache.pulsar.client.api.schema.GenericSchema;
 import org.apache.pulsar.common.schema.SchemaInfo;
 import org.apache.pulsar.common.schema.SchemaType;
 
-/** How the values of one topic are written and read. */
+/** Conversion of the values of one topic between the protocol and the client. */
 final class Values {
-    /** What the client is given. */
+    /** Schema for the client. */
     final Schema<Object> schema;
-    /** The type of each field of a json or avro schema, else null. */
+    /** The type of each field of a json or avro schema; null for other schemas. */
     private final Map<String, String> types;
     private final GenericSchema<GenericRecord> records;
 
@@ -29,12 +29,12 @@ final class Values {
         this.records = records;
     }
 
-    @SuppressWarnings("unchecked") // values are handed through as objects
+    @SuppressWarnings("unchecked") // values are objects everywhere
     private static Schema<Object> any(Schema<?> schema) {
         return (Schema<Object>) schema;
     }
 
-    /** The protocol's schema. */
+    /** Makes the conversion for a schema of the protocol. */
     static Values of(JsonElement spec, String otherwise) {
         if (spec != null && spec.isJsonObject()) {
             return record(spec.getAsJsonObject());
@@ -64,7 +64,7 @@ final class Values {
         return new Values(records, types, records);
     }
 
-    /** The type of a field; of a union, the one that is not null. */
+    /** Returns the type of a field; for a union, the one that is not null. */
     private static String typeName(JsonElement type) {
         if (type.isJsonArray()) {
             JsonArray union = type.getAsJsonArray();
@@ -73,7 +73,7 @@ final class Values {
         return type.getAsString();
     }
 
-    /** What a producer is given. */
+    /** Converts a value of the protocol for a producer. */
     Object content(JsonElement value) {
         if (records != null) {
             GenericRecordBuilder builder = records.newRecordBuilder();
@@ -96,7 +96,7 @@ final class Values {
         };
     }
 
-    /** What the protocol tells of a value. */
+    /** Converts a received value for the protocol. */
     static JsonElement json(Object value) {
         if (value == null) {
             return JsonNull.INSTANCE;

@@ -16,9 +16,9 @@ import org.apache.pulsar.client.api.SubscriptionType;
 import org.apache.pulsar.client.api.transaction.Transaction;
 
 /**
- * The stock Java client at the end of a pipe: reads one command a line, and answers each with one line, "ok ..." or "error ...".
+ * The stock Java client behind a pipe. Reads one command per line, and answers each with one line, "ok ..." or "error ...".
  *
- * <p>Argument: the service URL. A "-" for a transaction means outside of any.
+ * <p>Argument: the service URL. The transaction "-" means no transaction.
  */
 public final class TransactionClient {
     private final PulsarClient client;
@@ -65,7 +65,7 @@ public final class TransactionClient {
                     message.key(words[4]);
                 }
                 return message.value(words[3]).sendAsync().get(60, TimeUnit.SECONDS).toString();
-            case "send-chunked": {  // TOPIC CHUNK_BYTES VALUE_BYTES COUNT: values are a number, and padding
+            case "send-chunked": {  // TOPIC CHUNK_BYTES VALUE_BYTES COUNT: a value is a number with padding
                 try (Producer<String> chunking = client.newProducer(Schema.STRING).topic(words[1]).enableBatching(false)
                         .enableChunking(true).chunkMaxMessageSize(Integer.parseInt(words[2])).create()) {
                     for (int number = 0; number < Integer.parseInt(words[4]); number++) {
@@ -95,7 +95,7 @@ public final class TransactionClient {
                 received.put(words[1], got.getMessageId());
                 return got.getMessageId() + " " + got.getValue();
             }
-            case "ack":  // NAME TRANSACTION: the last one that it received
+            case "ack":  // NAME TRANSACTION: acks the last received message
                 acked(consumers.get(words[1]), received.get(words[1]), words[2], false);
                 return "";
             case "ack-up-to":
@@ -109,7 +109,7 @@ public final class TransactionClient {
                 return "";
             case "ended":
                 return String.valueOf(consumers.get(words[1]).hasReachedEndOfTopic());
-            case "forget":  // TOPIC: its producer
+            case "forget":  // TOPIC: closes its producer
                 producers.remove(words[1]).close();
                 return "";
             case "close":
@@ -120,7 +120,7 @@ public final class TransactionClient {
                         .startMessageId(words[3].equals("earliest") ? MessageId.earliest : MessageId.latest)
                         .readCompacted(words.length > 4).create());
                 return "";
-            case "read": {  // NAME: all that is available
+            case "read": {  // NAME: reads all available messages
                 StringBuilder all = new StringBuilder();
                 Reader<String> reader = readers.get(words[1]);
                 while (reader.hasMessageAvailable()) {

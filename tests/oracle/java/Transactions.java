@@ -13,8 +13,8 @@ import org.apache.pulsar.client.api.TypedMessageBuilder;
 import org.apache.pulsar.client.api.transaction.Transaction;
 
 /**
- * Publishes transactions with the stock Java client: several at a time, over one topic or two, committed or aborted, with messages
- * outside of transactions and without values in between.
+ * Publishes transactions with the stock Java client. Several run concurrently, on one topic or two, and are committed or aborted.
+ * Messages outside of transactions and messages without values are between them.
  *
  * <p>Arguments: URL SEED TRANSACTIONS LEAVE_OPEN TOPIC... With LEAVE_OPEN=true the last topic ends with an open transaction.
  * Prints one line: "committed C aborted A open O messages M".
@@ -99,7 +99,7 @@ public final class Transactions {
                 .compressionType(COMPRESSIONS[random.nextInt(COMPRESSIONS.length)]).create();
     }
 
-    /** Sends a handful of messages, in a transaction or, with null, outside. */
+    /** Sends some messages, in a transaction, or outside for null. */
     private void send(Producer<byte[]> producer, Transaction transaction) throws Exception {
         List<CompletableFuture<MessageId>> sent = new ArrayList<>();
         int count = 1 + random.nextInt(8);
