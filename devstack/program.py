@@ -6,6 +6,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from devstack.errors import DevstackError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,7 +16,9 @@ ENDED: Final = 128 + signal.SIGTERM
 
 
 def run_program(main: Callable[[], int]) -> NoReturn:
-    """Run a program; SIGTERM raises SystemExit, so that it stops all processes that it started.
+    """Run a program, and exit with its status; with 1 after a DevstackError, which goes to stderr with its remedy.
+
+    SIGTERM raises SystemExit, so that the program stops all processes that it started.
 
     Args:
         main: the program; returns its exit status.
@@ -25,4 +29,8 @@ def run_program(main: Callable[[], int]) -> NoReturn:
         sys.exit(ENDED)
 
     signal.signal(signal.SIGTERM, end)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except DevstackError as error:
+        print(f"error: {error}", *([f"  {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)  # noqa: T201
+        sys.exit(1)

@@ -34,3 +34,17 @@ def test_sigterm_ends_a_program_as_an_exception_does():
 
 def test_a_program_ends_with_its_own_status():
     assert subprocess.run([sys.executable, "-c", SOURCE, "3"], check=False).returncode == 3
+
+
+def test_an_error_for_the_user_is_shown_without_a_traceback():
+    source = """
+from devstack.errors import DevstackError
+from devstack.program import run_program
+
+def main():
+    raise DevstackError("port 8080 is in use", "give another by --port")
+
+run_program(main)
+"""
+    ended = subprocess.run([sys.executable, "-c", source], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "error: port 8080 is in use\n  give another by --port\n")
