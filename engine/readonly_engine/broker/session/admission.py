@@ -89,7 +89,7 @@ async def admit(client: ClientLink, topic: TopicName, subscribe: CommandSubscrib
         elif bound and not peer:
             services.passthrough.add(consumer)
         if consumer.unregistered:
-            raise OwnerUnavailableError(f"the subscription of {topic} moves to another broker; look it up again")
+            raise OwnerUnavailableError(f"the consumer of {topic} was closed during its creation; look it up again")
         if bound != services.bindings.serves(topic, subscribe.subscription):
             # The broker closes only consumers of connections when bindings change, and this one is not listed there yet.
             raise OwnerUnavailableError(f"the bindings of {topic} have changed; look it up again")

@@ -1,4 +1,4 @@
-"""A client's connection: the server's side of Pulsar's protocol on asyncio."""
+"""A client's connection: the server side of Pulsar's protocol on asyncio."""
 
 from __future__ import annotations
 
@@ -53,25 +53,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_S = 5.0
-"""So long a client may take to answer when another wants its subscription (connectionLivenessCheckTimeoutMillis)."""
+"""Time for a client's answer to a probe, for another client that requests its subscription
+(connectionLivenessCheckTimeoutMillis)."""
 
 _PONG = encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))
 _PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
 _ANY_TIME_COMMANDS = frozenset({BaseCommand.PING, BaseCommand.PONG})
 _UNCHECKED_COMMANDS = frozenset({BaseCommand.PING, BaseCommand.PONG, BaseCommand.FLOW})
-"""Commands that are not relayed as they come."""
+"""Commands that are never relayed, so that they need no check."""
 
 
 class ClientRegistry(Services, Protocol):
-    """The broker, as its clients' connections see it.
+    """Interface of the broker for the connections of clients.
 
     Attributes:
-        connections: all open ones.
-        keep_alive: pings quiet ones.
-        half_open: those that are not authenticated yet.
-        write_coalescer: writes at the end of the event loop's turn.
-        slow_clients: how many do not read fast enough.
-        subscribing: how many SUBSCRIBEs are being processed.
+        connections: the open connections.
+        keep_alive: timer of the keep-alive checks.
+        half_open: the connections before authentication.
+        write_coalescer: flushes pending frames once per iteration of the event loop.
+        slow_clients: number of clients with a full write buffer.
+        subscribing: number of SUBSCRIBEs of all clients in admission.
     """
 
     connections: set[ClientConnection]
@@ -83,7 +84,7 @@ class ClientRegistry(Services, Protocol):
 
     @property
     def under_memory_pressure(self) -> bool:
-        """Whether what waits for slow clients comes near to what may wait in all."""
+        """Whether the buffers of slow clients may exceed the limit of buffered bytes."""
 
 
 class ClientConnection(ClientTransport):
@@ -91,7 +92,14 @@ class ClientConnection(ClientTransport):
 
     Args:
         services: the broker.
-        listener: the named listener at whose port it came in.
+        listener: named listener of the client's port.
+
+    Attributes:
+        services: as above.
+        listener: as above.
+        identity: identity that the owner has accepted.
+        connected: whether the client is authenticated.
+        client_version: the client's version from CONNECT.
     """
 
     def __init__(self, services: ClientRegistry, listener: str = DEFAULT) -> None:
@@ -127,29 +135,29 @@ class ClientConnection(ClientTransport):
         return [] if self._producers is None else self._producers.all
 
     def consumer(self, consumer_id: int) -> Consumer | None:
-        """The consumer with an id."""
+        """Return the consumer with an id; None without one."""
         return self._consumers.get(consumer_id)
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
-        self._open(cast("asyncio.Transport", transport))  # uvloop's is one in all but its class
+        """Handle a new connection (asyncio.Protocol)."""
+        self._open(cast("asyncio.Transport", transport))  # uvloop's transport is no subclass of asyncio.Transport
         self.services.connections.add(self)
         self.services.keep_alive.add(self)
         self._close_half_open(self.services.half_open.add(self))
         refusal = self.services.limits.connect(self.address)
         if refusal:
-            log.warning("client %s is refused: %s", self.peer, refusal)
+            log.warning("connection refused: client=%s reason=%s", self.peer, refusal)
             self.refuse(-1, ServerError.NotAllowedError, refusal)
             self.close()
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
+        """Process received bytes (asyncio.Protocol)."""
         self._responsive = True
         if self._producer_connections is not None and self._producer_connections.pending_pings:
             self._producer_connections.answer_pings()
-        # Most of what quiet clients ever send, and there may be ten thousand of them.
+        # Fast path: an idle client sends only PINGs, and there may be ten thousand idle clients.
         if data == _PING and self.connected and self._idle and self._transport is not None:
             self._write(_PONG, self._transport)
             return
@@ -160,7 +168,7 @@ class ClientConnection(ClientTransport):
             else:
                 self._slices.receive(frames)
         except WireError as error:
-            log.warning("client %s: %s; closing the connection", self.peer, error)
+            log.warning("protocol error, closing the connection: client=%s error=%s", self.peer, error)
             self._slices.clear()
             self.close()
         if self._slices.pending:
@@ -170,11 +178,15 @@ class ClientConnection(ClientTransport):
 
     @property
     def _idle(self) -> bool:
-        """Whether nothing of the client waits, neither what it has sent nor what it has to read."""
+        """Whether no received data wait for processing, and the write buffer is below its limit."""
         return self.writable and not self._splitter.buffered_bytes and not self._slices.pending
 
     def _process_frame(self, frame: bytes) -> bool:
-        """Do what a frame asks for; returns whether more may be taken. Raises WireError for what no client may send."""
+        """Process one frame; return False if the connection is closing.
+
+        Raises:
+            WireError: the frame is malformed, or clients may not send it.
+        """
         if self.connected and (ack := decode_plain_ack(frame)) is not None:
             consumer = self._consumers.get(ack.consumer_id)
             if consumer is None or consumer.ack_entries(ack):
@@ -187,23 +199,23 @@ class ClientConnection(ClientTransport):
 
     def _process_later(self, process: Callable[[], None]) -> None:
         try:
-            if not self._closed:  # what a client that was closed meanwhile had sent counts no more
+            if not self._closed:  # ignore the rest if the connection was closed meanwhile
                 process()
         except BaseException as error:
             self._slices.clear()
             if not isinstance(error, WireError):
-                self.abort()  # as the event loop does where data_received fails
+                self.abort()  # as the event loop does for an error of data_received
                 raise
-            log.warning("client %s: %s; closing the connection", self.peer, error)
+            log.warning("protocol error, closing the connection: client=%s error=%s", self.peer, error)
             self.close()
         self.pause_reading_for(self._slices, paused=bool(self._slices.pending))
 
     def on_authenticated(self, identity: Identity, max_message_size: int) -> None:
-        """The owner has accepted the client's credentials: it may send what the owner itself would take.
+        """Accept all commands from now on, with the owner's limit of frames.
 
         Args:
-            identity: as whom it speaks.
-            max_message_size: the owner's; 0 where it names none.
+            identity: identity that the owner has accepted.
+            max_message_size: limit of the owner, in bytes; 0 if it names none.
         """
         self.identity = identity
         self.connected = True
@@ -211,21 +223,21 @@ class ClientConnection(ClientTransport):
         self.services.half_open.remove(self)
 
     def _close_half_open(self, other: ClientConnection | None) -> None:
-        """Too many clients do not say who they are."""
+        """Close a half-open connection above a limit."""
         if other is not None:
-            log.info("client %s has not finished its CONNECT, and too many others have not; closing it", other.peer)
+            log.info("too many half-open connections, closing the oldest: client=%s", other.peer)
             self.services.half_open.remove(other)
             other.abort()
 
     def pause_writing(self) -> None:
-        """Called by asyncio."""
+        """Stop delivery: the write buffer is full (asyncio.Protocol)."""
         self.writable = False
         self.services.slow_clients += 1
         for consumer in self.consumers:
             consumer.on_writable_changed(writable=False)
 
     def resume_writing(self) -> None:
-        """Called by asyncio."""
+        """Resume delivery: the write buffer is below its limit (asyncio.Protocol)."""
         self.writable = True
         self.services.slow_clients -= 1
         self._restore_buffer()
@@ -235,12 +247,12 @@ class ClientConnection(ClientTransport):
             consumer.on_writable_changed(writable=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio, which closes the socket then: its descriptor may be another's after this."""
+        """Release everything of the client (asyncio.Protocol). Then asyncio closes the socket, and its descriptor is reused."""
         self._lost()
         if self._probe_timer is not None:
             self._probe_timer.cancel()
         self._probe_timer = None
-        log.debug("client %s is gone: %s", self.peer, exc or "end of stream")
+        log.debug("connection lost: client=%s reason=%s", self.peer, exc or "end of stream")
         self.services.connections.discard(self)
         if not self.writable:
             self.services.slow_clients -= 1
@@ -258,7 +270,7 @@ class ClientConnection(ClientTransport):
             self._producers.on_client_lost()
 
     def probe(self) -> None:
-        """Ask the client for a sign of life; without one in PROBE_S the connection ends, as at a stock broker."""
+        """Send a PING, and close the connection if the client sends nothing within PROBE_TIMEOUT_S, as a stock broker does."""
         if self._probe_timer is None and self.connected and not self._closed:
             self._responsive = False
             self.send(_PING)
@@ -267,11 +279,11 @@ class ClientConnection(ClientTransport):
     def _probe_timed_out(self) -> None:
         self._probe_timer = None
         if not self._responsive and not self._reading_paused_by:
-            log.info("client %s does not answer, and others want its subscription; closing it", self.peer)
+            log.info("client does not answer a probe, closing the connection: client=%s", self.peer)
             self.abort()
 
     async def is_alive(self) -> bool:
-        """Whether the client gives a sign of life in time; if not, its connection has ended."""
+        """Probe the client; return whether it sent anything in time. If not, its connection was closed."""
         self.probe()
         while True:
             if self._probe_timer is None or self._responsive:
@@ -279,19 +291,21 @@ class ClientConnection(ClientTransport):
             await asyncio.sleep(PROBE_TIMEOUT_S / 100)
 
     def check_alive(self) -> None:
-        """Called every 30 s: a client that has said nothing since is pinged, and dropped when it then says nothing either.
+        """Send a PING to a client that was silent since the last call, and close its connection at the next call.
 
-        One that has not been let in by then is dropped, as by a stock broker (PulsarHandler.handleKeepAliveTimeout).
+        Close an unauthenticated client at the first call, as a stock broker does (PulsarHandler.handleKeepAliveTimeout).
         """
         if not self.connected:
-            log.info("client %s was not let in within %d s; closing the connection", self.peer, SLOTS * TICK_S)
+            log.info(
+                "client not authenticated, closing the connection: client=%s timeout=%ds", self.peer, SLOTS * TICK_S
+            )
             self.abort()
         elif self._probe_timer is not None:
-            pass  # it decides
+            pass  # its timer closes the connection
         elif self._responsive or self._reading_paused_by:
             self._responsive, self._pinged = False, False
         elif self._pinged:
-            log.info("client %s says nothing; closing the connection", self.peer)
+            log.info("client does not answer PING, closing the connection: client=%s", self.peer)
             self.abort()
         else:
             self._pinged = True
@@ -312,7 +326,7 @@ class ClientConnection(ClientTransport):
         elif kind == BaseCommand.FLOW:
             consumer = self._consumers.get(command.flow.consumer_id)
             if consumer is not None:
-                if command.flow.message_permits <= 0:  # 2^31 and more too: the field is an int32
+                if command.flow.message_permits <= 0:  # also for 2^31 and more, because the field is an int32
                     raise MalformedFrameError(f"FLOW of {command.flow.message_permits} permits")
                 consumer.flow(command)
         elif kind == BaseCommand.PING:
@@ -341,7 +355,7 @@ class ClientConnection(ClientTransport):
             self._watch(command, frame)
         elif kind == BaseCommand.WATCH_TOPIC_LIST_CLOSE:
             self._unwatch(command)
-        else:  # of transactions
+        else:  # commands of transactions
             self.refuse(
                 body_of(command).request_id,
                 ServerError.NotAllowedError,
@@ -356,11 +370,11 @@ class ClientConnection(ClientTransport):
     # Consumers
 
     def cancel_subscribes(self) -> int:
-        """Admit none of the consumers that are being created; return how many there are."""
+        """Refuse all unanswered SUBSCRIBEs; return their number."""
         return self._client_consumers.cancel_subscribes()
 
     def drop_consumer(self, consumer: LinkedConsumer) -> None:
-        """Forget a consumer that the client is told to close, and close it at the owner."""
+        """Remove a consumer, and close it on the owner."""
         self._client_consumers.drop(consumer)
 
     # Watchers
@@ -388,7 +402,7 @@ class ClientConnection(ClientTransport):
         self.succeed(command.watch_topic_list_close.request_id)
 
     def drop_watcher(self, watcher: TopicWatcher) -> None:
-        """Forget a watcher that could not be created."""
+        """Remove a watcher that could not be created."""
         if self._watchers.get(watcher.watcher_id) is watcher:
             del self._watchers[watcher.watcher_id]
 
@@ -415,17 +429,17 @@ class ClientConnection(ClientTransport):
     # Reading
 
     def _pong(self) -> None:
-        """Answer a PING; a client that does not read gets one answer for all, once it reads."""
+        """Answer a PING. A client with a full write buffer gets one PONG for all PINGs, later."""
         self._pong_pending = not self.writable
         if self.writable:
             self.send(_PONG)
 
     def ping(self) -> None:
-        """Ask the client for a sign of life."""
+        """Send a PING."""
         self.send(_PING)
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Run something for this client; it ends with the connection."""
+        """Run a task that is cancelled with the connection."""
         task = self.services.spawn(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""One consumer of a client: between its connection, its subscription here and its mute twin at the owner."""
+"""One consumer of a client: connects its connection, its subscription on this broker, and its consumer on the owner."""
 
 from __future__ import annotations
 
@@ -45,33 +45,40 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FLOW_WINDOW_BYTES = 1 << 20
-"""What passes through to one consumer at once."""
+"""Bytes of messages that the owner may send ahead to one passthrough consumer."""
 
 CLAIM_RELEASE_TIMEOUT_S = 5.0
-"""Seconds that the owner may take to process the last acks of a consumer and to close it; then the claim is released anyway."""
+"""Time for the owner to process the last acks of a consumer and to close it. After that the claim is released anyway."""
 
 CUMULATIVE_TYPES = frozenset({CommandSubscribe.Exclusive, CommandSubscribe.Failover})
 
 
 class Consumer:
-    """A consumer that a client has on its connection.
+    """A consumer of a client's connection.
 
     Args:
         connection: the client's connection.
         topic: the topic.
-        subscribe_command: the client's SUBSCRIBE.
-        pass_through: whether another serves it: FLOW is relayed, and so are the messages.
-        peer: the broker of the pool that serves it; empty for this one or the owner.
-        peer_url: where that one is spoken to.
-        claim: this broker's claim of the subscription, or its knowledge of whose it is.
-        bound: whether a binding names the subscription.
+        subscribe: the client's SUBSCRIBE.
+        pass_through: whether the owner or another broker of the pool serves it, so that FLOW and messages are relayed.
+        peer: the broker of the pool that serves it; empty for this broker or the owner.
+        peer_url: URL for connections to the peer.
+        claim: the claim of the subscription, of this broker or of the peer; None if the type needs no claim.
+        bound: whether a binding includes the subscription.
 
     Attributes:
-        relayed_at: when another broker of the pool has brought it here; None where its client came by itself.
-        exclusive: whether it keeps others from its subscription.
-        in_sync: whether it has been at the owner ever since the copy of the cursor was last compared with the owner's.
-        lease: how long it may be served without a word of the owner.
-        lease_valid: whether it may be served now.
+        relayed_at: time (monotonic) when another broker of the pool relayed it here; None if the client has connected directly.
+        exclusive: whether the subscription is Exclusive.
+        in_sync: whether the consumer has stayed on the owner since the last comparison of the cursor with the owner's.
+        lease: lease for which it may be served without an answer of the owner.
+        lease_valid: whether the lease is valid now.
+        unregistered: whether `unregister` was called.
+        flow_window: flow control of a passthrough consumer; None for others.
+        dispatch_state: state for the dispatcher.
+        subscription: the subscription on this broker; None before it is joined, and for passthrough.
+        messages: number of messages sent to the client.
+        bytes: bytes of frames sent to the client.
+        owner_consumer: the consumer on the owner, a zero-permit consumer unless it passes through.
     """
 
     __slots__ = (
@@ -132,7 +139,7 @@ class Consumer:
         self.messages = 0
         self.bytes = 0
         self._active: bool | None = None
-        self._rates: Rates[str] | None = None  # of few consumers: most clients never ask
+        self._rates: Rates[str] | None = None  # made at the first CONSUMER_STATS, which few clients send
         self._end_of_topic_sent = False
         self._newest_ledger = -1
         self.in_sync = True
@@ -153,25 +160,27 @@ class Consumer:
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE, a new object each time: very many consumers do not keep one each."""
+        """The client's SUBSCRIBE. Each access makes a new object, which saves memory with many consumers."""
         return self.owner_consumer.subscribe_command
 
-    # What the client does
+    # Commands of the client
 
     def on_joined(self, subscription: Subscription, sent: float) -> None:
-        """The consumer is in its subscription; what the owner said of it before counts now.
+        """Connect the consumer with its subscription after `TopicRegistry.join`, and apply earlier events of the owner.
 
         Args:
             subscription: the subscription.
-            sent: when its SUBSCRIBE was sent, or earlier (lease_time).
+            sent: time of its SUBSCRIBE, or earlier (lease_time).
 
         Raises:
-            OwnerUnavailableError: meanwhile it was sent away, or closed by the owner, who may have another cursor now.
+            OwnerUnavailableError: the consumer was closed meanwhile by this broker, or by the owner, whose cursor may differ.
         """
         if self.unregistered or not self.in_sync:
             self._leave_subscription(subscription)
             self._release_if_closed()
-            raise OwnerUnavailableError(f"{self.topic} is on its way to another broker; look it up again")
+            raise OwnerUnavailableError(
+                f"the consumer of {self.topic} was closed during its creation; look it up again"
+            )
         self.subscription = subscription
         if subscription.durable:
             self.connection.services.owner_leases.subscribed(self, sent)
@@ -179,7 +188,7 @@ class Consumer:
             subscription.active_changed(self, active=self._active)
 
     def flow(self, command: BaseCommand) -> None:
-        """The client asks for messages."""
+        """Add the permits of a FLOW."""
         if self.flow_window is not None:
             self.flow_window.add_permits(command.flow.message_permits)
             self._grant_permits()
@@ -190,7 +199,7 @@ class Consumer:
             self.subscription.add_permits(self, permits)
 
     def ack(self, command: BaseCommand) -> None:
-        """The client acks: at the owner, and in the copy here."""
+        """Relay an ACK to the owner, and apply it to the copy of the cursor."""
         self.owner_consumer.ack(command.ack)
         if self.flow_window is not None:
             cumulative = command.ack.ack_type == CommandAck.Cumulative
@@ -201,11 +210,11 @@ class Consumer:
             self.subscription.acknowledge(self, command.ack)
 
     def ack_entries(self, ack: PlainAck) -> bool:
-        """The client acks entries, and wants no receipt. Returns whether that was all; else `ack` must follow."""
+        """Fast path: ack complete entries without a receipt. If it returns False, nothing was done, and `ack` must follow."""
         return self.subscription is not None and self.subscription.ack_entries(self, ack)
 
     def redeliver(self, command: BaseCommand) -> None:
-        """The client asks for messages again; a new epoch marks those that are sent from now on."""
+        """Redeliver messages on request of the client. Later messages have the new consumer epoch, if there is one."""
         request = command.redeliver_unacknowledged_messages
         if self.flow_window is not None:
             self.flow_window.on_redeliver([_position(m) for m in request.message_id] or list(self.flow_window.pending))
@@ -217,7 +226,7 @@ class Consumer:
             self.subscription.redeliver(self, request.message_id)
 
     def on_writable_changed(self, *, writable: bool) -> None:
-        """The client's connection takes more, or for now no more."""
+        """Pause or resume delivery after a change of the write buffer."""
         self.leave_fanout()
         self.dispatch_state.writable = writable
         if writable and self.flow_window is not None:
@@ -226,7 +235,7 @@ class Consumer:
             self.subscription.read_more()
 
     def leave_fanout(self) -> None:
-        """Get nothing together with others; for now."""
+        """Leave the fan-out group (DirectSubscriber)."""
         if self.subscription is not None:
             self.subscription.leave_fanout()
 
@@ -237,7 +246,7 @@ class Consumer:
         self.connection.send(frame)
 
     def complete_stats(self, answer: CommandConsumerStatsResponse) -> None:
-        """Put what is counted here into the owner's answer to CONSUMER_STATS."""
+        """Fill the counters of this broker into the owner's answer to CONSUMER_STATS."""
         window, state = self.flow_window, self.dispatch_state
         if self.subscription is not None:
             self.subscription.flush_accounting()
@@ -254,7 +263,7 @@ class Consumer:
         complete_stats(answer, self.connection.peer, state.permits, stats)
 
     def unregister(self) -> None:
-        """Be counted nowhere any more, and get nothing; the twin at the owner is closed by the caller, who calls `close`."""
+        """Leave the subscription, limits and registries. The caller also calls `close` for the consumer on the owner."""
         if self.unregistered:
             return
         self.unregistered = True
@@ -272,27 +281,27 @@ class Consumer:
         self._release_if_closed()
 
     def _leave_subscription(self, subscription: Subscription) -> None:
-        """Leave the subscription; others wait until the owner has taken what was acked here."""
+        """Leave the subscription. New consumers of it wait until the owner has processed this consumer's acks."""
         self._leaving = subscription
         ours = partial(self._exclusively_served, subscription, self.claim)
         self._saving_batches = self.connection.services.topics.leave(subscription, self, ours)
 
     def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:
-        """Whether no other broker can have served the subscription since the copy of its cursor was made, or read anew."""
+        """Return whether no other broker can have served the subscription since its cursor was read from the owner."""
         if claim is None:
             return True
         return self.connection.services.claim_store.serves(claim.key) and not subscription.paused & Pause.STALE
 
     async def close(self, command: BaseCommand | None = None) -> BaseCommand | None:
-        """Close the twin at the owner, once the next consumer of the subscription can find what this one leaves.
+        """Close the consumer on the owner, after its state of batches is stored for the next consumer of the subscription.
 
-        It goes on where nobody waits for it any longer.
+        The close continues if the caller is cancelled.
 
         Args:
-            command: the client's CLOSE_CONSUMER, if it closes it.
+            command: the client's CLOSE_CONSUMER, if the client closes the consumer.
 
         Returns:
-            The owner's answer; None where the consumer was not there.
+            The owner's answer; None if the consumer was not on the owner.
         """
         if self._closing is None:
             self._closing = self.connection.services.spawn(self._close(command))
@@ -303,7 +312,7 @@ class Consumer:
             await asyncio.wait([self._saving_batches])
         late = asyncio.get_running_loop().call_later(CLAIM_RELEASE_TIMEOUT_S, self._release_claim)
         try:
-            # The owner takes acks before it answers a CLOSE_CONSUMER that was sent after them.
+            # The owner processes acks before a later CLOSE_CONSUMER.
             return await self.owner_consumer.close(command)
         finally:
             late.cancel()
@@ -326,12 +335,12 @@ class Consumer:
             services.claim_store.release(claim)
 
     async def detach(self) -> None:
-        """Leave, here and at the owner; the client does not know yet."""
+        """Leave the subscription and close the consumer on the owner, without a CLOSE_CONSUMER to the client."""
         self.unregister()
         await self.close()
 
     async def redirect(self, url: str, url_tls: str) -> None:
-        """Send the client on to another broker of the pool, which has its subscription."""
+        """Redirect the client to the broker of the pool that serves its subscription."""
         if self.flow_window is not None:
             self.flow_window.close()
         await self.close()
@@ -339,9 +348,9 @@ class Consumer:
         self.connection.send(close_consumer(self.consumer_id, url, url_tls))
 
     def close_for_resubscribe(self, reason: str) -> None:
-        """Have the client subscribe again: it looks the topic up and goes where it is served now."""
+        """Close the consumer on the client, which then looks the topic up and subscribes again."""
         log.info(
-            "%s, %s: consumer %d is closed: %s",
+            "consumer closed: topic=%s subscription=%s consumer=%d reason=%s",
             self.topic,
             self.subscribe_command.subscription,
             self.consumer_id,
@@ -351,7 +360,7 @@ class Consumer:
         self.connection.send(close_consumer(self.consumer_id))
 
     def send_end_of_topic(self) -> None:
-        """Tell the client, once, that it has acked all of a terminated topic."""
+        """Send REACHED_END_OF_TOPIC, once: all messages of a terminated topic are acked."""
         if not self._end_of_topic_sent:
             self._end_of_topic_sent = True
             reached = CommandReachedEndOfTopic(consumer_id=self.consumer_id)
@@ -359,20 +368,20 @@ class Consumer:
             self.connection.send(encode_command(command))
 
     def _grant_permits(self) -> None:
-        """Pass on permits of the client, as long as it reads what comes."""
+        """Send permits of the client to the owner, if the write buffer is below its limit."""
         assert self.flow_window is not None
         permits = self.flow_window.grant() if self.dispatch_state.writable else 0
         if permits:
             flow = CommandFlow(message_permits=permits)
             self.owner_consumer.send(BaseCommand(type=BaseCommand.FLOW, flow=flow))
 
-    # ConsumerEvents: what the owner does
+    # ConsumerEvents
 
     def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
-        """The owner sent something for this consumer."""
+        """Handle a command of the owner: relay it, or apply it to the subscription."""
         if command.type == BaseCommand.MESSAGE:
             if self.flow_window is None:
-                log.error("%s: the owner sent a message to a mute consumer; it is not passed on", self.topic)
+                log.error("message for a zero-permit consumer dropped: topic=%s", self.topic)
                 return
             messages = _messages(payload)
             accepted = self.flow_window.on_entry(_position(command.message.message_id), messages, len(payload))
@@ -400,7 +409,7 @@ class Consumer:
         self.connection.send(encode_command(command, payload))
 
     def on_detached(self) -> None:
-        """The owner moved; reads go on meanwhile."""
+        """Start the lease after a move of the owner or a lost connection. Reads continue meanwhile."""
         self.in_sync = False
         if self.subscription is not None:
             self._newest_ledger = self.subscription.newest_ledger
@@ -408,35 +417,35 @@ class Consumer:
 
     @property
     def owner_connection(self) -> OwnerConnection | None:
-        """The connection over which the owner has it."""
+        """The connection of the consumer to the owner; None without one."""
         return self.owner_consumer.connection
 
     def on_lease_changed(self) -> None:
-        """The owner may have given the subscription to others, or certainly has not."""
+        """Suspend or resume the subscription after a change of `lease_valid`."""
         if self.subscription is not None:
             self.subscription.on_lease_changed()
 
     def on_owner_dead(self, checked_at: float) -> None:
-        """Nobody listens where the owner was."""
+        """Check for another owner, after the owner's address has refused a connection at this time (lease_time)."""
         if self.subscription is not None and self.lease_valid:
             self.connection.services.spawn(self._check_other_owner(self.subscription, checked_at))
 
     async def _check_other_owner(self, subscription: Subscription, checked_at: float) -> None:
-        """Go on for as long as no other broker has loaded the topic: its list of ledgers would have one more."""
+        """Extend the lease if no other broker has loaded the topic, because a load adds a ledger to its list."""
         try:
             newest = await subscription.reload()
         except MetadataError as error:
-            log.info("%s: whether it has another owner is not known: %s", self.topic, error)
+            log.info("check for another owner failed: topic=%s error=%s", self.topic, error)
             return
         if newest == self._newest_ledger:
             self.connection.services.owner_leases.extend_unowned(self, checked_at)
 
     def mark_delete_position(self) -> Position | None:
-        """Up to where the subscription has acked everything."""
+        """Return the mark-delete position of the subscription; None without one."""
         return None if self.subscription is None else self.subscription.mark_delete
 
     def on_resubscribed(self, state: OwnerCursorState) -> None:
-        """The consumer is at the owner again."""
+        """Compare the cursor with the owner's after a new SUBSCRIBE."""
         self.connection.services.spawn(self._compare_cursor(state, time.monotonic()))
 
     async def _compare_cursor(self, state: OwnerCursorState, observed_at: float) -> None:
@@ -454,16 +463,16 @@ class Consumer:
             if subscription.durable and self.subscription is subscription:
                 replaceable = subscription.kind in CUMULATIVE_TYPES and not subscription.is_at_end(state)
                 if self.lease.lapsed or replaceable:
-                    subscription.refresh()  # another may have had its place, and have acked behind the mark-delete position
+                    subscription.refresh()  # another consumer may have acked entries after the mark-delete position meanwhile
                 self.connection.services.owner_leases.subscribed(self, sent)
 
     def on_not_kept(self, reason: str) -> None:
-        """The owner does not keep the consumer."""
+        """Close the consumer after the owner has ended it."""
         self.close_for_resubscribe(reason)
 
 
 def _messages(payload: bytes) -> int:
-    """How many permits an entry uses."""
+    """Return the number of permits that an entry uses."""
     try:
         return decode_stored(payload).messages
     except WireError:
