@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class JoinState:
-    """What those share who join one subscription.
+    """State that the consumers share that join one subscription at the same time.
 
     Attributes:
         lock: held while the subscription is made, so that it is made once.
-        dropped: how often it has ended meanwhile, because its last consumer had left.
+        dropped: number of times that the subscription has ended meanwhile, since its last consumer left.
     """
 
     __slots__ = ("__weakref__", "dropped", "lock")
@@ -40,7 +40,18 @@ class JoinState:
 
 
 class ServedTopic:
-    """A topic and its subscriptions here."""
+    """A topic and its subscriptions here.
+
+    Args:
+        log: the topic's log.
+        transactions: the topic's transactions.
+        guard: checks the leases on which delivery depends.
+
+    Attributes:
+        fanout: fan-out at the topic's tail.
+        subscriptions: subscriptions by name.
+        joining: number of consumers that are joining; the topic stays open for them.
+    """
 
     def __init__(self, log: TopicLog, transactions: TopicTransactions, guard: LeaseGuard) -> None:
         self.log = log
@@ -52,11 +63,11 @@ class ServedTopic:
         self._join_states: WeakValueDictionary[str, JoinState] = WeakValueDictionary()
 
     def join_state(self, subscription: str) -> JoinState:
-        """What those share who join a subscription; it goes with the last of them."""
+        """Return the state of the consumers that are joining a subscription; it ends with the last of them."""
         return self._join_states.setdefault(subscription, JoinState())
 
     def drop(self, subscription: Subscription) -> None:
-        """Serve a subscription no more whose last consumer has left."""
+        """Remove a subscription whose last consumer has left."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             join_state = self._join_states.get(subscription.name)
@@ -64,10 +75,14 @@ class ServedTopic:
                 join_state.dropped += 1
 
     async def view(self, subscribe: CommandSubscribe, find: Callable[[], Awaitable[Compaction | None]]) -> TopicView:
-        """What a subscription reads: the topic, or what compaction has left of it.
+        """Return the log that a subscription reads: the topic, or its compacted view.
+
+        Args:
+            subscribe: the SUBSCRIBE of a consumer.
+            find: finds the topic's compacted ledger; None if there is none.
 
         Raises:
-            MetadataError: the compaction cannot be found.
+            MetadataError: the compacted ledger cannot be found.
         """
         if not subscribe.read_compacted:
             return self.log
@@ -80,12 +95,12 @@ class ServedTopic:
         return self._compacted
 
     def confirm(self, state: OwnerCursorState) -> None:
-        """The owner says how far consumers may read."""
+        """Handle the owner's answer, which has the last entry that consumers may read."""
         self.log.confirm(state.last)
         self.transactions.on_last_entry(state.last)
 
     def close(self) -> None:
-        """Follow the topic no more."""
+        """Stop to follow the topic."""
         if self._compacted is not None:
             self._compacted.close()
         self.transactions.close()

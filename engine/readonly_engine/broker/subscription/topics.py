@@ -1,4 +1,4 @@
-"""The topics that this broker serves now, each opened once for all its subscriptions."""
+"""The registry of the topics that this broker serves: each is opened once for all its subscriptions."""
 
 from __future__ import annotations
 
@@ -48,29 +48,33 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHE_TTL_S = 5.0
-"""Consumers that come back to their owners together share one look at the brokers' configuration."""
+"""Consumers that return to their owners at the same time share one request for the brokers' configuration."""
 
 READ_PROBE_TIMEOUT_S = 10.0
-"""An entry that could not be read is tried again for so long at once."""
+"""Deadline of one attempt to read an entry that could not be read before."""
 
 MAX_REMEMBERED = 100_000
-"""Subscriptions of which something is remembered; those of readers have a new name each time."""
+"""Bound of the subscriptions whose counters are kept. Subscriptions of readers have a new name each time."""
 
 
 class TopicRegistry:
     """Opens a topic for its first subscription, closes it after its last.
 
     Args:
-        cluster: the metadata.
+        cluster: metadata of the source cluster.
         pool: connections to the bookies.
-        cache: entries; it outlives the topics, so that a client that comes back finds them.
-        admin: tells what is acked behind a mark-delete position.
-        tiered: reads what was offloaded.
+        cache: cache of entries. It outlives the topics, so a client that returns finds its entries there.
+        admin: admin API of the source cluster.
+        tiered: reads offloaded ledgers.
         on_unreadable: called with a subscription, a position and the reason when storage does not return an entry for a while.
-        subscription_rate: how much each subscription may deliver.
-        broker_rate: how much all of them together may.
-        batches: what consumers of the pool have left of batches; None where there is nothing to hand over.
-        guard: checks the leases under which is delivered.
+        subscription_rate: limit on the deliveries of each subscription.
+        broker_rate: limit on the deliveries of all subscriptions together.
+        batches: partial batch acks of the pool's consumers; None where brokers hand nothing over.
+        guard: checks the leases on which delivery depends.
+
+    Attributes:
+        leaving: consumers whose last acks the owner has not stored yet.
+        counters: counters of current and former subscriptions, the longest unused first.
     """
 
     def __init__(
@@ -104,23 +108,22 @@ class TopicRegistry:
 
     @property
     def all(self) -> Iterable[tuple[TopicName, ServedTopic]]:
-        """Every topic that has subscriptions here."""
+        """The topics that are open, each with its name."""
         return list(self._topics.items())
 
     async def join(
         self, topic: TopicName, consumer: Subscriber, check_claim: Callable[[Subscription], None]
     ) -> Subscription:
-        """Add a consumer, which is at the owner already, to its subscription.
+        """Add a consumer, which the owner has already, to its subscription.
 
         Args:
             topic: the topic.
             consumer: the consumer.
-            check_claim: called right before the consumer can get anything; raises where it must not.
+            check_claim: called right before the consumer can get messages; raises if it must not get any.
 
         Raises:
-            MetadataError: the topic's ledgers are not known.
-            RelayError: the owner does not say where the subscription stands; or what is acked cannot be found out, or may have
-                changed meanwhile.
+            MetadataError: the topic's ledgers are unknown.
+            RelayError: the owner does not answer, or its cursor may have changed meanwhile.
         """
         served = self._topics.get(topic)
         if served is None:
@@ -146,7 +149,7 @@ class TopicRegistry:
                 subscription = served.subscriptions.get(name)
                 if subscription is None:
                     if unsettled or dropped != join_state.dropped:
-                        # The owner was asked before it had taken what consumers have acked that are gone by now.
+                        # The owner answered before it had processed the acks of consumers that have left meanwhile.
                         await self.leaving.wait_for_none(key)
                         state = await self._queries.state(topic, name, consumer.owner_consumer)
                         served.confirm(state)
@@ -168,7 +171,7 @@ class TopicRegistry:
     async def _start_subscription(
         self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState
     ) -> Subscription:
-        """A subscription where the owner's cursor stands, for its first consumer here."""
+        """Make a subscription at the owner's cursor, for its first consumer here."""
         subscribe = consumer.subscribe_command
         settings = await self._queries.settings(topic, subscribe)
         # Nothing can be acked behind a cursor that stands at the end.
@@ -193,37 +196,38 @@ class TopicRegistry:
             self._lease_guard,
         )
         with ExitStack() as cleanup:
-            cleanup.callback(subscription.close)  # also where the client leaves meanwhile
+            cleanup.callback(subscription.close)  # also if the client leaves meanwhile
             if subscribe.durable and await self._queries.may_have_transactions():
                 await self._replay_pending_acks(subscription)
             if not consumer.in_sync:
-                # Others may be back by now, and must not begin where the owner's cursor was before.
+                # The owner's cursor may have moved: consumers that are back must not start at the position before.
                 raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
             cleanup.pop_all()
         return subscription
 
     def flush_accounting(self) -> None:
-        """Reckon up what consumers had together, for whoever reads the counters."""
+        """Book the entries that the fan-out groups have delivered, before the counters are read."""
         for subscription in self.subscriptions():
             subscription.flush_accounting()
 
     def subscription(self, topic: TopicName, name: str) -> Subscription | None:
-        """A subscription that is served here."""
+        """Return a subscription that is served here; None if it is not."""
         served = self._topics.get(topic)
         return None if served is None else served.subscriptions.get(name)
 
     def leave(
         self, subscription: Subscription, consumer: Subscriber, still_ours: Callable[[], bool]
     ) -> asyncio.Task[None] | None:
-        """Take a consumer out of its subscription; `departures.ended` must follow.
+        """Remove a consumer from its subscription; `leaving.remove` must follow.
 
         Args:
             subscription: the subscription.
             consumer: the consumer.
-            still_ours: whether no other broker can have served the subscription: what is known of it here counts then.
+            still_ours: returns whether no other broker can have served the subscription, so that its state here is current.
 
         Returns:
-            What must be done before the consumer is closed at the owner, and before another broker may have the subscription.
+            A task that must end before the consumer is closed on the owner, and before another broker gets the claim; None if
+            there is none.
         """
         self.leaving.add((subscription.topic, subscription.name), consumer)
         subscription.remove(consumer)
@@ -261,10 +265,10 @@ class TopicRegistry:
         return self._make_log(topic, partial(self._owner_last_entry, topic))
 
     async def _replay_pending_acks(self, subscription: Subscription) -> None:
-        """Find out what is acked in open transactions, where a subscription has ever had such acks.
+        """Read the acks in open transactions, if the subscription ever had any.
 
         Raises:
-            MetadataError: it cannot be found out.
+            MetadataError: they cannot be read.
         """
         name = pending_ack_log_name(subscription.topic, subscription.name)
         try:
@@ -295,7 +299,7 @@ class TopicRegistry:
         """Return the topic's last entry as its owner knows it; None if it does not answer."""
         served = self._topics.get(topic)
         if served is not None and served.transactions.used:
-            # Consumers are told of the last message only; what comes after it may be the marker that decides on others.
+            # Through a consumer the owner names the last message only. A later marker may end transactions.
             try:
                 return await self._queries.last_confirmed(topic)
             except RelayError as error:
@@ -312,16 +316,16 @@ class TopicRegistry:
                 yield consumer.owner_consumer
 
     async def owner_moved(self, topic: TopicName) -> None:
-        """The topic is at another owner, or at one that was restarted: the cluster may have transactions now."""
+        """Handle a move or a restart of a topic's owner: the cluster may have transactions now."""
         served = self._topics.get(topic)
         if served is not None:
             await self._guard_reads(served, CACHE_TTL_S)
 
     async def _guard_reads(self, served: ServedTopic, max_age_s: float = CONFIGURATION_TTL_S) -> None:
-        """Have a topic wait for its owner's word where the cluster has transactions, or does not say so.
+        """Limit the reads of a topic to its owner's maximum read position, unless the cluster has no transactions.
 
-        Any broker says it for all. While they are restarted one by one some say that they have none, and these may be asked
-        when the first topics come back: so all topics wait as soon as one broker says that it has them.
+        One broker answers for all. During a rolling restart the answers differ. As soon as one broker has transactions, the
+        limit applies to all topics.
         """
         found = await self._queries.transactions(max_age_s)
         if found and not self._guarding:
@@ -332,12 +336,12 @@ class TopicRegistry:
             served.transactions.guard()
 
     def _rate_limits(self) -> tuple[RateLimit, ...]:
-        """The limits for a new subscription: its own, and the one that it shares with all others."""
+        """Return the rate limits of a new subscription: its own, and the one of the broker."""
         limits = [RateLimit(self._subscription_rate, time.monotonic())] if self._subscription_rate else []
         return tuple(limits if self._broker_limit is None else [*limits, self._broker_limit])
 
     def _counters_of(self, topic: TopicName, subscription: str) -> Counters:
-        """The counters of a subscription, which go on where they were when its consumers come back."""
+        """Return the counters of a subscription; they continue when its consumers return."""
         counters = self.counters.setdefault((topic, subscription), Counters())
         self.counters.move_to_end((topic, subscription))
         if len(self.counters) > MAX_REMEMBERED:
