@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandAck
 
-__all__ = ["OwnerConsumer", "OwnerCursorState"]
-
 log = logging.getLogger(__name__)
 
 BACKOFF_S = (0.1, 5.0)

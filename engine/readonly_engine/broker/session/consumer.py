@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
-    from readonly_engine.owner.consumer import OwnerCursorState
+    from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.wire.acks import PlainAck
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse
 

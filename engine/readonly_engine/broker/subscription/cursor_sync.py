@@ -115,9 +115,6 @@ class CursorQueries(Protocol):
         """Where the owner's log of acks in transactions is found."""
 
 
-OwnerQueries = CursorQueries
-
-
 class CursorSync:
     """Follows the owner's cursor.
 

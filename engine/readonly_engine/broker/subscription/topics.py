@@ -17,6 +17,7 @@ from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries, SubscriptionQueries
+from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.subscription import Subscription
@@ -180,23 +181,24 @@ class TopicRegistry:
         acked = await queries.acked() if behind else []
         batches = await queries.batches() if behind else []
         view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
-        subscription = Subscription(
-            view,
-            subscribe,
-            settings,
-            self._rate_limits(),
-            served.transactions,
-            state,
-            acked,
-            batches,
-            queries,
-            self._counters_of(topic, subscribe.subscription),
-            self._on_unreadable,
-            served.fanout if view is served.log else None,
-            self._lease_guard,
+        parts = SubscriptionParts(
+            view=view,
+            subscribe=subscribe,
+            settings=settings,
+            rates=self._rate_limits(),
+            transactions=served.transactions,
+            state=state,
+            acked=acked,
+            batches=batches,
+            queries=queries,
+            counters=self._counters_of(topic, subscribe.subscription),
+            fanout=served.fanout if view is served.log else None,
+            guard=self._lease_guard,
         )
+        subscription = Subscription(parts, self._on_unreadable)
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile
+            subscription.start()
             if subscribe.durable and await self._queries.may_have_transactions():
                 await self._replay_pending_acks(subscription)
             if not consumer.in_sync:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.subscription import Subscription
+from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.lease import OwnerLease
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.session.consumer import Consumer
+    from readonly_engine.broker.subscription.cursor_sync import CursorQueries
     from readonly_engine.owner.grouped_acks import GroupedAckSender
+    from readonly_engine.topic.transactions import TopicTransactions
+    from readonly_engine.topic.view import TopicView
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
 
@@ -119,10 +124,23 @@ def subscription(subscribe: CommandSubscribe) -> Subscription:
         listen=lambda _: None, unlisten=lambda _: None, allows=lambda _: True, permitted=lambda entries: entries
     )
     state = OwnerCursorState(Position(0, -1), Position(0, 2))
-    made: object = Subscription(
-        *(Log(), subscribe, DispatchSettings(), (), transactions, state, [], [], None, Counters(), None)  # type: ignore[arg-type]
+    parts = SubscriptionParts(
+        view=cast("TopicView", Log()),
+        subscribe=subscribe,
+        settings=DispatchSettings(),
+        rates=(),
+        transactions=cast("TopicTransactions", transactions),
+        state=state,
+        acked=[],
+        batches=[],
+        queries=cast("CursorQueries", None),
+        counters=Counters(),
+        fanout=None,
+        guard=LeaseGuard(),
     )
-    return cast("Subscription", made)
+    made = Subscription(parts, lambda *_: None)
+    made.start()
+    return made
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])

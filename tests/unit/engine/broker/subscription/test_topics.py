@@ -53,6 +53,9 @@ class Subscription:
         self.replay = asyncio.Event()
         Subscription.made = self
 
+    def start(self):
+        pass
+
     async def replay_pending_acks(self):
         self.replaying.set()
         await self.replay.wait()
@@ -160,7 +163,11 @@ class Departing:
 
     def __init__(self, *given):
         self.given = given
+        self.started = False
         self.consumers = []
+
+    def start(self):
+        self.started = True
 
     def add(self, consumer):
         self.consumers.append(consumer)
@@ -231,7 +238,7 @@ def test_batches_are_handed_over_by_a_broker_that_has_the_claim_only(monkeypatch
     assert len(kept) == ours
 
 
-def test_a_subscription_reports_unreadable_entries(monkeypatch):
+def test_a_subscription_is_started_and_reports_unreadable_entries(monkeypatch):
     monkeypatch.setattr(topics, "TopicLog", Log)
     monkeypatch.setattr(topics, "Subscription", Departing)
 
@@ -240,9 +247,11 @@ def test_a_subscription_reports_unreadable_entries(monkeypatch):
         subscribe = CommandSubscribe(subscription="s", durable=False)
         subscription = await served.join(TOPIC, Consumer(subscribe), lambda _: None)
         served.close()
-        return subscription.given
+        return subscription
 
-    assert ignore_unreadable in asyncio.run(run())
+    subscription = asyncio.run(run())
+    assert subscription.started
+    assert ignore_unreadable in subscription.given
 
 
 class Transactions:

@@ -1,0 +1,363 @@
+"""Delivery of one subscription: the read loop, and its fast and slow path from entries to MESSAGE frames."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from readonly_engine.broker.dispatch.consumer_state import Delivery, split_runs
+from readonly_engine.broker.dispatch.cursor import CursorReplica
+from readonly_engine.broker.dispatch.make import make_dispatcher
+from readonly_engine.broker.dispatch.multiple import MultipleDispatcher
+from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
+from readonly_engine.broker.fanout.membership import join_fanout
+from readonly_engine.broker.subscription.cursor_sync import start_position
+from readonly_engine.broker.subscription.pause import Pausable
+from readonly_engine.broker.subscription.read_gate import TransactionReadGate
+from readonly_engine.broker.subscription.read_retry import read_with_retry
+from readonly_engine.owner.grouped_acks import GroupedAckSender
+from readonly_engine.topic.tail_batch import TailBatch
+from readonly_engine.wire.acks import encode_ids
+from readonly_engine.wire.entry_view import encode_views, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+    from readonly_engine.broker.fanout.membership import FanoutMembership
+    from readonly_engine.broker.subscription.parts import SubscriptionParts
+    from readonly_engine.broker.subscription.subscriber import Subscriber
+    from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
+
+log = logging.getLogger(__name__)
+
+NS_PER_MS = 1_000_000
+MS_PER_S = 1000
+
+MAX_SLEEP_S = 3600.0
+"""Delayed messages may be due in years."""
+
+
+class DeliveryLoop(Pausable):
+    """Delivers the entries of a topic to the consumers of a subscription.
+
+    Subscription inherits from it, and does not hold it: a delivery and an ack use the same state, without a call or an
+    attribute between two objects.
+
+    Args:
+        parts: the parts of the subscription.
+
+    Attributes:
+        topic: name of the topic.
+        name: name of the subscription.
+        counters: counters of the subscription.
+    """
+
+    __slots__ = (
+        "_activating",
+        "_closed",
+        "_consumers",
+        "_cursor",
+        "_dispatcher",
+        "_fanout",
+        "_grouped_acks",
+        "_guard",
+        "_log",
+        "_membership",
+        "_moving",
+        "_multiple",
+        "_rates",
+        "_read_gate",
+        "_reading",
+        "_single",
+        "_timer",
+        "_transactions",
+        "counters",
+        "name",
+        "topic",
+    )
+
+    def __init__(self, parts: SubscriptionParts) -> None:
+        super().__init__()
+        view = parts.view
+        self.topic = view.topic
+        self.name = parts.subscribe.subscription
+        self.counters = parts.counters
+        self._log = view
+        self._cursor = CursorReplica(view.chain, start_position(parts.subscribe, parts.state))
+        self._cursor.load_acked_ranges(parts.acked)
+        self._cursor.load_batches(parts.batches)
+        dispatcher = make_dispatcher(parts.subscribe, view.chain, self._cursor, parts.settings)
+        self._dispatcher = dispatcher
+        self._single = dispatcher if isinstance(dispatcher, SingleActiveDispatcher) and not parts.rates else None
+        self._multiple = dispatcher if isinstance(dispatcher, MultipleDispatcher) else None
+        self._grouped_acks = GroupedAckSender() if self._multiple is not None else None
+        self._rates = parts.rates
+        self._timer: asyncio.TimerHandle | None = None
+        self._fanout = parts.fanout
+        self._guard = parts.guard
+        self._membership: FanoutMembership | None = None
+        self._activating: tuple[Subscriber, asyncio.Task[None]] | None = None
+        self._moving = 0
+        self._consumers: dict[int, Subscriber] = {}  # by id() of their ConsumerState
+        self._reading: asyncio.Task[None] | None = None
+        self._closed = False
+        self._transactions = parts.transactions
+        self._read_gate = TransactionReadGate(parts.transactions, view.chain, self._cursor)
+        self._read_gate.check_open_transactions(parts.state.last)
+
+    def start(self) -> None:
+        """Listen to the topic and its transactions."""
+        self._log.listen(self.read_more, latency_tolerant=self._multiple is not None)
+        self._transactions.listen(self.read_more)
+
+    def close(self) -> None:
+        """Stop to deliver, for good."""
+        self.leave_fanout()
+        self._closed = True
+        self._log.unlisten(self.read_more)
+        self._transactions.unlisten(self.read_more)
+        if self._reading is not None:
+            self._reading.cancel()
+        for waiting in (self._timer, self._refreshing):
+            if waiting is not None:
+                waiting.cancel()
+
+    def _unreadable(self, position: Position, reason: str) -> None:
+        """Handle an entry that storage has not returned for a while."""
+        raise NotImplementedError
+
+    @property
+    def consumers(self) -> list[Subscriber]:
+        """The consumers of the subscription on this broker."""
+        return list(self._consumers.values())
+
+    def leave_fanout(self) -> None:
+        """Leave the fan-out group, so that new entries come through `read_more`."""
+        if self._membership is not None:
+            self._membership.leave()
+            self._membership = None
+            self._log.listen(self.read_more)
+
+    def _check_fanout(self) -> None:
+        """Leave the fan-out group if entries behind the delivered ones are acked: each entry needs a check then."""
+        if self._membership is not None and not self._cursor.nothing_acked_after(self._membership.following):
+            self.leave_fanout()
+
+    def add_permits(self, consumer: Subscriber, permits: int) -> None:
+        """Handle the permits of a client's FLOW; the consumer has them already."""
+        if self._membership is None:
+            self.read_more()
+        else:
+            self._membership.add_permits(consumer, permits)
+
+    def flush_accounting(self) -> None:
+        """Book the entries that the fan-out group has delivered."""
+        if self._membership is not None:
+            self._membership.flush_accounting()
+
+    def read_more(self) -> None:
+        """Deliver what can be delivered now; read what is missing."""
+        self._guard.check_due()
+        self.leave_fanout()
+        latest = self._log.latest_batch
+        if (
+            latest is not None
+            and self._dispatch_batch(latest)
+            and (latest.complete or self._log.await_notification(latest.following))
+        ):
+            self._join_fanout()
+            return
+        while self._reading is None and not self._closed and not self._paused and not self._moving:
+            if self._rates and (delay := self._throttle_delay()):
+                self._schedule_read(delay)
+                return
+            now = time.time_ns() // NS_PER_MS
+            next_read = self._dispatcher.next_read(now)
+            due = self._dispatcher.next_due
+            if due is not None:
+                self._schedule_read((due - now + 1) / MS_PER_S)
+            if next_read is None:
+                return
+            position, count = next_read
+            readable = self._log.chain.readable(position)
+            if readable and self._log.await_notification(position):
+                return  # all others are about to get it, too
+            for rate in self._rates:
+                count = rate.allowance(count)
+            entries = latest.entries(position, count) if readable and latest is not None else []
+            entries = entries or self._log.cached(position, count)
+            if entries:
+                if self._single is not None and self._dispatch_backlog(self._single.within_permits(entries)):
+                    continue
+                if self._multiple is not None and self._dispatch_uniform(self._multiple, entries):
+                    continue
+                entries = self._read_gate.readable(entries)
+                if not entries:
+                    return
+                self._deliver(entries, now)
+            elif readable:
+                self._reading = asyncio.create_task(self._read(position, count))
+                self._reading.add_done_callback(self._read_ended)
+            else:
+                self._notify_end_of_topic()
+                return
+
+    def _dispatch_backlog(self, entries: list[TopicEntry]) -> bool:
+        """Fast path behind the tail. The last entry may hold more messages than the client has permits for."""
+        return self._dispatch_batch(TailBatch(entries, self._log.chain.after(entries[-1].position)), 1)
+
+    def _dispatch_batch(self, batch: TailBatch, permits: int = 0) -> bool:
+        """Fast path to one consumer: send the whole batch without per-entry checks; return False if a precondition fails."""
+        dispatcher = self._single
+        if (
+            dispatcher is None
+            or not batch.uniform
+            or self._reading is not None
+            or self._closed
+            or self._paused
+            or self._moving
+            or not self._read_gate.allows(batch.last)
+        ):
+            return False
+        state = dispatcher.dispatch_batch(batch, permits)
+        if state is None:
+            return False
+        consumer = self._consumers[id(state)]
+        frames = batch.frames(consumer.consumer_id, self.topic.partition, state.epoch)
+        consumer.deliver(frames, batch.messages)
+        counters = self.counters
+        counters.entries += len(batch)
+        counters.messages += batch.messages
+        counters.bytes += len(frames)
+        return True
+
+    def _join_fanout(self) -> None:
+        """Join the fan-out group for the next entries, if this is possible."""
+        single = self._single
+        if self._fanout is None or single is None or single.active is None or self._activating is not None:
+            return
+        consumer = self._consumers[id(single.active)]
+        self._membership = join_fanout(self._fanout, self, consumer, single, self.counters, self.topic.partition)
+        if self._membership is not None:
+            self._log.unlisten(self.read_more)
+
+    def _notify_end_of_topic(self) -> None:
+        """Report the end of a terminated topic. The owner reports it for the last ack; consumers that come later get it here."""
+        chain = self._log.chain
+        if chain.ended and (chain.limit is None or self._cursor.mark_delete >= chain.limit):
+            for consumer in self.consumers:
+                consumer.send_end_of_topic()
+
+    def _throttle_delay(self) -> float:
+        """Return the time until the rate limits allow more, in seconds."""
+        now = time.monotonic()
+        return max(rate.delay(now) for rate in self._rates)
+
+    def _schedule_read(self, seconds: float) -> None:
+        """Call `read_more` after a time, or earlier."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + min(max(seconds, MS_PER_S**-1), MAX_SLEEP_S)
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.read_more()
+
+    def _deliver(self, entries: list[TopicEntry], now: int) -> None:
+        self._ack_filtered([entry.position for entry in entries if entry.marker or self._read_gate.aborted(entry)])
+        self._send(self._dispatcher.dispatch(entries, now))
+
+    def _dispatch_uniform(self, dispatcher: MultipleDispatcher, entries: list[TopicEntry]) -> bool:
+        """Fast path to several consumers: send runs of entries without per-entry checks; return False if a precondition fails."""
+        _, _, plain, loose = summarize(entries)
+        if not (plain and loose and self._read_gate.allows(entries[-1].position)):
+            return False
+        runs = dispatcher.dispatch_uniform(entries)
+        if runs is None:
+            return False
+        for state, run, messages in runs:
+            if len(run) == 1:
+                self._send_entry(Delivery(state, run[0]))
+            else:
+                self._send_run(state, run, messages)
+        return True
+
+    def _send(self, deliveries: list[Delivery]) -> None:
+        for run in split_runs(deliveries):
+            if len(run) == 1:
+                self._send_entry(run[0])
+            else:
+                entries = [one.entry for one in run]
+                self._send_run(run[0].consumer, entries, summarize(entries)[0])
+
+    def _send_entry(self, delivery: Delivery) -> None:
+        state, entry, redelivery_count, unacked = delivery
+        consumer = self._consumers[id(state)]
+        frame = entry.frame(consumer.consumer_id, self.topic.partition, state.epoch, redelivery_count, unacked)
+        self._sent(consumer, frame, 1, entry.messages)
+
+    def _send_run(self, state: ConsumerState, entries: Sequence[TopicEntry], messages: int) -> None:
+        consumer = self._consumers[id(state)]
+        frames = encode_views(entries, consumer.consumer_id, self.topic.partition, state.epoch)
+        self._sent(consumer, frames, len(entries), messages)
+
+    def _sent(self, consumer: Subscriber, frames: bytes, entries: int, messages: int) -> None:
+        consumer.deliver(frames, messages)
+        counters = self.counters
+        counters.entries += entries
+        counters.messages += messages
+        counters.bytes += len(frames)
+        for rate in self._rates:
+            rate.consume(messages, len(frames))
+
+    def _ack_filtered(self, positions: list[Position]) -> None:
+        """Ack markers and aborted messages, as the owner's dispatcher does (AbstractBaseDispatcher).
+
+        The acks go through any consumer on the owner: the one that reads may have lost its place there.
+        """
+        positions = [position for position in positions if not self._cursor.is_acked(position)]
+        consumer = next(iter(self._consumers.values()), None)
+        if not positions or consumer is None:
+            return
+        if self._grouped_acks is None:
+            self._grouped_acks = GroupedAckSender()
+            for one in self.consumers:
+                one.owner_consumer.share_acks(self._grouped_acks)
+        for position in positions:
+            self._cursor.ack(position)
+        self._grouped_acks.add(consumer.owner_consumer, encode_ids(positions), len(positions))
+
+    async def _read(self, position: Position, count: int) -> None:
+        reason = await read_with_retry(self._log, position, count, f"{self.topic}, {self.name}", self._read_failed)
+        if reason:
+            self._unreadable(position, reason)
+
+    def _read_failed(self) -> None:
+        self.counters.read_failures += 1
+
+    def _read_ended(self, task: asyncio.Task[None]) -> None:
+        self._reading = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._fail(error)
+            return
+        self.read_more()
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        log.error("%s, %s: delivery failed", self.topic, self.name, exc_info=error)
+        for consumer in self.consumers:
+            consumer.close_for_resubscribe("internal error")

@@ -1,0 +1,54 @@
+"""The parts of a new subscription."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from readonly_engine.broker.dispatch.counters import Counters
+    from readonly_engine.broker.dispatch.make import DispatchSettings
+    from readonly_engine.broker.dispatch.rate import RateLimit
+    from readonly_engine.broker.fanout.tail_fanout import TailFanout
+    from readonly_engine.broker.subscription.cursor_sync import CursorQueries
+    from readonly_engine.lease_guard import LeaseGuard
+    from readonly_engine.owner.consumer_events import OwnerCursorState
+    from readonly_engine.topic.position import Position
+    from readonly_engine.topic.transactions import TopicTransactions
+    from readonly_engine.topic.view import TopicView
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionParts:
+    """What a subscription is made of. It keeps the parts that it needs, and not this object.
+
+    Attributes:
+        view: the topic, or its compacted view.
+        subscribe: the first consumer's SUBSCRIBE.
+        settings: settings of the owner's configuration and policies.
+        rates: rate limits, of this subscription and shared ones.
+        transactions: transactions of the topic.
+        state: the owner's mark-delete position of the subscription, and the last entry that consumers may read.
+        acked: ranges (lower, upper] of entries that are acked on the owner.
+        batches: batches that are acked in part, with the bits of the unacked messages.
+        queries: asks the owner again.
+        counters: counters of the subscription.
+        fanout: fan-out at the topic's tail; None without it.
+        guard: checks the leases on which delivery depends.
+    """
+
+    view: TopicView
+    subscribe: CommandSubscribe
+    settings: DispatchSettings
+    rates: tuple[RateLimit, ...]
+    transactions: TopicTransactions
+    state: OwnerCursorState
+    acked: Iterable[tuple[Position, Position]]
+    batches: Iterable[tuple[Position, int]]
+    queries: CursorQueries
+    counters: Counters
+    fanout: TailFanout | None
+    guard: LeaseGuard

@@ -1,0 +1,110 @@
+"""The read loop of a subscription: its listeners, and entries that storage does not return."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from readonly_engine.broker.dispatch.counters import Counters
+from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.subscription import delivery
+from readonly_engine.broker.subscription.parts import SubscriptionParts
+from readonly_engine.broker.subscription.subscription import Subscription
+from readonly_engine.lease_guard import LeaseGuard
+from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.consumer_events import OwnerCursorState
+from readonly_engine.topic.chain import LedgerChain
+from readonly_engine.topic.position import Position
+from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
+
+from tests.support.waiting import until
+
+TOPIC = parse_topic_name("persistent://public/default/orders")
+
+
+class Listeners:
+    """Keeps the listeners of a topic, or of its transactions."""
+
+    def __init__(self):
+        self.listening = {}
+
+    def listen(self, listener, *, latency_tolerant=None):
+        self.listening[listener] = latency_tolerant
+
+    def unlisten(self, listener):
+        self.listening.pop(listener, None)
+
+
+class Log(Listeners):
+    """A topic of three entries, none of which is cached."""
+
+    topic = TOPIC
+    latest_batch = None
+
+    def __init__(self):
+        super().__init__()
+        self.chain = LedgerChain()
+        info = ManagedLedgerInfo()
+        info.ledger_info.add(ledger_id=0)
+        self.chain.topic_changed(info)
+        self.chain.lac_advanced(0, 2)
+
+    def await_notification(self, _):
+        return False
+
+    def cached(self, *_):
+        return []
+
+
+def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadable=None):
+    parts = SubscriptionParts(
+        view=log,
+        subscribe=CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True),
+        settings=DispatchSettings(),
+        rates=(),
+        transactions=transactions,
+        state=OwnerCursorState(Position(0, -1), Position(0, 2)),
+        acked=[],
+        batches=[],
+        queries=None,
+        counters=Counters(),
+        fanout=None,
+        guard=LeaseGuard(),
+    )
+    return Subscription(parts, on_unreadable)
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+def test_a_subscription_listens_from_its_start_to_its_end(kind):
+    async def scene():
+        log, transactions = Log(), Listeners()
+        made = subscription(log, transactions, kind)
+        assert (log.listening, transactions.listening) == ({}, {}), "the constructor registers nothing"
+        made.start()
+        assert log.listening == {made.read_more: kind == CommandSubscribe.Shared}
+        assert list(transactions.listening) == [made.read_more]
+        made.close()
+        assert (log.listening, transactions.listening) == ({}, {})
+
+    asyncio.run(scene())
+
+
+def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
+    reported = []
+
+    async def never(*_):
+        return "no bookie has it"
+
+    async def scene():
+        monkeypatch.setattr(delivery, "read_with_retry", never)
+        made = subscription(Log(), Listeners(), on_unreadable=lambda *found: reported.append(found) or made.close())
+        made.start()
+        state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
+        state.permits = 1
+        made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
+        await until(lambda: bool(reported))
+        assert reported == [(made, Position(0, 0), "no bookie has it")]
+
+    asyncio.run(scene())
