@@ -51,6 +51,8 @@ def _kept() -> bool:
 @pytest.fixture(scope="session")
 def pulsar_stack() -> Iterator[PulsarCluster]:
     """The stack of this suite, up and healthy; one that does not come up fails the tests that need it."""
+    if SHARED_STACK not in SHARED_STACKS:
+        pytest.fail(f"TEST_STACK={SHARED_STACK}: expected {' or '.join(SHARED_STACKS)}", pytrace=False)
     name, base_port = SHARED_STACKS[SHARED_STACK]
     stack = PulsarCluster(
         PulsarSpec(
