@@ -22,7 +22,10 @@ AVOID_FAILED_S: Final = (1.0, 30.0)
 """After a failure a bookie is not the first choice for so long; each further failure doubles it, up to the second value."""
 
 AVOID_BUSY_S: Final = (0.05, 5.0)
-"""The same after ETOOMANYREQUESTS, with jitter, so that all readers do not come back at once."""
+"""The same after ETOOMANYREQUESTS, with jitter (half to one and a half times), so that all readers do not come back at once."""
+
+MAX_BUSY_REST_S: Final = 1.5 * AVOID_BUSY_S[1]
+"""Longest time for which a busy bookie gets no request."""
 
 SPECULATE_S: Final = (0.2, 2.0)
 """A second replica is asked after no less and no more than this; 2 s is BookKeeper's speculativeReadTimeout."""
@@ -92,7 +95,8 @@ class ReplicaOrder:
     def busy(self, bookie_id: str, now: float) -> None:
         """Learn that a bookie has too many requests."""
         health = self._avoid(bookie_id, now, AVOID_BUSY_S, 0.5 + self._random())
-        health.rest_until = health.avoid_until
+        # An earlier failure may have it avoided for longer; a busy bookie is still asked where no other replica answers.
+        health.rest_until = min(health.avoid_until, now + MAX_BUSY_REST_S)
 
     def order(self, replicas: Sequence[str], now: float, turn: int = 0) -> list[str]:
         """All replicas, best first: not avoided, not slow, near, and then by turns.

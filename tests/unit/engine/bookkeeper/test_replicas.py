@@ -58,7 +58,18 @@ def test_patience_and_rest_have_their_limits(events):
     now = play(known, events)
     for bookie in BOOKIES:
         assert replicas.SPECULATE_S[0] <= known.speculative_timeout(bookie, now) <= replicas.SPECULATE_S[1]
-        assert 0 <= known.rest(bookie, now) <= 1.5 * replicas.AVOID_BUSY_S[1]
+        assert 0 <= known.rest(bookie, now) <= replicas.MAX_BUSY_REST_S
+
+
+def test_a_busy_bookie_that_has_failed_before_rests_no_longer_for_it():
+    known = choice()
+    now = 0.0
+    for _ in range(8):
+        known.failed("a", now)
+        now += 31.0
+    known.failed("a", now)
+    known.busy("a", now)
+    assert known.rest("a", now) <= replicas.MAX_BUSY_REST_S
 
 
 @given(EVENTS)
