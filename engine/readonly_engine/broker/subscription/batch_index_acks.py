@@ -1,7 +1,7 @@
-"""Batches that were acked in part by consumers that have left, handed on from one broker of the pool to the next.
+"""Partly acked batches of consumers that have left, stored for the next broker of the pool.
 
-The owner keeps them in memory, and shows them to nobody. What it has stored of them says nothing: after a SEEK the stored cursor
-still has those from before (ManagedCursorImpl.internalResetCursor), and acks of parts alone are not stored (asyncDelete).
+The owner keeps the batches in memory and does not report them. Its stored cursor is not reliable for them: after a SEEK it still
+has earlier ones (ManagedCursorImpl.internalResetCursor), and acks of single messages alone are not stored (asyncDelete).
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 256 << 10
-"""Of one subscription; ZooKeeper takes 1 MiB. What is beyond comes again as whole batches."""
+"""Bound of one subscription's node; ZooKeeper accepts 1 MiB. Batches above it are delivered again completely."""
 
 SAVE_TIMEOUT_S = 5.0
-"""So long a consumer that leaves may be kept at the owner for it."""
+"""Time for which the close of a consumer on the owner may wait for `save`."""
 
 LOAD_TIMEOUT_S = 5.0
-"""So long a consumer that comes, or takes over, waits for what was left: it goes on also while the metadata store is away."""
+"""Time for which a new or newly active consumer waits for `load`, so that it starts even without the metadata store."""
 
 MAX_AGE_S = 3600.0
-"""What nobody has come back for in this time is removed."""
+"""Age at which stored batches are removed."""
 
 
 class StoredBatches(NamedTuple):
-    """What the consumers of one subscription left.
+    """Stored batches of one subscription.
 
     Attributes:
-        version: of the owner's cursor at that time.
-        at: when, in seconds since the epoch.
-        batches: positions, and the bits of the messages that are not acked.
+        version: version of the owner's cursor at that time (AdminClient.cursor_version).
+        at: time, in seconds since the epoch.
+        batches: positions, with the bits of their unacked messages.
     """
 
     version: str
@@ -55,7 +55,7 @@ class StoredBatches(NamedTuple):
 
 
 def encode_batches(stored: StoredBatches) -> bytes:
-    """As it stands in the metadata store; at most MAX_BYTES, the first batches of the topic."""
+    """Encode batches for the metadata store, as JSON: the first ones of the topic, with MAX_BYTES at most."""
     rows: list[tuple[int, int, str]] = []
     size = 0
     for position, unacked in sorted(stored.batches):
@@ -68,7 +68,7 @@ def encode_batches(stored: StoredBatches) -> bytes:
 
 
 def decode_batches(value: bytes) -> StoredBatches | None:
-    """From the metadata store; None for what this version does not understand."""
+    """Decode batches of the metadata store; None for an unknown format."""
     try:
         fields = json.loads(value)
         batches = [(Position(int(ledger), int(entry)), int(bits, 16)) for ledger, entry, bits in fields["batches"]]
@@ -78,17 +78,16 @@ def decode_batches(value: bytes) -> StoredBatches | None:
 
 
 class BatchIndexAckStore:
-    """Keeps them in the metadata store until they are void.
+    """Stores partly acked batches in the metadata store while they are valid.
 
-    Whoever resets the cursor makes them void. The owner stores a reset before it is in force, and closes the subscription's
-    consumers before that: so they count as long as it has stored nothing, and not loaded the topic, since a moment at which a
-    consumer of ours was there.
-    Forgetting them too early costs a second delivery, as after a restart of the owner.
+    A reset of the cursor makes them invalid. The owner closes the subscription's consumers, stores the reset, and then applies
+    it. So batches are valid while the owner has neither stored the cursor nor loaded the topic since a moment with a consumer of
+    this pool. Dropping them too early costs a second delivery, as after a restart of the owner.
 
     Args:
-        admin: tells whether the owner has stored the cursor anew.
-        store: where they are.
-        folder: of the pool, in the store.
+        admin: returns the version of the owner's cursor.
+        store: the metadata store.
+        folder: path of the pool in the store.
     """
 
     def __init__(self, admin: AdminClient, store: MetadataStore, folder: str) -> None:
@@ -106,22 +105,22 @@ class BatchIndexAckStore:
         owner_consumer: OwnerConsumer,
         still_ours: Callable[[], bool] = lambda: True,
     ) -> asyncio.Task[None]:
-        """The last consumer leaves.
+        """Store the batches of a subscription when its last consumer leaves.
 
         Args:
             topic: the topic.
-            subscription: the subscription.
-            batches: positions, and the bits of the messages that are not acked.
-            owner_consumer: the consumer at the owner. It must stay there until the task is done (SAVE_TIMEOUT_S at most).
-            still_ours: whether no other broker can have served the subscription meanwhile, whose batches would be written over.
+            subscription: name of the subscription.
+            batches: positions, with the bits of their unacked messages.
+            owner_consumer: the consumer on the owner. It must stay there until the task is done (SAVE_TIMEOUT_S at most).
+            still_ours: returns whether no other broker can have served the subscription meanwhile, and stored newer batches.
 
         Returns:
-            Does it; ends without an error.
+            The task, which raises no error.
         """
         return asyncio.create_task(self._save(topic, subscription, list(batches), owner_consumer, still_ours))
 
     async def load(self, topic: TopicName, subscription: str) -> list[tuple[Position, int]]:
-        """What the subscription's consumers left, if it still counts. A consumer of it must be at the owner by now."""
+        """Return the stored batches of a subscription if they are valid. A consumer of it must be on the owner already."""
         path = self._path(topic, subscription)
         try:
             async with asyncio.timeout(LOAD_TIMEOUT_S):
@@ -134,11 +133,16 @@ class BatchIndexAckStore:
                 await self._store.remove(path)
         except (RelayError, MetadataError, TimeoutError) as error:
             why = error or "no answer in time"
-            log.info("%s, %s: batches that were acked in part come again as a whole: %s", topic, subscription, why)
+            log.info(
+                "partly acked batches not loaded, delivering them completely: topic=%s subscription=%s error=%s",
+                topic,
+                subscription,
+                why,
+            )
         return []
 
     def close(self) -> None:
-        """Remove nothing more."""
+        """Stop the removal of old batches."""
         if self._sweeping is not None:
             self._sweeping.cancel()
 
@@ -157,7 +161,7 @@ class BatchIndexAckStore:
                 version = await self._admin.cursor_version(topic, subscription)
                 await owner_consumer.state()
                 if owner_consumer.subscribe_count != subscribe_count:
-                    raise OwnerUnavailableError("the consumer was closed at the owner")
+                    raise OwnerUnavailableError("the owner has closed the consumer")
                 if not still_ours():
                     raise OwnerUnavailableError("another broker may have served the subscription meanwhile")
                 stored = StoredBatches(version, time.time(), batches)
@@ -166,11 +170,14 @@ class BatchIndexAckStore:
         except (RelayError, MetadataError, TimeoutError) as error:
             reason = error or "no answer in time"
             log.info(
-                "%s, %s: batches that are acked in part will come again as a whole: %s", topic, subscription, reason
+                "partly acked batches not stored, they will be delivered completely: topic=%s subscription=%s error=%s",
+                topic,
+                subscription,
+                reason,
             )
 
     def _sweep_if_due(self, now: float) -> None:
-        """Remove what is outdated, beside: there may be many nodes, and no consumer waits for it."""
+        """Remove old batches in a task of their own, because there may be many nodes."""
         if now - self._swept >= MAX_AGE_S and (self._sweeping is None or self._sweeping.done()):
             self._swept = now
             self._sweeping = asyncio.create_task(self._sweep(now))
@@ -184,7 +191,7 @@ class BatchIndexAckStore:
                 if stored is None or now - stored.at > MAX_AGE_S:
                     await self._store.remove(path)
         except MetadataError as error:
-            log.info("what consumers have left of batches long ago cannot be removed now: %s", error)
+            log.info("removal of old batches failed: error=%s", error)
 
     def _path(self, topic: TopicName, subscription: str) -> str:
         return f"{self._folder}/{quote(str(topic), safe='')}:{quote(subscription, safe='')}"

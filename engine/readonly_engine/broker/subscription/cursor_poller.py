@@ -1,4 +1,4 @@
-"""Looks now and then where the owner's cursors stand: expiry (TTL) and backlog quotas move them past what nobody has acked."""
+"""Polls the owner's cursors, because expiry (TTL) and backlog quotas move them over unacked messages."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 30.0
-"""As an owner that expires messages every five minutes (messageExpiryCheckIntervalInMinutes) is followed soon enough."""
+"""Interval of polls; owners expire messages every five minutes (messageExpiryCheckIntervalInMinutes)."""
 
 MAX_POLLS_PER_S = 20.0
 
 
 class CursorPoller:
-    """Asks the owner for the cursor of each durable subscription that has something unacked.
+    """Requests the owner's cursor of each durable subscription with unacked messages.
 
     Args:
-        subscriptions: the subscriptions served here now.
-        state: asks through a consumer where its subscription stands; raises a RelayError or a TimeoutError, so that one owner
-            does not delay the other subscriptions.
+        subscriptions: returns the subscriptions that this broker serves now.
+        state: requests the cursor through a consumer; raises RelayError, or TimeoutError so that one owner does not delay other
+            subscriptions.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class CursorPoller:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, unless it runs already."""
+        """Start polling; do nothing if it was started before."""
         if self._task is None:
-            self._task = run_forever(self._run, "the watch of the owner's cursors")
+            self._task = run_forever(self._run, "the poll of the owners' cursors")
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._task is not None:
             self._task.cancel()
 
@@ -71,6 +71,8 @@ class CursorPoller:
             state = await self._state(owner_consumer)
         except (RelayError, TimeoutError) as error:
             why = error or "no answer in time"
-            log.info("%s, %s: the owner does not say where it stands: %s", subscription.topic, subscription.name, why)
+            log.info(
+                "owner's cursor unknown: topic=%s subscription=%s error=%s", subscription.topic, subscription.name, why
+            )
             return
         subscription.follow_owner(state)

@@ -1,10 +1,11 @@
-"""How a subscription's copy of the cursor is kept with the owner's, which is the truth.
+"""Synchronization of a subscription's copy of the cursor with the owner's cursor, which is authoritative.
 
 An owner confirms acks before it stores them, and loses the last ones when it dies. An unload closes the consumers, then stores
-the cursors (ManagedCursorImpl.asyncClose). A reset closes the consumers first, too. So acks that the owner had answered are sent
-again after its death only: else they would undo a reset.
+the cursors (ManagedCursorImpl.asyncClose). A reset also closes the consumers first. So answered acks are sent again only after
+the death of an owner. In other cases they could undo a reset.
 
-A non-durable cursor is in its owner's memory only: there the copy is the truth, and a new owner is told where to go on.
+A non-durable cursor exists only in its owner's memory. There the copy is authoritative, and the consumer sends its position to a
+new owner.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ MAX_ACKS_PER_COMMAND = 1000
 
 
 class OwnerCursorRanges(NamedTuple):
-    """A cursor as its owner has it now.
+    """The owner's current cursor.
 
     Attributes:
-        acked: ranges (lower, upper].
-        not_persisted: whether the owner has stored nothing of it since it has loaded the topic.
+        acked: acked ranges (lower, upper].
+        not_persisted: whether the owner has not stored the cursor since it loaded the topic.
     """
 
     acked: list[tuple[Position, Position]]
@@ -55,15 +56,15 @@ class OwnerCursorRanges(NamedTuple):
 
 
 class ResumeContext(NamedTuple):
-    """What is known of a subscription that is at the owner again.
+    """State of a subscription that was subscribed on the owner again.
 
     Attributes:
-        state: what the owner says now, before any ack is sent to it.
-        newest_ledger: the topic's last ledger before the owner moved.
-        unanswered: the acks that are under way, each with the position up to which the owner is known to have had all as acked.
-        possibly_lost: the same of acks that the owner had answered shortly before the connection to it broke.
-        closed_by_owner: whether it has closed a consumer meanwhile.
-        resumed_at: after which position the consumer has asked to go on, of a non-durable subscription.
+        state: the owner's answer, before any ack is sent to it.
+        newest_ledger: last ledger of the topic before the owner moved.
+        unanswered: the unanswered acks, each with a position up to which the owner had all entries as acked.
+        possibly_lost: the same for acks that the owner answered shortly before the connection broke.
+        closed_by_owner: whether the owner has closed a consumer meanwhile.
+        resumed_at: position after which the consumer has asked to continue; None for a durable subscription.
     """
 
     state: OwnerCursorState
@@ -83,7 +84,7 @@ class ResumeContext(NamedTuple):
         consumers: Sequence[OwnerConsumer],
         grouped_acks: GroupedAckSender | None,
     ) -> ResumeContext:
-        """What is known of a subscription; `told` is up to where the owner had said before that all is acked."""
+        """Collect the state of a subscription. `owner_mark_delete` is the owner's last known mark-delete position."""
         answered = (one.confirmed_up_to for one in consumers)
         confirmed = max([owner_mark_delete, *(position for position in answered if position is not None)])
         unanswered = [(confirmed, ack) for one in consumers for ack in one.unanswered]
@@ -97,34 +98,34 @@ class ResumeContext(NamedTuple):
 
 
 class CursorQueries(Protocol):
-    """Asks the owner, and the pool, about one subscription."""
+    """Questions to the owner and the pool about one subscription."""
 
     async def state(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
-        """Where the owner says that the subscription stands, asked through one of its consumers."""
+        """Return the owner's answer about the subscription, requested through one of its consumers."""
 
     async def acked(self) -> list[tuple[Position, Position]]:
-        """What is acked at the owner: ranges (lower, upper]."""
+        """Return the acked ranges (lower, upper] of the owner's cursor."""
 
     async def cursor(self) -> OwnerCursorRanges:
-        """As `acked`, and whether the owner has stored the cursor since it has loaded the topic."""
+        """Return the owner's cursor."""
 
     async def batches(self) -> list[tuple[Position, int]]:
-        """Batches that other brokers of the pool know to be acked in part, with the bits of the messages that are not."""
+        """Return the partly acked batches of earlier consumers of the pool, with the bits of their unacked messages."""
 
     def pending_ack_source(self) -> PendingAckSource:
-        """Where the owner's log of acks in transactions is found."""
+        """Return the source of the owner's log of acks in transactions."""
 
 
 class CursorSync:
-    """Follows the owner's cursor.
+    """Keeps the copy of a cursor in sync with the owner's.
 
     Args:
-        name: of the subscription, for messages.
-        view: what the subscription reads.
+        name: topic and subscription, as fields for logs.
+        view: the topic, or its compacted view.
         cursor: the copy.
-        queries: how to ask.
-        on_last_entry: called when the owner has said where topic and subscription stand.
-        on_moved: called when the copy has followed the owner's cursor.
+        queries: the questions to the owner.
+        on_last_entry: called with the owner's last entry after each answer.
+        on_moved: called after the copy has followed the owner's cursor.
     """
 
     __slots__ = ("_compared_at", "_comparing", "_cursor", "_name", "_on_last_entry", "_on_moved", "_queries", "_view")
@@ -148,18 +149,18 @@ class CursorSync:
         self._comparing = asyncio.Lock()
 
     async def catch_up(self, owner_consumer: OwnerConsumer) -> OwnerCursorState:
-        """Bring the copy to where the owner's cursor stands now, however long the owner takes to say so.
+        """Apply the owner's cursor to the copy. Retries until the owner answers.
 
         Args:
-            owner_consumer: through whom to ask.
+            owner_consumer: the consumer for the request.
         """
         return await self._catch_up_through(lambda: owner_consumer)
 
     async def refresh(self, owner_consumers: Callable[[], Iterable[OwnerConsumer]]) -> OwnerCursorState:
-        """Bring the copy to where the owner's cursor stands now, however long the owner takes to say so.
+        """Apply the owner's cursor to the copy. Retries until the owner answers.
 
         Args:
-            owner_consumers: through whom to ask: any of these that is at the owner by then.
+            owner_consumers: returns the consumers for the request; the first one on the owner is used.
         """
         return await self._catch_up_through(lambda: _first_subscribed(owner_consumers()))
 
@@ -171,7 +172,7 @@ class CursorSync:
                 acked = await self._queries.acked()
                 batches = await self._queries.batches()
             except RelayError as error:
-                log.info("%s: %s; trying again in %.1f s", self._name, error, pause)
+                log.info("cursor not read: %s retry_in=%.1fs error=%s", self._name, pause, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_S[1])
             else:
@@ -193,22 +194,22 @@ class CursorSync:
         consumers: Sequence[OwnerConsumer],
         grouped_acks: GroupedAckSender | None,
     ) -> bool:
-        """Compare with the owner's cursor after it came back.
+        """Compare the copy with the owner's cursor after a consumer has subscribed again.
 
         Args:
-            owner_consumer: the consumer that is back.
-            observed_at: when the owner has said where it stands (time.monotonic).
-            state: what it has said.
-            newest_ledger: the topic's last ledger before the owner moved.
-            consumers: those of the subscription.
-            grouped_acks: the acks that they send together.
+            owner_consumer: the consumer.
+            observed_at: time of the owner's answer (time.monotonic).
+            state: the owner's answer.
+            newest_ledger: last ledger of the topic before the owner moved.
+            consumers: all consumers of the subscription.
+            grouped_acks: their grouped acks; None if acks are not grouped.
 
         Returns:
-            Whether the copy can go on. After a reset it cannot: the consumers must subscribe again, as they would at the owner.
+            Whether delivery can continue with the copy. After a reset the consumers must subscribe again, as on the owner.
         """
         async with self._comparing:
             if observed_at < self._compared_at:
-                return True  # through another consumer that is back at the owner, later than this one
+                return True  # a later answer, through another consumer, was compared already
             context = ResumeContext.of(
                 self._cursor.owner_mark_delete, state, newest_ledger, owner_consumer, consumers, grouped_acks
             )
@@ -221,7 +222,7 @@ class CursorSync:
             return resumable
 
     def ack(self, owner_consumer: OwnerConsumer, positions: list[Position]) -> None:
-        """Ack entries, which are acked here, at the owner."""
+        """Send acks of entries that are acked in the copy to the owner."""
         for start in range(0, len(positions), MAX_ACKS_PER_COMMAND):
             ack = CommandAck(ack_type=CommandAck.Individual)
             for position in positions[start : start + MAX_ACKS_PER_COMMAND]:
@@ -229,7 +230,7 @@ class CursorSync:
             owner_consumer.ack(ack)
 
     async def _compare_non_durable(self, context: ResumeContext, resumed_at: Position) -> bool:
-        """The copy is the truth, unless the owner has kept the cursor: then an administrator has moved it."""
+        """Compare a non-durable cursor: the copy is authoritative, unless the owner has kept the cursor and has reset it."""
         chain, mark_delete = self._view.chain, context.state.mark_delete
         if mark_delete is None or not chain.says_acked(mark_delete):
             return True
@@ -239,7 +240,7 @@ class CursorSync:
         try:
             await self._view.reload()
         except MetadataError as error:
-            log.warning("%s: %s; the cursor is taken for the one before", self._name, error)
+            log.warning("ledgers unknown, assuming the same cursor: %s error=%s", self._name, error)
             return True
         if chain.newest_ledger > context.newest_ledger:
             return True
@@ -255,9 +256,9 @@ class CursorSync:
             return True
         if follow_owner(cursor, self._view.chain, state):
             self._on_moved(state)
-        missing = self._missing(context)  # before anything is awaited: what is acked meanwhile is under way too
+        missing = self._missing(context)  # before the first await: later acks are on their way to the owner, too
         if not self._any(missing) and not cursor.batches:
-            return True  # the owner lacks what is under way, and nothing else
+            return True  # the owner lacks only unanswered acks
         at_owner = await self._cursor_at_owner()
         if at_owner is None:
             return False
@@ -266,17 +267,17 @@ class CursorSync:
         missing = missing.without(known)
         anew = self._view.chain.newest_ledger > context.newest_ledger
         if not anew and cursor.batches:
-            # The owner tells nobody what is acked of a batch; a reset forward would show nowhere else.
+            # The owner does not report acks of single messages, so a reset to a later position could not be detected.
             return False
         if not self._any(missing):
             return True
-        # After it has closed its consumers an owner stores the cursor, or resets it. One that dies loses acks of its last
-        # seconds, and the next owner stores nothing of the cursor before somebody acks or resets it.
+        # An owner that closes its consumers stores or resets the cursor then. An owner that dies loses the acks of its last
+        # seconds, and the next owner does not store the cursor before an ack or a reset.
         lost = not context.closed_by_owner and anew and at_owner.not_persisted
         if not lost or self._any(missing.without(_covered(context.possibly_lost))):
-            log.info("%s: the owner's cursor is not the one from before: it was reset, or has lost acks", self._name)
+            log.info("owner's cursor was reset or has lost acks: %s", self._name)
             return False
-        log.info("%s: %d acks that the owner has lost are sent again", self._name, len(context.possibly_lost))
+        log.info("sending lost acks again: %s acks=%d", self._name, len(context.possibly_lost))
         cursor.owner_mark_delete = state.mark_delete
         for one in consumers:
             one.forget_answers()
@@ -285,19 +286,19 @@ class CursorSync:
         return True
 
     def _missing(self, context: ResumeContext) -> PositionRanges:
-        """What is acked here behind the owner's mark-delete position and not under way to it."""
+        """Return the acked ranges of the copy after the owner's mark-delete position, without unanswered acks."""
         assert context.state.mark_delete is not None
         acked = self._cursor.acked_beyond(context.state.mark_delete)
         return acked.without(_covered(context.unanswered))
 
     def _any(self, ranges: PositionRanges) -> bool:
-        """Whether there are entries in ranges; they may reach over the ends of ledgers."""
+        """Return whether ranges contain entries. Ranges may exceed the ends of ledgers."""
         return any(self._view.chain.any_readable(lower, upper) for lower, upper in ranges)
 
     async def _cursor_at_owner(self) -> OwnerCursorRanges | None:
-        """The cursor as the owner has it; the topic's ledgers are known anew. None if nobody tells.
+        """Return the owner's cursor, after a reload of the topic's ledgers; None after MAX_ATTEMPTS failures.
 
-        An owner that has just come back may be slow to tell.
+        An owner that has just loaded the topic may be slow to answer.
         """
         pause = BACKOFF_S[0]
         for _ in range(MAX_ATTEMPTS):
@@ -305,7 +306,7 @@ class CursorSync:
                 known = await self._queries.cursor()
                 await self._view.reload()
             except (RelayError, MetadataError) as error:
-                log.warning("%s: %s; trying again in %.1f s", self._name, error, pause)
+                log.warning("cursor not read: %s retry_in=%.1fs error=%s", self._name, pause, error)
                 await asyncio.sleep(pause)
                 pause *= 2
             else:
@@ -314,22 +315,22 @@ class CursorSync:
 
 
 def start_position(subscribe: CommandSubscribe, state: OwnerCursorState) -> Position:
-    """Up to where all is acked when a subscription begins here."""
+    """Return the initial mark-delete position of a subscription on this broker."""
     start = state.mark_delete or state.last
     if not subscribe.read_compacted or (subscribe.durable and start.entry_id != NO_ENTRY):
         return start
-    # The ledgers of the first compacted entries may be gone, and the owner's cursor stands before those that are left
-    # (PersistentDispatcherSingleActiveConsumer.readMoreEntries, Consumer).
+    # The ledgers of the first compacted entries may be deleted, and the owner's cursor is after them, before the remaining
+    # ledgers (PersistentDispatcherSingleActiveConsumer.readMoreEntries, Consumer).
     first = subscribe.start_message_id
     earliest = not subscribe.HasField("start_message_id") or (first.ledger_id, first.entry_id) == EARLIEST
     return EARLIEST if earliest else start
 
 
 def follow_owner(cursor: CursorReplica, chain: LedgerChain, state: OwnerCursorState) -> bool:
-    """Have the copy follow the owner's cursor where that is ahead. Returns whether it is ahead, or as far."""
+    """Move the copy to the owner's mark-delete position, unless the copy is ahead. Return whether the copy is not ahead."""
     if state.mark_delete is None or not chain.says_acked(state.mark_delete):
         return False
-    # The owner may name the start of a ledger for the end of the one before: compare what comes next.
+    # The owner may use the start of a ledger for the end of the previous one, so compare the next positions.
     if chain.after(state.mark_delete) < chain.after(cursor.mark_delete):
         return False
     cursor.ack_cumulative(state.mark_delete)
@@ -341,14 +342,14 @@ def _first_subscribed(owner_consumers: Iterable[OwnerConsumer]) -> OwnerConsumer
     for one in owner_consumers:
         if one.subscribed:
             return one
-    raise OwnerUnavailableError("no consumer of the subscription is at the owner")
+    raise OwnerUnavailableError("no consumer of the subscription is connected to the owner")
 
 
 def _covered(acks: Iterable[tuple[Position, CommandAck]]) -> PositionRanges:
-    """The entries that acks are of, each as a whole.
+    """Return the ranges of complete entries that acks cover.
 
     Args:
-        acks: each with the position up to which all was acked before: a cumulative ack is not the reason.
+        acks: acks, each with a position up to which all entries were acked before. A cumulative ack covers only later entries.
     """
     covered = PositionRanges()
     covered.add_ranges(

@@ -38,14 +38,13 @@ NS_PER_MS = 1_000_000
 MS_PER_S = 1000
 
 MAX_SLEEP_S = 3600.0
-"""Delayed messages may be due in years."""
+"""Limit of the timer for delayed messages, which may be due in years."""
 
 
 class DeliveryLoop(Pausable):
     """Delivers the entries of a topic to the consumers of a subscription.
 
-    Subscription inherits from it, and does not hold it: a delivery and an ack use the same state, without a call or an
-    attribute between two objects.
+    Subscription inherits from it, because deliveries and acks use the same state, and calls between two objects would cost time.
 
     Args:
         parts: the parts of the subscription.
@@ -115,7 +114,7 @@ class DeliveryLoop(Pausable):
         self._transactions.listen(self.read_more)
 
     def close(self) -> None:
-        """Stop to deliver, for good."""
+        """Stop delivery permanently."""
         self.leave_fanout()
         self._closed = True
         self._log.unlisten(self.read_more)
@@ -136,31 +135,31 @@ class DeliveryLoop(Pausable):
         return list(self._consumers.values())
 
     def leave_fanout(self) -> None:
-        """Leave the fan-out group, so that new entries come through `read_more`."""
+        """Leave the fan-out group, so that `read_more` delivers new entries."""
         if self._membership is not None:
             self._membership.leave()
             self._membership = None
             self._log.listen(self.read_more)
 
     def _check_fanout(self) -> None:
-        """Leave the fan-out group if entries behind the delivered ones are acked: each entry needs a check then."""
+        """Leave the fan-out group if entries after the delivered ones are acked, because then each entry needs a check."""
         if self._membership is not None and not self._cursor.nothing_acked_after(self._membership.following):
             self.leave_fanout()
 
     def add_permits(self, consumer: Subscriber, permits: int) -> None:
-        """Handle the permits of a client's FLOW; the consumer has them already."""
+        """Handle new permits of a client's FLOW, which the consumer's state includes already."""
         if self._membership is None:
             self.read_more()
         else:
             self._membership.add_permits(consumer, permits)
 
     def flush_accounting(self) -> None:
-        """Book the entries that the fan-out group has delivered."""
+        """Add the entries that the fan-out group has delivered to the counters."""
         if self._membership is not None:
             self._membership.flush_accounting()
 
     def read_more(self) -> None:
-        """Deliver what can be delivered now; read what is missing."""
+        """Deliver all entries that can be delivered now, and start a read for missing ones."""
         self._guard.check_due()
         self.leave_fanout()
         latest = self._log.latest_batch
@@ -185,7 +184,7 @@ class DeliveryLoop(Pausable):
             position, count = next_read
             readable = self._log.chain.readable(position)
             if readable and self._log.await_notification(position):
-                return  # all others are about to get it, too
+                return  # the tail notification delivers it, to all subscriptions together
             for rate in self._rates:
                 count = rate.allowance(count)
             entries = latest.entries(position, count) if readable and latest is not None else []
@@ -207,7 +206,7 @@ class DeliveryLoop(Pausable):
                 return
 
     def _dispatch_backlog(self, entries: list[TopicEntry]) -> bool:
-        """Fast path behind the tail. The last entry may hold more messages than the client has permits for."""
+        """Fast path for backlog. The last entry may have more messages than the client has permits for."""
         return self._dispatch_batch(TailBatch(entries, self._log.chain.after(entries[-1].position)), 1)
 
     def _dispatch_batch(self, batch: TailBatch, permits: int = 0) -> bool:
@@ -246,19 +245,19 @@ class DeliveryLoop(Pausable):
             self._log.unlisten(self.read_more)
 
     def _notify_end_of_topic(self) -> None:
-        """Report the end of a terminated topic. The owner reports it for the last ack; consumers that come later get it here."""
+        """Report the end of a terminated topic to later consumers. The owner reports it after the last ack."""
         chain = self._log.chain
         if chain.ended and (chain.limit is None or self._cursor.mark_delete >= chain.limit):
             for consumer in self.consumers:
                 consumer.send_end_of_topic()
 
     def _throttle_delay(self) -> float:
-        """Return the time until the rate limits allow more, in seconds."""
+        """Return the seconds until the rate limits allow the next delivery."""
         now = time.monotonic()
         return max(rate.delay(now) for rate in self._rates)
 
     def _schedule_read(self, seconds: float) -> None:
-        """Call `read_more` after a time, or earlier."""
+        """Call `read_more` after this time, in seconds, or earlier."""
         loop = asyncio.get_running_loop()
         at = loop.time() + min(max(seconds, MS_PER_S**-1), MAX_SLEEP_S)
         if self._timer is not None:
@@ -321,7 +320,7 @@ class DeliveryLoop(Pausable):
     def _ack_filtered(self, positions: list[Position]) -> None:
         """Ack markers and aborted messages, as the owner's dispatcher does (AbstractBaseDispatcher).
 
-        The acks go through any consumer on the owner: the one that reads may have lost its place there.
+        The acks use any consumer on the owner, because the reading consumer may have lost its connection to the owner.
         """
         positions = [position for position in positions if not self._cursor.is_acked(position)]
         consumer = next(iter(self._consumers.values()), None)
@@ -336,7 +335,8 @@ class DeliveryLoop(Pausable):
         self._grouped_acks.add(consumer.owner_consumer, encode_ids(positions), len(positions))
 
     async def _read(self, position: Position, count: int) -> None:
-        reason = await read_with_retry(self._log, position, count, f"{self.topic}, {self.name}", self._read_failed)
+        subject = f"topic={self.topic} subscription={self.name}"
+        reason = await read_with_retry(self._log, position, count, subject, self._read_failed)
         if reason:
             self._unreadable(position, reason)
 
@@ -358,6 +358,6 @@ class DeliveryLoop(Pausable):
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        log.error("%s, %s: delivery failed", self.topic, self.name, exc_info=error)
+        log.error("delivery failed: topic=%s subscription=%s", self.topic, self.name, exc_info=error)
         for consumer in self.consumers:
             consumer.close_for_resubscribe("internal error")

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class LeavingConsumers:
-    """Tracks them by subscription.
+    """Tracks leaving consumers by subscription.
 
-    A subscription that begins anew asks the owner for its cursor. The answer is current only after the owner has processed the
-    acks of the consumers before.
+    A new subscription reads its cursor from the owner. The cursor is current only after the owner has processed the acks of
+    earlier consumers.
     """
 
     def __init__(self) -> None:
@@ -37,10 +37,10 @@ class LeavingConsumers:
                 waiting.set()
 
     def pending(self, subscription: Hashable) -> bool:
-        """Whether a subscription has such consumers."""
+        """Return whether a subscription has leaving consumers."""
         return subscription in self._leaving
 
     async def wait_for_none(self, subscription: Hashable) -> None:
-        """Wait until a subscription has none."""
+        """Wait until a subscription has no leaving consumers."""
         while self.pending(subscription):
             await self._waiting.setdefault(subscription, asyncio.Event()).wait()

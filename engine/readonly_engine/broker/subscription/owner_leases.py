@@ -1,4 +1,4 @@
-"""Whether owners still keep what is delivered here: the shell around the leases of owner/lease.py."""
+"""Leases of consumers on their owners: the shell around the state machine of owner/lease.py."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 
 class Leaseholder(Protocol):
-    """A consumer of a durable subscription that is served here.
+    """A consumer of a durable subscription that this broker serves.
 
     Attributes:
-        lease: its lease at the owner.
-        lease_valid: whether it may be served.
+        lease: lease on the owner.
+        lease_valid: whether the lease is valid, so that the consumer may be served.
     """
 
     lease: OwnerLease
@@ -31,19 +31,19 @@ class Leaseholder(Protocol):
 
     @property
     def owner_connection(self) -> OwnerConnection | None:
-        """The connection over which the owner has it; None while it is on its way."""
+        """The consumer's connection to the owner; None while it subscribes again."""
 
     def on_lease_changed(self) -> None:
-        """`lease_valid` has changed."""
+        """Handle a change of `lease_valid`."""
 
 
 class OwnerLeases:
-    """Asks owners for signs of life, and suspends consumers whose lease has ended.
+    """Sends PINGs to owners, and marks consumers whose lease has ended.
 
-    While owners answer, nothing is done for each consumer.
+    While owners answer, the cost does not depend on the number of consumers.
 
     Args:
-        guard: has the leases checked before anything is delivered.
+        guard: checks the leases before each delivery.
     """
 
     def __init__(self, guard: LeaseGuard) -> None:
@@ -55,7 +55,12 @@ class OwnerLeases:
         guard.add(self.check)
 
     def subscribed(self, holder: Leaseholder, sent: float) -> None:
-        """The owner has a consumer, and its copy of the cursor is no older than that (OwnerLease.subscribed)."""
+        """Start the lease of a consumer that is on the owner, with a copy of the cursor no older than `sent`.
+
+        Args:
+            holder: the consumer.
+            sent: time of an answered request (OwnerLease.subscribed).
+        """
         connection = holder.owner_connection
         if connection is None:
             return
@@ -69,7 +74,7 @@ class OwnerLeases:
         self._guard.check_all()
 
     def detached(self, holder: Leaseholder) -> None:
-        """The owner has a consumer no more, or the connection broke."""
+        """Stop the renewal of a consumer's lease: the owner has closed it, or the connection broke."""
         connection = self._connection_of.get(holder)
         if connection is None:
             return
@@ -80,11 +85,11 @@ class OwnerLeases:
         self._guard.check_all()
 
     def extend_unowned(self, holder: Leaseholder, checked_at: float) -> None:
-        """No broker has a consumer's topic (OwnerLease.extend_unowned)."""
+        """Extend the lease of a consumer whose topic has no owner (OwnerLease.extend_unowned)."""
         holder.lease.extend_unowned(checked_at)
 
     def remove(self, holder: Leaseholder) -> None:
-        """A consumer has gone."""
+        """Remove a consumer."""
         self._detached.discard(holder)
         connection = self._connection_of.pop(holder, None)
         if connection is None:
@@ -96,7 +101,7 @@ class OwnerLeases:
             connection.ping_listener = None
 
     def check(self, now: float) -> float:
-        """Ask the owners that have not answered lately, and suspend what has lapsed; returns when the next lease ends."""
+        """Send PINGs to owners without a recent answer, and mark ended leases; return the end of the next lease."""
         due = math.inf
         for connection, holders in list(self._holders_of.items()):
             if now - connection.last_answered_ping >= PROBE_S:
@@ -119,7 +124,7 @@ class OwnerLeases:
             return
         now = lease_time()
         if now >= connection.last_answered_ping + OWNER_LEASE_S:
-            return  # an answer to what was asked long ago
+            return  # the answer to an old PING
         self._unresponsive.discard(connection)
         for holder in list(self._holders_of.get(connection, ())):
             self._update(connection, holder, now)

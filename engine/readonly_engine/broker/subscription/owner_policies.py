@@ -1,4 +1,4 @@
-"""What the owner is set to do, as far as dispatchers must do the same: asked of the admin API, and kept for a while."""
+"""Settings of the owner that dispatchers must follow: requested from the admin API, and cached."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONFIGURATION_TTL_S = 60.0
-"""Brokers read it when they start."""
+"""Age of the cached configuration of the brokers, which changes only when they restart."""
 
 POLICIES_TTL_S = 5.0
+"""Age of a topic's cached policies."""
 
 MAX_TOPICS = 10_000
+"""Bound of topics with cached policies."""
 
 
 def batch_acks_enabled(configuration: dict[str, Any]) -> bool:
-    """Whether brokers with this configuration count acks of single messages of a batch."""
+    """Return whether brokers with this configuration count acks of single messages of a batch."""
     return str(configuration.get("acknowledgmentAtBatchIndexLevelEnabled", "false")).lower() == "true"
 
 
 def transactions_enabled(configuration: dict[str, Any]) -> bool:
-    """Whether brokers with this configuration take part in transactions."""
+    """Return whether brokers with this configuration support transactions."""
     return str(configuration.get("transactionCoordinatorEnabled", "false")).lower() == "true"
 
 
 def settings_of(consumer_limit: Any, subscription_limit: Any, delayed: Any, *, batch_acks: bool) -> DispatchSettings:
-    """Settings from a topic's policies as the admin API shows them, which are the brokers' where topic and namespace have none.
+    """Return the settings for policies from the admin API, which include the defaults of namespace and broker.
 
-    What is missing or is not understood is as in a stock broker.
+    For missing or unknown values the defaults of a stock broker apply.
     """
     return DispatchSettings(
         UnackedLimits(
@@ -59,13 +61,13 @@ _WITH_BATCH_ACKS = DispatchSettings(batch_acks=True)
 
 
 class OwnerPolicies:
-    """Asks, and remembers for a while. Without an answer a stock broker's settings count.
+    """Requests and caches settings. Without an answer the defaults of a stock broker apply.
 
-    A wrong guess loses nothing: with `batch_acks` wrongly off, messages of a batch may be delivered again that were acked, as a
-    stock broker does it; on is never guessed. Where transactions are wrongly taken to be on, owners are asked more than need be.
+    A wrong default loses no messages. With `batch_acks` wrongly off, acked messages of a batch may be delivered again, as by a
+    stock broker; it is never wrongly on. If transactions are wrongly assumed, owners get unnecessary requests.
 
     Args:
-        admin: the admin API.
+        admin: client of the admin API.
     """
 
     def __init__(self, admin: AdminClient) -> None:
@@ -76,7 +78,7 @@ class OwnerPolicies:
         self._topics: OrderedDict[TopicName, tuple[float, DispatchSettings]] = OrderedDict()
 
     async def of(self, topic: TopicName, subscribe: CommandSubscribe) -> DispatchSettings:
-        """The settings for a subscription."""
+        """Return the settings for a subscription."""
         batch_acks = await self._counts_batch_acks()
         if subscribe.sub_type not in MULTIPLE:
             return _WITH_BATCH_ACKS if batch_acks else _DEFAULT
@@ -98,10 +100,10 @@ class OwnerPolicies:
         return settings
 
     async def transactions(self, max_age_s: float = CONFIGURATION_TTL_S) -> bool | None:
-        """Whether the brokers have transactions, so that messages may be kept back at the owner; None where nobody says.
+        """Return whether the brokers support transactions, so that an owner may hold back messages; None if unknown.
 
         Args:
-            max_age_s: an answer that came so many seconds ago is new enough.
+            max_age_s: largest age of a cached answer.
         """
         configuration = await self._fetch_configuration(max_age_s)
         return None if configuration is None else transactions_enabled(configuration)
@@ -110,22 +112,21 @@ class OwnerPolicies:
         return batch_acks_enabled(await self._fetch_configuration(CONFIGURATION_TTL_S) or {})
 
     async def _fetch_configuration(self, max_age_s: float) -> dict[str, Any] | None:
-        """The brokers' configuration, or what was known of it last; None for nothing."""
+        """Return the brokers' configuration, the last known one if they do not answer; None if unknown."""
         time = asyncio.get_running_loop().time
         async with self._fetching:
             if time() - self._fetched_at >= max_age_s:
                 try:
                     self._configuration = await self._admin.configuration()
                 except RelayError as error:
-                    log.info("the configuration of the owner brokers is not known: %s", error)
-                self._fetched_at = (
-                    time()
-                )  # now: else all who waited for an answer that took long would ask again in turn
+                    log.info("configuration of the owner brokers unknown: error=%s", error)
+                # The time after the request, so that callers that have waited for it do not repeat it in turn.
+                self._fetched_at = time()
         return self._configuration
 
     async def _policy(self, topic: TopicName, name: str) -> Any:
         try:
             return await self._admin.policy(topic, name)
         except RelayError as error:
-            log.info("%s: its policy %s is not known, taken as a stock one's: %s", topic, name, error)
+            log.info("policy unknown, using the default: topic=%s policy=%s error=%s", topic, name, error)
             return None

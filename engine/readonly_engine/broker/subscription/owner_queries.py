@@ -38,8 +38,8 @@ class OwnerQueries:
 
     Args:
         admin: the admin API of the source cluster.
-        batches: partial batch acks of the pool's consumers; None where brokers hand nothing over.
-        owner_consumers: returns the consumers here of a topic.
+        batches: store of partly acked batches; None without one.
+        owner_consumers: returns this broker's consumers of a topic.
         make_log: makes a log, from its name and a function that returns its last entry.
     """
 
@@ -100,12 +100,16 @@ class OwnerQueries:
         try:
             return await self.consumer_state(owner_consumer)
         except (OwnerRefusedError, TimeoutError) as error:
-            log.info("%s: the owner does not say what its last message is: %s", topic, error or "no answer in time")
+            log.info(
+                "no answer through the consumer, asking the admin API: topic=%s error=%s",
+                topic,
+                error or "no answer in time",
+            )
         mark_delete, last = await self._admin.mark_delete_and_last(topic, subscription)
         if await self.may_have_transactions():
             limit = await self._admin.max_read_position(topic)
             if limit is None:
-                raise OwnerUnavailableError(f"the owner of {topic} does not say how far consumers may read")
+                raise OwnerUnavailableError(f"the owner of {topic} does not report how far consumers may read")
             last = limit
         return OwnerCursorState(mark_delete, last)
 
@@ -158,9 +162,7 @@ class OwnerQueries:
         try:
             return await self._admin.last_pending_ack(topic, subscription)
         except RelayError as error:
-            log.info(
-                "%s, %s: the owner does not say how far its acks in transactions go: %s", topic, subscription, error
-            )
+            log.info("last ack in transactions unknown: topic=%s subscription=%s error=%s", topic, subscription, error)
             return None
 
     # A topic
@@ -172,7 +174,7 @@ class OwnerQueries:
                 try:
                     return (await owner_consumer.state()).last
                 except RelayError as error:
-                    log.info("%s: the owner cannot be asked for its last entry: %s", topic, error)
+                    log.info("owner's last message unknown: topic=%s error=%s", topic, error)
                     return None
         return None
 
@@ -189,7 +191,7 @@ class OwnerQueries:
         try:
             return await self._admin.max_read_position(topic)
         except RelayError as error:
-            log.info("%s: the owner does not say how far consumers may read: %s", topic, error)
+            log.info("owner's maximal read position unknown: topic=%s error=%s", topic, error)
             return None
 
     async def transaction(self, topic: TopicName, txn: tuple[int, int]) -> OwnerTransaction | None:
@@ -200,7 +202,7 @@ class OwnerQueries:
                 return None if known is None else OwnerTransaction(*known)
             last = await self._admin.last_confirmed(topic)
         except RelayError as error:
-            log.info("%s: the owner cannot be asked about transaction (%d, %d): %s", topic, *txn, error)
+            log.info("state of a transaction unknown: topic=%s transaction=(%d,%d) error=%s", topic, *txn, error)
             return None
         return None if last is None else OwnerTransaction(*known, last)
 
@@ -212,7 +214,7 @@ class SubscriptionQueries:
         queries: asks for all subscriptions.
         topic: the topic.
         encoded_subscribe: the first consumer's SUBSCRIBE, a CommandSubscribe.
-        settings: of the subscription.
+        settings: dispatch settings of the subscription.
     """
 
     __slots__ = ("_encoded_subscribe", "_queries", "_settings", "_topic")

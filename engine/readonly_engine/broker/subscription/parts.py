@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionParts:
-    """What a subscription is made of. It keeps the parts that it needs, and not this object.
+    """Parts for a new subscription, which keeps only those that it needs.
 
     Attributes:
         view: the topic, or its compacted view.
@@ -33,11 +33,11 @@ class SubscriptionParts:
         transactions: transactions of the topic.
         state: the owner's mark-delete position of the subscription, and the last entry that consumers may read.
         acked: ranges (lower, upper] of entries that are acked on the owner.
-        batches: batches that are acked in part, with the bits of the unacked messages.
-        queries: asks the owner again.
+        batches: partly acked batches, with the bits of their unacked messages.
+        queries: later questions to the owner.
         counters: counters of the subscription.
         fanout: fan-out at the topic's tail; None without it.
-        guard: checks the leases on which delivery depends.
+        guard: checks the leases before each delivery.
     """
 
     view: TopicView

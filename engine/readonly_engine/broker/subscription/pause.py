@@ -1,4 +1,4 @@
-"""Why a subscription delivers nothing new for now, and how it goes on."""
+"""Pauses of a subscription's delivery, with their reasons."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from enum import IntFlag
 
 
 class Pause(IntFlag):
-    """A reason; each is taken back by itself."""
+    """A reason. Each one is resumed separately."""
 
     LEAVING = 1
-    """Its consumers go elsewhere."""
+    """The consumers move to other brokers."""
     LEASE = 2
-    """Another broker may have it: this one's claim is in doubt."""
+    """Another broker may have the subscription, because the claim is not confirmed."""
     STALE = 4
-    """Another broker may have had it: the owner's cursor is being read."""
+    """Another broker may have had the subscription; the owner's cursor is being read."""
     OWNER = 8
-    """Its owner may have given it to others."""
+    """The owner may serve the subscription to other consumers, because it does not answer."""
 
 
 class Pausable:
-    """What of a subscription can be paused."""
+    """The part of a subscription that pauses delivery."""
 
     __slots__ = ("_paused", "_refreshing")
 
@@ -29,38 +29,38 @@ class Pausable:
         self._refreshing: asyncio.Task[None] | None = None
 
     def leave_fanout(self) -> None:
-        """Get nothing together with others."""
+        """Leave the fan-out group."""
         raise NotImplementedError
 
     def read_more(self) -> None:
-        """Deliver what can be delivered now."""
+        """Continue delivery."""
         raise NotImplementedError
 
     async def _catch_up(self) -> None:
-        """Bring the copy of the cursor to where the owner's stands now."""
+        """Apply the owner's cursor to the copy."""
         raise NotImplementedError
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """Called with tasks that run beside."""
+        """Handle the end of a background task."""
         raise NotImplementedError
 
     @property
     def paused(self) -> int:
-        """Why nothing new is delivered: of Pause."""
+        """The reasons of Pause in force, as bits; 0 without a pause."""
         return self._paused
 
     def pause(self, reason: Pause) -> None:
-        """Deliver nothing new; acks go on."""
+        """Stop delivery for a reason; acks continue."""
         self.leave_fanout()
         self._paused |= reason
 
     def resume(self, reason: Pause) -> None:
-        """Deliver again, unless there is another reason not to."""
+        """Remove a reason, and continue delivery if it was the last."""
         self._paused &= ~reason
         self.read_more()
 
     def refresh(self) -> None:
-        """Read the owner's cursor, and deliver nothing before: another broker may have served the subscription meanwhile."""
+        """Pause until the owner's cursor is read again, because another broker may have served the subscription."""
         self.pause(Pause.STALE)
         if self._refreshing is not None:
             self._refreshing.cancel()

@@ -1,7 +1,7 @@
-"""Acks in transactions (PIP-31): what they ack is withheld until the transaction ends, and delivered again after an abort.
+"""Acks in transactions (PIP-31): their entries are withheld until the transaction ends, and delivered again after an abort.
 
-The client's ack is relayed, and the owner logs it in a managed ledger beside the topic's (MLPendingAckStore). That log also says
-how the transaction ends, which a broker hears from nobody else: clients end transactions at their coordinator.
+The broker relays such an ack, and the owner writes it to a managed ledger beside the topic's (MLPendingAckStore). That log also
+has the ends of transactions. The broker has no other source for them, because clients end transactions on their coordinator.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ RETRY_S = 5.0
 
 
 def pending_ack_log_name(topic: TopicName, subscription: str) -> TopicName:
-    """The managed ledger with the acks in transactions of a subscription, named as if it were a topic."""
+    """Return the name of the managed ledger with a subscription's acks in transactions, as a topic name."""
     name = f"{topic.local_name}-{subscription}__transaction_pending_ack"
     return TopicName(topic.domain, topic.tenant, topic.namespace, name)
 
 
 class EndedTransaction(NamedTuple):
-    """What follows from the end of a transaction.
+    """Effects of the end of a transaction.
 
     Attributes:
-        acks: what it acked; none after an abort.
-        released: what is to be delivered again.
+        acks: its acks, now in force; none after an abort.
+        released: entries to deliver again after an abort.
     """
 
     acks: list[CommandAck]
@@ -54,18 +54,24 @@ class EndedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenTransaction:
-    """A transaction: the entries that it acks as a whole, those in part, and up to where it acks all."""
+    """Acks of an open transaction.
+
+    Attributes:
+        entries: completely acked entries.
+        parts: partly acked batches, with the bits of their unacked messages.
+        up_to: message id of its cumulative ack.
+    """
 
     entries: set[Position] = field(default_factory=set)
-    parts: dict[Position, int] = field(default_factory=dict)  # with the bits of what stays unacked
+    parts: dict[Position, int] = field(default_factory=dict)
     up_to: MessageIdData | None = None
 
 
 class PendingAcks:
-    """The acks of transactions that have not ended. Pure.
+    """The acks of open transactions. Pure.
 
     Args:
-        cursor: the copy of the cursor; what is acked as a whole is withheld there.
+        cursor: the copy of the cursor, which withholds completely acked entries.
     """
 
     __slots__ = ("_cursor", "_open")
@@ -75,13 +81,13 @@ class PendingAcks:
         self._open: dict[tuple[int, int], _OpenTransaction] = {}
 
     def add(self, txn: tuple[int, int], ack: CommandAck) -> list[Position]:
-        """Entries were acked in a transaction. Returns those that are withheld only now.
+        """Add an ack in a transaction; return the entries that it withholds.
 
-        The owner refuses to ack what is acked already, or by another transaction; here that changes nothing.
+        Entries that are acked, also in another transaction, are ignored: the owner refuses such acks.
         """
         one = self._open.setdefault(txn, _OpenTransaction())
         if ack.ack_type == CommandAck.Cumulative:
-            # The owner goes on delivering what is acked so (PendingAckHandleImpl), and takes such acks of one transaction only.
+            # The owner still delivers such entries (PendingAckHandleImpl), and accepts cumulative acks of one transaction only.
             if ack.message_id and all(other is one or other.up_to is None for other in self._open.values()):
                 one.up_to = ack.message_id[0]
             return []
@@ -101,7 +107,7 @@ class PendingAcks:
         return found
 
     def end(self, txn: tuple[int, int], *, committed: bool) -> EndedTransaction:
-        """A transaction has ended."""
+        """Remove a transaction, and return the effects of its end."""
         one = self._open.pop(txn, None)
         if one is None:
             return EndedTransaction([], [])
@@ -123,7 +129,7 @@ class PendingAcks:
 
 
 def ack_of_record(record: TxnAckRecord) -> CommandAck:
-    """What the owner has noted, as the client has sent it."""
+    """Return the ack of a record in the owner's log, as the client has sent it."""
     ack = CommandAck(ack_type=CommandAck.Cumulative if record.cumulative else CommandAck.Individual)
     for (ledger_id, entry_id), unacked in record.acked:
         ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id, ack_set=words_of(unacked))
@@ -131,11 +137,11 @@ def ack_of_record(record: TxnAckRecord) -> CommandAck:
 
 
 class PendingAckSource(NamedTuple):
-    """Where the owner's log of one subscription is found.
+    """Source of the owner's log of one subscription.
 
     Attributes:
-        open_log: opens it.
-        last: asks the owner for its last entry; None where it does not say.
+        open_log: opens the log.
+        last: requests the last entry of the log from the owner; returns None if it does not answer.
     """
 
     open_log: Callable[[], TopicLog]
@@ -143,10 +149,10 @@ class PendingAckSource(NamedTuple):
 
 
 class PendingAckLog:
-    """Follows the owner's log of one subscription.
+    """Reads and follows the owner's log of one subscription.
 
     Args:
-        source: opens the log, and asks the owner for its last entry.
+        source: source of the log.
         on_record: called with every record, in order.
     """
 
@@ -158,16 +164,16 @@ class PendingAckLog:
         self._following: asyncio.Task[None] | None = None
 
     async def replay(self) -> None:
-        """Take what is there now, then go on.
+        """Read all records, then follow the log.
 
         Raises:
-            MetadataError: the log's ledgers are not known.
-            BookKeeperError: it cannot be read.
-            TimeoutError: not in time.
+            MetadataError: the log's ledgers are unknown.
+            BookKeeperError: the log cannot be read.
+            TimeoutError: the log was not read within REPLAY_TIMEOUT_S.
         """
         async with asyncio.timeout(REPLAY_TIMEOUT_S):
             await self._log.opened()
-            last = await self._last()  # the bookies may not know yet that it is confirmed
+            last = await self._last()  # bookies may have an older LAC
             if last is not None:
                 self._log.confirm(last)
             async for entry in self._reader.entries():
@@ -175,12 +181,12 @@ class PendingAckLog:
         self.follow()
 
     def follow(self) -> None:
-        """Take what comes."""
+        """Follow the log: read new records as they are written."""
         if self._following is None:
             self._following = run_forever(self._follow, f"following {self._log.topic}")
 
     def close(self) -> None:
-        """Follow no more."""
+        """Stop following the log, and close it."""
         if self._following is not None:
             self._following.cancel()
         self._log.close()
@@ -191,14 +197,14 @@ class PendingAckLog:
                 async for entry in self._reader.entries(follow=True):
                     self._decode(entry.stored)
             except BookKeeperError as error:
-                log.warning("%s: %s; trying again in %g s", self._log.topic, error, RETRY_S)
+                log.warning("log of acks not read: log=%s retry_in=%gs error=%s", self._log.topic, RETRY_S, error)
             await asyncio.sleep(RETRY_S)
 
     def _decode(self, payload: bytes) -> None:
         try:
             records = decode_txn_acks(payload)
         except WireError as error:
-            log.warning("%s: %s", self._log.topic, error)
+            log.warning("invalid record in the log of acks: log=%s error=%s", self._log.topic, error)
             return
         for record in records:
             self._on_record(record)

@@ -1,4 +1,4 @@
-"""What transactions let one subscription deliver: nothing from an open one on, and nothing of an aborted one (PIP-31)."""
+"""Transactions and delivery (PIP-31): a subscription gets no entries from an open transaction on, and none of an aborted one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 
 class TransactionReadGate:
-    """Costs nothing until a message of a transaction is met, or one may be open that the subscription will never read.
+    """Filters the entries of one subscription by the state of their transactions.
+
+    It costs nothing before the first message of a transaction, unless an open transaction may have messages before the
+    subscription's start.
 
     Args:
-        transactions: of the topic.
-        chain: its ledgers.
-        cursor: where the subscription stands.
+        transactions: transactions of the topic.
+        chain: ledgers of the topic.
+        cursor: the copy of the cursor.
     """
 
     __slots__ = ("_chain", "_cursor", "_start", "_transactions")
@@ -30,23 +33,23 @@ class TransactionReadGate:
         self._start: Position | None = None
 
     def check_open_transactions(self, last: Position) -> None:
-        """Find transactions that are open when the subscription starts, with messages before it that it will never read.
+        """Find open transactions with messages before the start of the subscription, which it never reads.
 
         Args:
-            last: the owner lets consumers read up to here, so no transaction with messages up to here is open.
+            last: position up to which the owner lets consumers read, so that no earlier message is of an open transaction.
         """
         following = self._chain.after(last)
         if self._start is None and following < self._cursor.first_unacked():
             self._start = following
 
     def allows(self, position: Position) -> bool:
-        """Whether plain entries up to a position can go out without a look at them."""
+        """Return whether plain entries up to a position can be delivered without `readable`."""
         return self._start is None and self._transactions.allows(position)
 
     def readable(self, entries: list[TopicEntry]) -> list[TopicEntry]:
-        """Those of the next entries that consumers may get or that are filtered: what lies before the first open transaction.
+        """Return the entries before the first open transaction. Callers filter those of aborted ones by `aborted`.
 
-        Where entries do not tell of their transactions, the owner does.
+        If entries do not show their transactions, the owner decides.
         """
         if self._start is None:
             self._start = next((entry.position for entry in entries if entry.in_transaction), None)
@@ -58,7 +61,7 @@ class TransactionReadGate:
         return self._transactions.permitted(decided) if decided else []
 
     def aborted(self, entry: TopicEntry) -> bool:
-        """Whether an entry is of a transaction that was aborted."""
+        """Return whether an entry belongs to an aborted transaction."""
         return (
             entry.txn is not None
             and self._start is not None

@@ -1,4 +1,4 @@
-"""Reading for a subscription what storage does not give at once: again and again, but not for ever."""
+"""Reads of a subscription's entries from storage, with retries for a limited time."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ log = logging.getLogger(__name__)
 BACKOFF_S: Final = (0.1, 5.0)
 
 GIVE_UP_S: Final = 15.0
-"""An entry that cannot be read for so long is left to the owner."""
+"""Time of retries after which an entry counts as unreadable, so that the owner must serve the subscription."""
 
 
 async def read_with_retry(
     topic: TopicView, position: Position, count: int, subject: str, on_failure: Callable[[], None]
 ) -> str:
-    """Read entries, so that they are in the cache.
+    """Read entries into the cache.
 
     Args:
         topic: the topic.
-        position: the first of them.
-        count: how many, at most.
-        subject: for the log.
-        on_failure: called for each read that fails, except where the ledger has been trimmed.
+        position: position of the first entry.
+        count: largest number of entries.
+        subject: topic and subscription, as fields for logs.
+        on_failure: called for each failed read, except for a trimmed ledger.
 
     Returns:
-        Why the first cannot be read; empty where it was read, or is there no more.
+        The reason why the first entry cannot be read; empty if it was read or its ledger is trimmed.
     """
     loop = asyncio.get_running_loop()
     give_up = loop.time() + GIVE_UP_S
@@ -54,6 +54,6 @@ async def read_with_retry(
         on_failure()
         if loop.time() > give_up:
             return f"entry {position} cannot be read from storage: {reason}"
-        log.warning("%s: %s; trying again in %.1f s", subject, reason, pause)
+        log.warning("entry not read: %s retry_in=%.1fs error=%s", subject, pause, reason)
         await asyncio.sleep(pause)
         pause = min(2 * pause, BACKOFF_S[1])

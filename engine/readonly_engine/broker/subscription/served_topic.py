@@ -1,4 +1,4 @@
-"""A topic that this broker serves, with its subscriptions here."""
+"""A topic that this broker serves, with its subscriptions on this broker."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class JoinState:
-    """State that the consumers share that join one subscription at the same time.
+    """State that consumers share while they join one subscription.
 
     Attributes:
         lock: held while the subscription is made, so that it is made once.
-        dropped: number of times that the subscription has ended meanwhile, since its last consumer left.
+        dropped: number of times that the subscription has ended meanwhile, because its last consumer left.
     """
 
     __slots__ = ("__weakref__", "dropped", "lock")
@@ -40,12 +40,12 @@ class JoinState:
 
 
 class ServedTopic:
-    """A topic and its subscriptions here.
+    """A topic and its subscriptions on this broker.
 
     Args:
         log: the topic's log.
         transactions: the topic's transactions.
-        guard: checks the leases on which delivery depends.
+        guard: checks the leases before each delivery.
 
     Attributes:
         fanout: fan-out at the topic's tail.
@@ -100,7 +100,7 @@ class ServedTopic:
         self.transactions.on_last_entry(state.last)
 
     def close(self) -> None:
-        """Stop to follow the topic."""
+        """Stop following the topic."""
         if self._compacted is not None:
             self._compacted.close()
         self.transactions.close()

@@ -1,4 +1,4 @@
-"""A consumer, as its subscription uses it."""
+"""Interface of a consumer for its subscription."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Subscriber(FanoutConsumer, Protocol):
 
     @property
     def subscribe_command(self) -> CommandSubscribe:
-        """The client's SUBSCRIBE, a new object each time."""
+        """The client's SUBSCRIBE, a new object at each access."""
 
     @property
     def owner_consumer(self) -> OwnerConsumer:
@@ -24,17 +24,17 @@ class Subscriber(FanoutConsumer, Protocol):
 
     @property
     def in_sync(self) -> bool:
-        """Whether it has stayed on the owner since the cursor replica was last compared with the owner's cursor."""
+        """Whether the consumer has stayed on the owner since the last comparison of the cursor with the owner's."""
 
     @property
     def lease_valid(self) -> bool:
-        """Whether it may be served now."""
+        """Whether the lease on the owner is valid, so that the consumer may be served."""
 
     def deliver(self, frame: bytes, messages: int) -> None:
         """Send MESSAGE frames to the client, and count their messages."""
 
     def send_end_of_topic(self) -> None:
-        """Tell the client, once, that it has acked all of a terminated topic."""
+        """Send REACHED_END_OF_TOPIC, once: all messages of a terminated topic are acked."""
 
     def close_for_resubscribe(self, reason: str) -> None:
         """Close the consumer, so that the client subscribes again."""

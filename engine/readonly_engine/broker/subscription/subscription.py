@@ -32,7 +32,7 @@ ACK_WAIT_S = 5.0
 
 
 class Subscription(DeliveryLoop):
-    """Serves the consumers of one subscription: it delivers (DeliveryLoop), takes their acks, and follows the owner's cursor.
+    """Serves the consumers of one subscription: delivers (DeliveryLoop), applies their acks, and follows the owner's cursor.
 
     Args:
         parts: the parts of the subscription.
@@ -62,8 +62,8 @@ class Subscription(DeliveryLoop):
         self._queries = parts.queries
         self._on_unreadable = on_unreadable
         self._reset = False
-        self._lazy_cursor_sync: CursorSync | None = None  # most owners stay where they are
-        self._transaction_acks: TransactionAcks | None = None  # most subscriptions never see a transaction
+        self._lazy_cursor_sync: CursorSync | None = None  # most topics keep their owner
+        self._transaction_acks: TransactionAcks | None = None  # most subscriptions have no transactions
 
     # Consumers
 
@@ -74,18 +74,18 @@ class Subscription(DeliveryLoop):
 
     @property
     def backlog(self) -> int:
-        """The number of readable entries that are not acked; Pulsar's msgBacklog counts entries too."""
+        """Number of readable unacked entries. Pulsar's msgBacklog counts entries, too."""
         limit = self._log.chain.limit
         return 0 if limit is None else self._cursor.unacked_up_to(limit)
 
     @property
     def batches(self) -> list[tuple[Position, int]]:
-        """The batches that are acked in part, for consumers that come later; none while the cursor is being moved."""
+        """The partly acked batches, for later consumers; none during and after a move of the cursor."""
         return [] if self._moving or self._reset else self._cursor.batches
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a readable entry is not acked."""
+        """Whether there are readable unacked entries."""
         limit = self._log.chain.limit
         return limit is not None and self._cursor.mark_delete < limit
 
@@ -105,30 +105,32 @@ class Subscription(DeliveryLoop):
         if self._activating is not None and self._activating[0] is consumer:
             self._stop_activating()
         if self._grouped_acks is not None:
-            self._grouped_acks.flush_all()  # before another broker can ask the owner what is acked
+            self._grouped_acks.flush_all()  # before another broker can read the owner's cursor
         if self._consumers.pop(id(consumer.dispatch_state), None) is not None:
             self._dispatcher.remove(consumer.dispatch_state)
             self.on_lease_changed()
             self.read_more()
 
     def close(self) -> None:
-        """Stop to deliver, and end what runs for the subscription."""
+        """Stop delivery and all tasks of the subscription."""
         super().close()
         if self._transaction_acks is not None:
             self._transaction_acks.close()
         self._stop_activating()
 
     def on_lease_changed(self) -> None:
-        """Suspend delivery once no consumer that gets messages has a valid lease; resume it when one has."""
+        """Suspend delivery while no served consumer has a valid lease."""
         active = self._dispatcher.active if isinstance(self._dispatcher, SingleActiveDispatcher) else None
         served = [one for one in self.consumers if active is None or one.dispatch_state is active]
         suspended = bool(self.paused & Pause.OWNER)
         if not served or any(consumer.lease_valid for consumer in served):
             if suspended:
-                log.info("%s, %s: its owner answers again", self.topic, self.name)
+                log.info("subscription resumed, its owner answers: topic=%s subscription=%s", self.topic, self.name)
                 self.resume(Pause.OWNER)
         elif not suspended:
-            log.warning("%s, %s is suspended: its owner does not answer, and may serve others", self.topic, self.name)
+            log.warning(
+                "subscription suspended, its owner does not answer: topic=%s subscription=%s", self.topic, self.name
+            )
             self.pause(Pause.OWNER)
 
     def _unreadable(self, position: Position, reason: str) -> None:
@@ -140,19 +142,23 @@ class Subscription(DeliveryLoop):
         )
 
     async def reload(self) -> int:
-        """Read the topic's list of ledgers now; returns the newest one. May raise a MetadataError."""
+        """Read the topic's list of ledgers; return the newest one.
+
+        Raises:
+            MetadataError: the list cannot be read.
+        """
         await self._log.reload()
         return self.newest_ledger
 
     @property
     def outstanding(self) -> bool:
-        """Whether a consumer has messages that it has not acked."""
+        """Whether a consumer has unacked messages."""
         self.flush_accounting()
         return self._dispatcher.outstanding
 
     @contextmanager
     def moving_cursor(self) -> Iterator[None]:
-        """Deliver nothing while the owner moves the cursor; consumers that it closes meanwhile stay closed."""
+        """Pause delivery while the owner moves the cursor. Consumers that the owner closes meanwhile do not subscribe again."""
         with ExitStack() as consumers:
             for consumer in self.consumers:
                 consumers.enter_context(consumer.owner_consumer.expecting_close())
@@ -165,7 +171,7 @@ class Subscription(DeliveryLoop):
         self.read_more()
 
     def reset(self) -> None:
-        """Handle a moved or deleted cursor: its copy here is void."""
+        """Handle a moved or deleted cursor: the copy is invalid."""
         self._reset = True
         if self._grouped_acks is not None:
             self._grouped_acks.forget()
@@ -189,7 +195,7 @@ class Subscription(DeliveryLoop):
             task.add_done_callback(self._task_ended)
 
     async def _activate(self, consumer: Subscriber, dispatcher: SingleActiveDispatcher) -> None:
-        """Start to deliver to a consumer at the owner's cursor: the active one before may have been on another broker."""
+        """Make a consumer active, at the owner's cursor: the previous active consumer may have been on another broker."""
         waits = [asyncio.ensure_future(other.owner_consumer.wait_for_acks()) for other in self.consumers]
         try:
             await asyncio.wait(waits, timeout=ACK_WAIT_S)
@@ -221,11 +227,11 @@ class Subscription(DeliveryLoop):
         self._apply(ack, consumer, from_client=True)
 
     def ack_entries(self, consumer: Subscriber, ack: PlainAck) -> bool:
-        """Relay an ack of whole entries, and apply it. Acks of a subscription of several consumers go to the owner together.
+        """Relay an ack of complete entries, and apply it. Shared and Key_Shared subscriptions group such acks.
 
         Returns:
-            False if the consumer does not hold these entries. Nothing was done then, and the ack must go alone: an owner leaves
-            out the rest of an ack behind an entry that it does not know.
+            False if the consumer does not have all entries pending. Then nothing was done, and the ack must be sent separately,
+            because an owner ignores the rest of an ack after an unknown entry.
         """
         dispatcher = self._multiple
         if dispatcher is None or self._grouped_acks is None:
@@ -257,7 +263,7 @@ class Subscription(DeliveryLoop):
             from_client=from_client,
         )
         if effect.completed and consumer is not None:
-            # The owner knows it from the parts, unless it was restarted meanwhile.
+            # The owner has the acks of single messages, unless it was restarted meanwhile.
             self._cursor_sync.ack(consumer.owner_consumer, effect.completed)
         if effect.unblocked:
             self.read_more()
@@ -302,11 +308,11 @@ class Subscription(DeliveryLoop):
         return resumable
 
     def is_at_end(self, state: OwnerCursorState) -> bool:
-        """Return whether the owner's cursor is at the end: then no entry behind its mark-delete position can be acked."""
+        """Return whether the owner's cursor is at the end of the topic, so that no later entry can be acked."""
         return state.mark_delete is not None and self._log.chain.after(state.mark_delete) > state.last
 
     def follow_owner(self, state: OwnerCursorState) -> bool:
-        """Follow the owner's cursor if it is ahead. Return whether it is ahead, or at the same position."""
+        """Move the copy to the owner's mark-delete position, unless the copy is ahead. Return whether the copy is not ahead."""
         if not follow_owner(self._cursor, self._log.chain, state):
             return False
         self._cursor_moved(state)
@@ -316,7 +322,12 @@ class Subscription(DeliveryLoop):
     def _cursor_sync(self) -> CursorSync:
         if self._lazy_cursor_sync is None:
             self._lazy_cursor_sync = CursorSync(
-                f"{self.topic}, {self.name}", self._log, self._cursor, self._queries, self.confirm, self._cursor_moved
+                f"topic={self.topic} subscription={self.name}",
+                self._log,
+                self._cursor,
+                self._queries,
+                self.confirm,
+                self._cursor_moved,
             )
         return self._lazy_cursor_sync
 
@@ -328,11 +339,11 @@ class Subscription(DeliveryLoop):
     # Transactions
 
     async def replay_pending_acks(self) -> None:
-        """Read the acks in transactions that have not ended.
+        """Read the acks in open transactions from the owner's log.
 
         Raises:
-            MetadataError: their log cannot be found.
-            BookKeeperError: their log cannot be read.
+            MetadataError: the log cannot be found.
+            BookKeeperError: the log cannot be read.
             TimeoutError: the log was not read in time.
         """
         await self._acks_in_transactions().replay()
@@ -351,7 +362,7 @@ class Subscription(DeliveryLoop):
         if ended.released and not self._dispatcher.restore(ended.released):
             for consumer in self.consumers:
                 consumer.close_for_resubscribe(
-                    "a transaction was aborted that had acked before this broker served the subscription"
+                    "aborted transaction has acks from before this broker served the subscription"
                 )
         self.read_more()
 

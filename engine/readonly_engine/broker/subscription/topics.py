@@ -1,4 +1,4 @@
-"""The registry of the topics that this broker serves: each is opened once for all its subscriptions."""
+"""Registry of the topics that this broker serves. A topic is opened once for all its subscriptions."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class TopicRegistry:
     Args:
         cluster: metadata of the source cluster.
         pool: connections to the bookies.
-        cache: cache of entries. It outlives the topics, so a client that returns finds its entries there.
+        cache: cache of entries. It outlives topics, so it still has entries for a client that returns.
         admin: admin API of the source cluster.
         tiered: reads offloaded ledgers.
         on_unreadable: called with a subscription, a position and the reason when storage does not return an entry for a while.
         subscription_rate: limit on the deliveries of each subscription.
         broker_rate: limit on the deliveries of all subscriptions together.
-        batches: partial batch acks of the pool's consumers; None where brokers hand nothing over.
-        guard: checks the leases on which delivery depends.
+        batches: store of partly acked batches; None without one.
+        guard: checks the leases before each delivery.
 
     Attributes:
         leaving: consumers whose last acks the owner has not stored yet.
@@ -115,7 +115,7 @@ class TopicRegistry:
     async def join(
         self, topic: TopicName, consumer: Subscriber, check_claim: Callable[[Subscription], None]
     ) -> Subscription:
-        """Add a consumer, which the owner has already, to its subscription.
+        """Add a consumer that is subscribed on the owner to its subscription on this broker.
 
         Args:
             topic: the topic.
@@ -172,10 +172,10 @@ class TopicRegistry:
     async def _start_subscription(
         self, topic: TopicName, served: ServedTopic, consumer: Subscriber, state: OwnerCursorState
     ) -> Subscription:
-        """Make a subscription at the owner's cursor, for its first consumer here."""
+        """Make a subscription at the position of the owner's cursor, for its first consumer on this broker."""
         subscribe = consumer.subscribe_command
         settings = await self._queries.settings(topic, subscribe)
-        # Nothing can be acked behind a cursor that stands at the end.
+        # With a cursor at the end of the topic no later entry can be acked.
         behind = state.mark_delete is None or served.log.chain.after(state.mark_delete) <= state.last
         queries = SubscriptionQueries(self._queries, topic, consumer.owner_consumer.encoded_subscribe, settings)
         acked = await queries.acked() if behind else []
@@ -202,18 +202,18 @@ class TopicRegistry:
             if subscribe.durable and await self._queries.may_have_transactions():
                 await self._replay_pending_acks(subscription)
             if not consumer.in_sync:
-                # The owner's cursor may have moved: consumers that are back must not start at the position before.
+                # The owner's cursor may have moved, so the consumer must not start at the earlier position.
                 raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
             cleanup.pop_all()
         return subscription
 
     def flush_accounting(self) -> None:
-        """Book the entries that the fan-out groups have delivered, before the counters are read."""
+        """Add the entries that the fan-out groups have delivered to the counters. Call it before the counters are read."""
         for subscription in self.subscriptions():
             subscription.flush_accounting()
 
     def subscription(self, topic: TopicName, name: str) -> Subscription | None:
-        """Return a subscription that is served here; None if it is not."""
+        """Return a subscription of this broker; None without one."""
         served = self._topics.get(topic)
         return None if served is None else served.subscriptions.get(name)
 
@@ -250,7 +250,7 @@ class TopicRegistry:
         return saving
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all topics and subscriptions."""
         self._cursor_poller.close()
         if self._batches is not None:
             self._batches.close()
@@ -270,7 +270,7 @@ class TopicRegistry:
         """Read the acks in open transactions, if the subscription ever had any.
 
         Raises:
-            MetadataError: they cannot be read.
+            MetadataError: the acks cannot be read.
         """
         name = pending_ack_log_name(subscription.topic, subscription.name)
         try:
@@ -291,21 +291,21 @@ class TopicRegistry:
                 await log_.opened()
                 await log_.read(log_.chain.at_or_after(position), 1)
         except (BookKeeperError, MetadataError, TimeoutError) as error:
-            log.info("%s: entry %s still cannot be read: %s", topic, position, error or "no answer in time")
+            log.info("entry still unreadable: topic=%s position=%s error=%s", topic, position, error or "timeout")
             return False
         finally:
             log_.close()
         return True
 
     async def _owner_last_entry(self, topic: TopicName) -> Position | None:
-        """Return the topic's last entry as its owner knows it; None if it does not answer."""
+        """Return the topic's last entry on its owner; None if the owner does not answer."""
         served = self._topics.get(topic)
         if served is not None and served.transactions.used:
-            # Through a consumer the owner names the last message only. A later marker may end transactions.
+            # Through a consumer the owner returns only the last message, but a later marker may end transactions.
             try:
                 return await self._queries.last_confirmed(topic)
             except RelayError as error:
-                log.info("%s: the owner does not say what its last entry is: %s", topic, error)
+                log.info("owner's last entry unknown: topic=%s error=%s", topic, error)
         last = await self._queries.last_message(topic)
         if served is not None and last is not None:
             served.transactions.on_last_entry(last)

@@ -43,26 +43,26 @@ class TransactionAcks:
         self._log = PendingAckLog(source, self._on_record)
 
     async def replay(self) -> None:
-        """Find the acks of transactions that have not ended.
+        """Read the acks of open transactions from the owner's log.
 
         Raises:
-            MetadataError: the ledgers of the owner's log are not known.
+            MetadataError: the ledgers of the log are unknown.
             BookKeeperError: the log cannot be read.
-            TimeoutError: not in time.
+            TimeoutError: the log was not read in time.
         """
         await self._log.replay()
 
     def add(self, txn: tuple[int, int], ack: CommandAck, consumer: Subscriber) -> None:
-        """Take a consumer's ack in a transaction, and follow the owner's log for the transaction's end."""
+        """Add a consumer's ack in a transaction, and follow the owner's log for the transaction's end."""
         self._withhold(self._pending.add(txn, ack), consumer)
         self._log.follow()
 
     def close(self) -> None:
-        """Follow the log no more."""
+        """Stop following the log."""
         self._log.close()
 
     def _on_record(self, record: TxnAckRecord) -> None:
-        """Take an ack in a transaction, or the end of one, from the owner's log."""
+        """Apply a record of the owner's log: an ack in a transaction, or the end of one."""
         if record.operation == Operation.ACK:
             self._withhold(self._pending.add(record.txn, ack_of_record(record)), None)
         else:
