@@ -64,12 +64,11 @@ class KindCluster:
         return Kubectl(program, self.kubeconfig)
 
     def up(self, nodes: int, name: str) -> None:
-        """Create the cluster unless it is there.
+        """Create the cluster unless it exists.
 
         Args:
-            nodes: how many that take pods, of a cluster that is made now. The control plane's node does so only where it is
-                alone, so there is one more otherwise.
-            name: what the cluster is called; the same as the constructor's.
+            nodes: number of nodes for pods in a new cluster. With more than one, the control plane has another node.
+            name: name of the cluster, the one of the constructor.
         """
         with file_lock(self._layout.root / "lock", "kube"):
             if name in self._clusters():
