@@ -41,6 +41,7 @@ _STYLE: Final = (
     "text{font:12px sans-serif;fill:#1c2733}.t{font-size:14px;font-weight:bold}.p{font-weight:bold}"
     ".b{fill:#e8ecf7;stroke:#3f51b5}.l{stroke:#9aa5b1;stroke-dasharray:3 3}.m{stroke:#1c2733;fill:none}"
     ".r{stroke-dasharray:6 4}.n{fill:#fff6d6;stroke:#d9b44a}.f{fill:none;stroke:#7a8794}.g{fill:#5b6773;font-style:italic}"
+    ".h{paint-order:stroke;stroke:white;stroke-width:4px;stroke-linejoin:round}"
 )
 
 
@@ -204,12 +205,14 @@ def draw(diagram: Diagram) -> str:
     for step in diagram.steps:
         if isinstance(step, Begin):
             frames.append((y, len(frames)))
-            body.append(f'<text class="g" x="{_edge(len(frames) - 1) + 8:g}" y="{y + 16:g}">{escape(step.text)}</text>')
+            body.append(
+                f'<text class="g h" x="{_edge(len(frames) - 1) + 8:g}" y="{y + 16:g}">{escape(step.text)}</text>'
+            )
             y += 30
         elif isinstance(step, Otherwise):
             left = _edge(len(frames) - 1)
             body.append(f'<path class="f r" d="M{left:g} {y:g}H{right - left:g}"/>')
-            body.append(f'<text class="g" x="{left + 8:g}" y="{y + 16:g}">{escape(step.text)}</text>')
+            body.append(f'<text class="g h" x="{left + 8:g}" y="{y + 16:g}">{escape(step.text)}</text>')
             y += 30
         elif isinstance(step, End):
             begun, depth = frames.pop()
@@ -275,10 +278,10 @@ def _arrow(message: Message, columns: list[float], y: float) -> list[str]:
     kind = "m r" if message.dashed else "m"
     if message.source == message.target:
         path = f"M{source:g} {y + 8:g}h{_SELF - 10}v18h-{_SELF - 12}"
-        text = f'<text x="{source + _SELF - 4:g}" y="{y + 21:g}">{escape(message.text)}</text>'
+        text = f'<text class="h" x="{source + _SELF - 4:g}" y="{y + 21:g}">{escape(message.text)}</text>'
     else:
         inward = 1 if target > source else -1
         path = f"M{source:g} {y + 24:g}H{target - inward:g}"
         middle = (source + target) / 2
-        text = f'<text x="{middle:g}" y="{y + 18:g}" text-anchor="middle">{escape(message.text)}</text>'
+        text = f'<text class="h" x="{middle:g}" y="{y + 18:g}" text-anchor="middle">{escape(message.text)}</text>'
     return [f'<path class="{kind}" d="{path}" marker-end="url(#a)"/>', text]
