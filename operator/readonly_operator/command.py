@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DESCRIPTION = (
-    "Runs pools of read-only Pulsar brokers in Kubernetes, as ReadOnlyBrokerPool and ReadOnlyTopicBinding objects say."
+    "Run pools of read-only Pulsar brokers in Kubernetes, from ReadOnlyBrokerPool and ReadOnlyTopicBinding objects."
 )
 EPILOG = (
     "It takes the Kubernetes configuration of the pod that it runs in, else that of KUBECONFIG or ~/.kube/config. "

@@ -28,13 +28,13 @@ class Meaning:
 
 CONDITIONS: Final = {
     "Ready": "The object works as its spec says.",
-    "Progressing": "The operator waits for something that comes by itself.",
-    "LookupConfigured": "Every broker of the pool holds the bindings, by its own answer.",
+    "Progressing": "The operator waits for a change that needs no action.",
+    "LookupConfigured": "Every broker of the pool has reported that it holds the bindings.",
     "SourceReachable": "The three URLs of `spec.source` answer, as seen from the operator's pod.",
     "ExplicitLac": "Every active owner broker sends explicit LACs, often enough.",
     "ClusterRegistered": "The pool is a cluster in the source cluster's metadata. Only with `spec.lookup.clusterName`.",
     "Paused": "An annotation keeps the operator from changing the object.",
-    "Stalled": "Somebody must act; waiting does not help. The condition is absent otherwise, so kstatus says Failed only then.",
+    "Stalled": "A user must act. The condition is absent otherwise, so kstatus reports Failed only then.",
 }
 """Meaning of each condition when its status is True."""
 
@@ -56,16 +56,24 @@ OF_POOLS: Final = (
     ),
     Meaning("Ready", "False", "RollingOut", "Enough brokers are ready; some are being replaced or removed."),
     Meaning(
-        "Ready", "False", "NameConflict", "An object with a name of this pool belongs to somebody else. Rename one."
+        "Ready",
+        "False",
+        "NameConflict",
+        "An object with a name of this pool does not belong to it. Rename one of them.",
     ),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
-    Meaning("Ready", "False", "Refused", "The API server refuses an object of the pool. The message has its words."),
+    Meaning("Ready", "False", "Refused", "The API server refuses an object of the pool. The message has its error."),
     Meaning("Ready", "Unknown", "Paused", "The pool was paused before its first status."),
-    Meaning("Progressing", "False", "Settled", "Nothing is awaited. The message names what will not come by itself."),
+    Meaning(
+        "Progressing",
+        "False",
+        "Settled",
+        "The operator waits for nothing. The message names missing parts that need an action.",
+    ),
     Meaning("LookupConfigured", "True", "Held", "Every broker holds the newest revision of the bindings."),
     Meaning("LookupConfigured", "False", "BrokersBehind", "A broker still holds an older revision."),
     Meaning(
-        "LookupConfigured", "False", "BrokerRefuses", "A broker cannot use the bindings. The message has its words."
+        "LookupConfigured", "False", "BrokerRefuses", "A broker cannot use the bindings. The message has its error."
     ),
     Meaning("LookupConfigured", "Unknown", "BrokersSilent", "A broker does not answer, or does not exist yet."),
     Meaning("LookupConfigured", "Unknown", "NoBrokers", "`spec.replicas` is 0."),
@@ -78,7 +86,10 @@ OF_POOLS: Final = (
     Meaning("ExplicitLac", "False", "Off", "The setting is 0 on some brokers. The message says where to set it."),
     Meaning("ExplicitLac", "False", "TooSlow", "An interval is longer than `spec.explicitLac.interval`."),
     Meaning(
-        "ExplicitLac", "False", "NotSeen", "Brokers say that it is on, but no explicit LAC arrived. Read their logs."
+        "ExplicitLac",
+        "False",
+        "NotSeen",
+        "It is on in the brokers' configuration, but no explicit LAC arrived. Read their logs.",
     ),
     Meaning("ExplicitLac", "Unknown", "BrokersSilent", "The configuration of some brokers cannot be read."),
     Meaning(
@@ -98,14 +109,14 @@ OF_POOLS: Final = (
         "ExplicitLac",
         "False",
         "Reverted",
-        "Another writer changed the key back. Set it where that writer takes it from.",
+        "Another writer changed the key back. Set it in the source of that writer.",
     ),
     Meaning("ExplicitLac", "False", "Conflict", "An older pool manages the same brokers in another way."),
-    Meaning("ExplicitLac", "False", "Refused", "The API server refuses the change. The message has its words."),
+    Meaning("ExplicitLac", "False", "Refused", "The API server refuses the change. The message has its error."),
     Meaning("ExplicitLac", "False", "Restoring", "The pool is being deleted; the setting from before is put back."),
     Meaning("ClusterRegistered", "True", "Registered", "The entry exists, with the pool's Service as its URL."),
     Meaning(
-        "ClusterRegistered", "False", "NameTaken", "Another cluster has this name. Make the pool anew with another."
+        "ClusterRegistered", "False", "NameTaken", "Another cluster has this name. Recreate the pool with another name."
     ),
     Meaning("ClusterRegistered", "False", "NotRegistered", "The admin API refuses; it asks for a super-user."),
     Meaning("ClusterRegistered", "False", "Removing", "The pool is being deleted, and the entry with it."),
@@ -115,10 +126,10 @@ OF_POOLS: Final = (
 OF_BINDINGS: Final = (
     Meaning("Ready", "True", "Held", "Every broker of the pool holds the binding with these topics and options."),
     Meaning("Ready", "False", "PoolNotFound", "No pool of this namespace has the name in `spec.poolRef`."),
-    Meaning("Ready", "False", "PoolFailed", "The pool waits for somebody. The message has the pool's reason."),
+    Meaning("Ready", "False", "PoolFailed", "The pool needs an action. The message has the pool's reason."),
     Meaning("Ready", "False", "InvalidSpec", "The spec cannot be used. The message names the field."),
     Meaning("Ready", "False", "Conflict", "An older binding gives one of the topics to another pool."),
-    Meaning("Progressing", "False", "Settled", "Nothing is awaited."),
+    Meaning("Progressing", "False", "Settled", "The operator waits for nothing."),
 )
 OF_BOTH: Final = (
     Meaning("Paused", "True", "Paused", "The annotation `pulsar-readonly.io/paused` is set."),
@@ -130,6 +141,6 @@ EVENTS: Final = {
     "Removed": "Objects of the pool were deleted.",
     "Scaled": "The number of brokers changed.",
     "Resumed": "The object is no longer paused.",
-    "PodsNotAnnotated": "The operator may not annotate pods, so brokers take changed bindings up late.",
+    "PodsNotAnnotated": "The operator may not annotate pods, so brokers get changed bindings late.",
 }
 """Reasons of events that are no reasons of conditions."""
