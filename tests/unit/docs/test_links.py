@@ -55,6 +55,12 @@ def navigation(entries: list) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TOP], ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_list_follows_an_empty_line(page):
+    """Python-Markdown takes the items for text otherwise."""
+    assert re.findall(r"^(?![-*#\s]|\d+\.|<!--).*\n[-*] .*$", prose(page), re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *TOP], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_has_its_target(page):
     assert broken(page) == []
 
