@@ -9,12 +9,14 @@ For each subscription:
   owner);
 - a message comes again only if a fault was near: between its first delivery (or what let it come again) and its repetition.
   After a confirmed ack it comes again only if a fault at the source cluster was near the ack, which an owner confirms before
-  it stores it. All repetitions are counted, and of one fault and subscription there are only so many;
+  it stores it. All repetitions are counted. One fault repeats for one subscription only a limited number of messages, or as
+  many as it got in the STORED_S before it paused: a whole backlog, where it had caught up at once;
 - an Exclusive consumer gets nothing that was sent later than a number of seconds after another was accepted; a Failover one
   nothing that was sent so long after another was called the active one;
 - after a reset everything from its position on comes again, but for acks that were under way with it; what it skipped
   need not come;
-- what a topic held before it was deleted is owed to nobody, nor are messages of transactions that were not committed for certain.
+- what a topic held before it was deleted is owed to nobody, nor are messages of transactions that were not committed for certain,
+  nor entries beyond a ledger's size in the topic's list.
 
 Times are seconds of the monotonic clock, which all processes share. A session that a frozen client or a slow link holds up gets
 late what was sent early: hence the rule for Exclusive goes by when messages were sent.
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import bisect
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -170,6 +172,8 @@ class Verdict:
     Attributes:
         found: every broken promise.
         repeated: repetitions by (index of the fault, subscription); index -1 before the first fault.
+        in_flight: what such a subscription got in the STORED_S before its first repetition; the time without deliveries in
+            between does not count.
         pauses: the longest time without a first delivery, by index of the fault.
         longest: the same by subscription: how long, and until when.
         counts: by subscription: first, again, sessions.
@@ -179,6 +183,7 @@ class Verdict:
 
     found: list[Found] = field(default_factory=list)
     repeated: Counter[tuple[int, str]] = field(default_factory=Counter)
+    in_flight: Counter[tuple[int, str]] = field(default_factory=Counter)
     pauses: dict[int, float] = field(default_factory=dict)
     longest: dict[str, tuple[float, float]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -229,11 +234,18 @@ class Topic:
         stored: all of it, in order.
         deduplicated: whether no message may be there twice.
         deletions: when it was deleted: begin and end, by time.
+        sizes: entries of closed ledgers, as the topic's list counts them.
     """
 
     def __init__(
-        self, stored: Sequence[Stored], *, deduplicated: bool = False, deletions: Sequence[tuple[float, float]] = ()
+        self,
+        stored: Sequence[Stored],
+        *,
+        deduplicated: bool = False,
+        deletions: Sequence[tuple[float, float]] = (),
+        sizes: Mapping[int, int] | None = None,
     ) -> None:
+        self._sizes = sizes or {}
         self.stored = stored
         self.deduplicated = deduplicated
         self.deletions = deletions
@@ -245,6 +257,15 @@ class Topic:
         self.uncommitted: set[str] = set()
         """Names of messages whose transactions were aborted, or ended in an unknown way. An owner that has lost its snapshots
         delivers aborted ones too."""
+
+    def is_surplus(self, id_: Id) -> bool:
+        """Return whether an entry lies beyond its ledger's size in the topic's list. It is owed to nobody.
+
+        An owner that cannot replace a bookie gives the ledger up after the last confirmed entry, writes this size into the list,
+        and repeats the others in a new ledger (ManagedLedgerImpl.ledgerClosed). If BookKeeper's own metadata could not be closed
+        too, a later recovery finds some of the others, and the owner may deliver them twice. No producer has a receipt for them.
+        """
+        return id_.entry >= self._sizes.get(id_.ledger, id_.entry + 1)
 
     def is_former(self, id_: Id) -> bool:
         """Whether a message was in the topic before it was deleted last; nothing is known of it any more."""
@@ -275,7 +296,10 @@ def check(
         name: _Judge(name, watched, topics[watched.topic], verdict, faults, limits, start)
         for name, watched in subscriptions.items()
     }
-    names = {short: Counter(message.name for message in topic.stored) for short, topic in topics.items()}
+    names = {
+        short: Counter(message.name for message in topic.stored if not topic.is_surplus(message.id))
+        for short, topic in topics.items()
+    }
     for event in events:
         if event.kind is Kind.PUBLISHED:
             short, _, name = event.text.partition(" ")
@@ -294,15 +318,16 @@ def check(
     for short, topic in topics.items():
         if topic.deduplicated:
             for message in topic.stored:
-                if names[short][message.name] > 1:
+                if names[short][message.name] > 1 and not topic.is_surplus(message.id):
                     found = Found(Violation.STORED_TWICE, short, message.id, message.name, message.sent)
                     verdict.found.append(found)
     for judge in judges.values():
         judge.finish()
     for (index, name), count in verdict.repeated.items():
-        if count > limits.repeated:
+        allowed = max(limits.repeated, verdict.in_flight[index, name])
+        if count > allowed:
             at = faults.all[index].begin if index >= 0 else start
-            text = f"{count:,} repetitions, {limits.repeated:,} allowed"
+            text = f"{count:,} repetitions, {allowed:,} allowed"
             verdict.found.append(Found(Violation.TOO_MANY, name, Id(-1, -1), "", at, text))
     return verdict
 
@@ -348,6 +373,8 @@ class _Judge:
         self._owed_from = 0
         self._owed_since = 0.0
         self._reset_span = (0.0, 0.0)
+        self._recent: deque[float] = deque()
+        """When messages were delivered in the STORED_S before the last one."""
         self._skipped = bytearray(size)
         """Messages that a reset went over before they were delivered."""
 
@@ -387,11 +414,11 @@ class _Judge:
         for index in range(first, len(self._topic.stored)):
             message = self._topic.stored[index]
             if not self._last[index]:
-                if message.name in self._topic.uncommitted:
+                if message.name in self._topic.uncommitted or self._topic.is_surplus(message.id):
                     continue
                 if not self._skipped[index] and (message.sent > since or not self._topic.deletions):
                     self._wrong(Violation.LOST, index, message.sent)
-            elif self._is_owed(index):
+            elif self._is_owed(index) and not self._topic.is_surplus(message.id):
                 self._wrong(Violation.RESET_UNDONE, index, self._reset_span[0])
 
     def _is_owed(self, index: int) -> bool:
@@ -421,6 +448,9 @@ class _Judge:
         if not self._last[index]:
             self._first(event.at, index)
         self._two_at_once(event, index)
+        self._recent.append(event.at)
+        while self._recent[0] < event.at - STORED_S:
+            self._recent.popleft()
         self._last[index] = event.at
         self._given_back[index] = self._confirmed[index] = 0
 
@@ -461,7 +491,7 @@ class _Judge:
             self._again(event, index)
         elif before is not None and index <= before:
             self._wrong(Violation.READER_ORDER, index, event.at, f"{event.session}, after {self._topic.ids[before]}")
-        elif before is not None and index > before + 1:
+        elif before is not None and not all(map(self._topic.is_surplus, self._topic.ids[before + 1 : index])):
             text = f"{event.session}: {index - before - 1} from here on"
             self._wrong(Violation.READER_GAP, before + 1, event.at, text)
         self._at_session[event.session] = index
@@ -488,7 +518,10 @@ class _Judge:
         if self._given_back[index] or self._last[index] < self._owed_since <= event.at or self._seeking:
             return
         self._counts["again"] += 1
-        self._verdict.repeated[self._faults.last(event.at), self._name] += 1
+        fault = self._faults.last(event.at), self._name
+        if fault not in self._verdict.repeated:
+            self._verdict.in_flight[fault] = len(self._recent)
+        self._verdict.repeated[fault] += 1
         if self._confirmed[index]:
             if self._watched.type == "Failover" and event.at - self._acked[index] < HANDOVER_S:
                 return  # the delivery was on its way when the ack came

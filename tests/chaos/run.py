@@ -365,6 +365,7 @@ class Run:
     def _judge(self) -> None:
         with step("reading what the topics hold"):
             held = {topic.short: self._read(topic.full) for topic in TOPICS}
+            sizes = {topic.short: self._ledger_sizes(topic.full) for topic in TOPICS}
         self._outcome.messages = sum(map(len, held.values()))
         self._keep(held)
         held_topics = {
@@ -372,6 +373,7 @@ class Run:
                 held[topic.short],
                 deduplicated=topic.deduplicated,
                 deletions=self._injector.deletions if topic.deleted else (),
+                sizes=sizes[topic.short],
             )
             for topic in TOPICS
         }
@@ -413,6 +415,11 @@ class Run:
             return found
         finally:
             client.close()
+
+    def _ledger_sizes(self, topic: str) -> dict[int, int]:
+        """Return the entries of a topic's ledgers but the last, as its list counts them."""
+        ledgers = self._admin().internal_stats(topic)["ledgers"]
+        return {ledger["ledgerId"]: ledger["entries"] for ledger in ledgers[:-1]}
 
     async def _look_back(self) -> None:
         """Wait until nothing is left of the clients, and take note of what stays."""

@@ -105,6 +105,33 @@ def test_a_reader_gets_nothing_again_and_another_session_may() -> None:
     assert not judge([*good(), delivered(SENT + 50, 11, session="b")], Watched("t", "Reader")).found
 
 
+@pytest.mark.parametrize("type_", ["Exclusive", "Failover", "Shared", "Key_Shared", "Reader"])
+def test_entries_beyond_a_ledgers_size_in_the_topics_list_may_come_and_need_not(type_: str) -> None:
+    ids = [Id(1, 0), Id(1, 1), Id(1, 2), Id(2, 0), Id(2, 1)]
+    stored = [Stored(id_, "k", f"m{id_.ledger}{id_.entry}", SENT) for id_ in ids]
+    all_ = [Event(SENT + n, Kind.DELIVERED, S, "a", (id_,)) for n, id_ in enumerate(ids)]
+    without = [one for one in all_ if one.ids != (Id(1, 2),)]
+    watched = Watched("t", type_)
+    assert not judge(all_, watched, stored, sizes={1: 2}).found
+    assert not judge(without, watched, stored, sizes={1: 2}).found
+    assert Violation.LOST in kinds(judge(without, watched, stored, sizes={1: 3}))
+    assert Violation.LOST in kinds(judge(without, watched, stored))
+    assert Violation.LOST in kinds(judge(without[:-1], watched, stored, sizes={1: 2}))
+
+
+def test_a_message_with_a_receipt_must_be_within_a_ledgers_size() -> None:
+    receipt = Event(SENT, Kind.PUBLISHED, "", "", (Id(1, 11),), text="t m11")
+    assert not judge([*good(), receipt], sizes={1: 12}).found
+    assert kinds(judge([*good(), receipt], sizes={1: 11})) == {Violation.NOT_STORED}
+
+
+def test_a_message_that_the_owner_repeats_in_a_new_ledger_is_not_there_twice() -> None:
+    stored = [Stored(Id(1, 0), "k", "m0", SENT), Stored(Id(1, 1), "k", "m1", SENT), Stored(Id(2, 0), "k", "m1", SENT)]
+    events = [Event(SENT + n, Kind.DELIVERED, S, "a", (stored[n].id,)) for n in (0, 2)]
+    assert not judge(events, stored=stored, deduplicated=True, sizes={1: 1}).found
+    assert kinds(judge(events, stored=stored, deduplicated=True)) == {Violation.STORED_TWICE, Violation.LOST}
+
+
 def test_only_messages_of_committed_transactions_are_owed() -> None:
     events = [one for one in good() if Id(1, 5) not in one.ids]
     uncommitted = Event(SENT, Kind.UNCOMMITTED, text="t m5")
@@ -225,6 +252,19 @@ def test_repetitions_after_one_fault_have_a_bound() -> None:
     assert not judge([*first, *allowed], faults=(near,)).found
     one_more = delivered(SENT + 18, 0)
     assert kinds(judge([*first, *allowed, one_more], faults=(near,))) == {Violation.TOO_MANY}
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(4.0, set()), (9.0, {Violation.TOO_MANY})])
+def test_a_backlog_that_came_just_before_a_fault_may_come_again_as_a_whole(seconds: float, found: set) -> None:
+    many = 2 * LIMITS.repeated
+    stored = [Stored(Id(1, n), "k", f"m{n}", SENT) for n in range(many)]
+    first = [delivered(SENT + seconds * n / many, n) for n in range(many)]
+    fault = Done(SENT + 10.0, SENT + 150.0, "kill -9", "broker-0", writable=True)
+    again = [
+        event(SENT + 150.0, Kind.OPENED, session="b"),
+        *[delivered(SENT + 151.0, n, session="b") for n in range(many)],
+    ]
+    assert kinds(judge([*first, *again], Watched("t", "Shared"), stored, faults=(fault,))) == found
 
 
 def late(seconds: float) -> list[Stored]:
