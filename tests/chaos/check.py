@@ -10,7 +10,8 @@ For each subscription:
 - a message comes again only if a fault was near: between its first delivery (or what let it come again) and its repetition.
   After a confirmed ack it comes again only if a fault at the source cluster was near the ack, which an owner confirms before
   it stores it. All repetitions are counted. One fault repeats for one subscription only a limited number of messages, or as
-  many as it got in the STORED_S before it paused: a whole backlog, where it had caught up at once;
+  many as it got in the STORED_S before it paused: a whole backlog, where it had caught up at once. What an owner repeats whose
+  cursor went back does not count (tests/chaos/cursors.py);
 - an Exclusive consumer gets nothing that was sent later than a number of seconds after another was accepted; a Failover one
   nothing that was sent so long after another was called the active one;
 - after a reset everything from its position on comes again, but for acks that were under way with it; what it skipped
@@ -31,6 +32,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tests.chaos.cursors import WentBack
 from tests.chaos.workload import READER
 from tests.churn.history import Event, Id, Kind
 
@@ -43,6 +45,9 @@ NEAR_S: Final = 20.0
 
 STORED_S: Final = 5.0
 """An ack that was confirmed so long before a fault at the source cluster has been stored."""
+
+WENT_BACK_S: Final = 5.0
+"""A cursor that went back is seen so much later, or repeats so much later."""
 
 UNDER_WAY_S: Final = 5.0
 """Acks so near to a reset may have been under way with it."""
@@ -172,6 +177,7 @@ class Verdict:
     Attributes:
         found: every broken promise.
         repeated: repetitions by (index of the fault, subscription); index -1 before the first fault.
+        by_owner: of the repetitions, those after a position to which the owner's cursor went back.
         in_flight: what such a subscription got in the STORED_S before its first repetition; the time without deliveries in
             between does not count.
         pauses: the longest time without a first delivery, by index of the fault.
@@ -183,6 +189,7 @@ class Verdict:
 
     found: list[Found] = field(default_factory=list)
     repeated: Counter[tuple[int, str]] = field(default_factory=Counter)
+    by_owner: Counter[tuple[int, str]] = field(default_factory=Counter)
     in_flight: Counter[tuple[int, str]] = field(default_factory=Counter)
     pauses: dict[int, float] = field(default_factory=dict)
     longest: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -325,7 +332,7 @@ def check(
         judge.finish()
     for (index, name), count in verdict.repeated.items():
         allowed = max(limits.repeated, verdict.in_flight[index, name])
-        if count > allowed:
+        if count - verdict.by_owner[index, name] > allowed:
             at = faults.all[index].begin if index >= 0 else start
             text = f"{count:,} repetitions, {allowed:,} allowed"
             verdict.found.append(Found(Violation.TOO_MANY, name, Id(-1, -1), "", at, text))
@@ -373,6 +380,9 @@ class _Judge:
         self._owed_from = 0
         self._owed_since = 0.0
         self._reset_span = (0.0, 0.0)
+        self._went_back: list[WentBack] = []
+        self._repetitions: list[tuple[int, float, Id]] = []
+        """Fault, time and message of each."""
         self._recent: deque[float] = deque()
         """When messages were delivered in the STORED_S before the last one."""
         self._skipped = bytearray(size)
@@ -402,6 +412,8 @@ class _Judge:
             case Kind.ENDED:
                 self._changed = event.at
                 self._accepted.pop(event.session, None)
+            case Kind.WENT_BACK:
+                self._went_back.append(WentBack(event.at, event.ids[0]))
             case Kind.SEEKING:
                 self._seeking = event.at
             case Kind.SOUGHT:
@@ -409,6 +421,10 @@ class _Judge:
 
     def finish(self) -> None:
         """All is over: what is missing?"""
+        for fault, at, id_ in self._repetitions:
+            self._verdict.by_owner[fault, self._name] += any(
+                abs(back.at - at) < WENT_BACK_S and id_ > back.mark_delete for back in self._went_back
+            )
         since = self._topic.live_since
         first = self._first_of_all if self._watched.latest else 0
         for index in range(first, len(self._topic.stored)):
@@ -522,6 +538,7 @@ class _Judge:
         if fault not in self._verdict.repeated:
             self._verdict.in_flight[fault] = len(self._recent)
         self._verdict.repeated[fault] += 1
+        self._repetitions.append((fault[0], event.at, self._topic.ids[index]))
         if self._confirmed[index]:
             if self._watched.type == "Failover" and event.at - self._acked[index] < HANDOVER_S:
                 return  # the delivery was on its way when the ack came

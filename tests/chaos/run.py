@@ -17,7 +17,7 @@ import pulsar
 from devstack.console import say, step
 from devstack.errors import DevstackError
 from devstack.pulsar.admin import AdminError, PulsarAdmin
-from tests.chaos import samples, traces
+from tests.chaos import cursors, samples, traces
 from tests.chaos.check import Limits, Stored, Topic, Verdict, Watched, check
 from tests.chaos.health import Health
 from tests.chaos.histories import read_events
@@ -192,7 +192,12 @@ class Run:
     async def _observe(self) -> None:
         await self._steady()
         self._begin = time.monotonic()
-        watching = [asyncio.create_task(self._health.watch()), asyncio.create_task(self._sample())]
+        topics = {topic.short: topic.full for topic in TOPICS}
+        watching = [
+            asyncio.create_task(self._health.watch()),
+            asyncio.create_task(self._sample()),
+            asyncio.create_task(cursors.watch(topics, self._admin, self._history)),
+        ]
         try:
             await self._disturb()
             self._outcome.seconds = time.monotonic() - self._begin

@@ -73,6 +73,9 @@ class Kind(StrEnum):
     UNLOADED = "unloaded"
     """A topic was unloaded."""
 
+    WENT_BACK = "went back"
+    """The owner's cursor is before where it was: the only id is its mark-delete position."""
+
     NOTE = "note"
     """Something for whoever reads the history."""
 

@@ -254,6 +254,16 @@ def test_repetitions_after_one_fault_have_a_bound() -> None:
     assert kinds(judge([*first, *allowed, one_more], faults=(near,))) == {Violation.TOO_MANY}
 
 
+def test_what_an_owner_repeats_whose_cursor_went_back_does_not_count() -> None:
+    first = [one for one in good() if one.kind not in {Kind.ACKED, Kind.ACKING}]
+    near = Done(SENT + 13, SENT + 14, "kill", "kill", writable=True)
+    again = [delivered(SENT + 15 + n / 100, 4 + n % 8) for n in range(2 * LIMITS.repeated)]
+    assert kinds(judge([*first, *again], faults=(near,))) == {Violation.TOO_MANY}
+    for number, at, found in ((3, 16.0, set()), (11, 16.0, {Violation.TOO_MANY}), (3, 40.0, {Violation.TOO_MANY})):
+        back = Event(SENT + at, Kind.WENT_BACK, S, "", (Id(1, number),))
+        assert kinds(judge([*first, *again, back], faults=(near,))) == found
+
+
 @pytest.mark.parametrize(("seconds", "found"), [(4.0, set()), (9.0, {Violation.TOO_MANY})])
 def test_a_backlog_that_came_just_before_a_fault_may_come_again_as_a_whole(seconds: float, found: set) -> None:
     many = 2 * LIMITS.repeated

@@ -1,0 +1,81 @@
+"""Watches the cursors of owners: whether one goes back by itself.
+
+An owner may return with an old cursor. Stock 4.0.8 does so where a broker has opened a topic while another one owned it: its
+managed ledger stays in memory, and serves consumers when the broker becomes the owner, until its first write is refused. In one
+run the cursors were five minutes old. All that was acked since comes again, to consumers at the owner too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from devstack.pulsar.admin import AdminError
+from tests.churn.history import Id, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from devstack.pulsar.admin import PulsarAdmin
+    from tests.churn.history import History
+
+EVERY_S: Final = 0.5
+"""Such an owner lasts a second or two."""
+
+
+class WentBack(NamedTuple):
+    """A cursor went back.
+
+    Attributes:
+        at: when that was seen.
+        mark_delete: everything after this comes again.
+    """
+
+    at: float
+    mark_delete: Id
+
+
+class Cursors:
+    """The mark-delete positions of durable subscriptions, as owners named them last."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Id] = {}
+
+    def take(self, cursors: Mapping[str, str]) -> dict[str, Id]:
+        """Take the present positions, and return those that are before the last ones.
+
+        Args:
+            cursors: by `TOPIC/SUBSCRIPTION`, each as `LEDGER:ENTRY`.
+        """
+        back = {}
+        for name, text in cursors.items():
+            ledger, _, entry = text.partition(":")
+            position = Id(int(ledger), int(entry))
+            if position < self._last.get(name, position):
+                back[name] = position
+            self._last[name] = position
+        return back
+
+
+async def watch(topics: Mapping[str, str], admin: Callable[[], PulsarAdmin], history: History) -> None:
+    """Note each cursor that goes back, until cancelled.
+
+    Args:
+        topics: full names by short ones.
+        admin: the admin API of an owner that is not disturbed.
+        history: where notes go.
+    """
+    await asyncio.gather(*(_watch_topic(short, full, admin, history) for short, full in topics.items()))
+
+
+async def _watch_topic(short: str, full: str, admin: Callable[[], PulsarAdmin], history: History) -> None:
+    cursors = Cursors()
+    while True:
+        try:
+            stats = await asyncio.to_thread(lambda: admin().internal_stats(full))
+        except (AdminError, OSError):
+            stats = {"cursors": {}}
+        found = {f"{short}/{name}": cursor["markDeletePosition"] for name, cursor in stats["cursors"].items()}
+        for name, mark_delete in cursors.take(found).items():
+            history.add(Kind.WENT_BACK, name, ids=[mark_delete])
+        await asyncio.sleep(EVERY_S)
