@@ -23,4 +23,4 @@ def test_the_table_replaces_the_one_before_and_nothing_else():
     once = insert(f"before\n{BEGIN}\nold\n{END}\nafter\n", "new")
     assert once == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
     assert insert(once, "new") == once
-    assert insert(DOCUMENT.read_text(encoding="utf-8"), "new").count("new\n") == 1
+    assert insert(DOCUMENT.read_text(encoding="utf-8"), "a new table").count(f"{BEGIN}\na new table\n{END}\n") == 1
