@@ -29,7 +29,6 @@ from devstack.pulsar.admin import AdminError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 OLD: Final = "old"
 NEW: Final = "new"
 

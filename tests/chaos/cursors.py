@@ -8,6 +8,7 @@ run the cursors were five minutes old. All that was acked since comes again, to 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from devstack.pulsar.admin import AdminError
@@ -15,6 +16,7 @@ from tests.churn.history import Id, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import Executor
 
     from devstack.pulsar.admin import PulsarAdmin
     from tests.churn.history import History
@@ -65,14 +67,22 @@ async def watch(topics: Mapping[str, str], admin: Callable[[], PulsarAdmin], his
         admin: the admin API of an owner that is not disturbed.
         history: where notes go.
     """
-    await asyncio.gather(*(_watch_topic(short, full, admin, history) for short, full in topics.items()))
+    # Threads of their own: requests to frozen owners must not hold up the faults, which use the event loop's few threads.
+    threads = ThreadPoolExecutor(len(topics))
+    try:
+        await asyncio.gather(*(_watch_topic(short, full, admin, history, threads) for short, full in topics.items()))
+    finally:
+        threads.shutdown(wait=False)
 
 
-async def _watch_topic(short: str, full: str, admin: Callable[[], PulsarAdmin], history: History) -> None:
+async def _watch_topic(
+    short: str, full: str, admin: Callable[[], PulsarAdmin], history: History, threads: Executor
+) -> None:
     cursors = Cursors()
     while True:
         try:
-            stats = await asyncio.to_thread(lambda: admin().internal_stats(full))
+            loop = asyncio.get_running_loop()
+            stats = await loop.run_in_executor(threads, lambda: admin().internal_stats(full))
         except (AdminError, OSError):
             stats = {"cursors": {}}
         found = {f"{short}/{name}": cursor["markDeletePosition"] for name, cursor in stats["cursors"].items()}

@@ -95,7 +95,7 @@ class ReplicaOrder:
     def busy(self, bookie_id: str, now: float) -> None:
         """Learn that a bookie has too many requests."""
         health = self._avoid(bookie_id, now, AVOID_BUSY_S, 0.5 + self._random())
-        # An earlier failure may have it avoided for longer; a busy bookie is still asked where no other replica answers.
+        # After a failure the bookie may be avoided for longer. An avoided bookie is asked last; a resting one gets no request.
         health.rest_until = min(health.avoid_until, now + MAX_BUSY_REST_S)
 
     def order(self, replicas: Sequence[str], now: float, turn: int = 0) -> list[str]:
