@@ -1,1 +1,1 @@
-"""An asyncio client that reads from bookies: never fences, never writes."""
+"""An asyncio client that reads from bookies. It never fences and never writes."""

@@ -1,4 +1,4 @@
-"""Opening a connection to a bookie, with TLS where it is wanted."""
+"""Connect to bookies, in clear or with TLS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from readonly_engine.bookkeeper.connection_v2 import BatchConnection
 
 CONNECT_TIMEOUT_S: Final = 5.0
-"""For all of it: connecting, START_TLS and the handshake."""
+"""Limit for the connection, START_TLS and the TLS handshake together."""
 
 _START_TLS_ID: Final = 1
 
@@ -26,7 +26,7 @@ Connection = TypeVar("Connection", bound="BookieConnection | BatchConnection")
 
 
 class _StartTls(asyncio.Protocol):
-    """Asks in clear to go on with TLS. `agreed` fails where the bookie refuses or goes away."""
+    """Awaits the reply to START_TLS, in clear. `agreed` fails if the bookie refuses or closes the connection."""
 
     def __init__(self) -> None:
         self._splitter = FrameSplitter(HANDSHAKE_FRAME_BYTES)
@@ -63,12 +63,12 @@ async def open_connection(
     Args:
         make: BookieConnection or BatchConnection.
         name: the bookie's id, for messages.
-        host: where it listens.
-        port: where it listens.
+        host: the bookie's host name or address.
+        port: the bookie's port.
         tls: encrypt the connection; the handshake follows START_TLS on the same socket.
 
     Raises:
-        BookieUnavailableError: nobody listens there, or not in time, or TLS is refused there.
+        BookieUnavailableError: nothing listens at this address, the connection took too long, or the bookie refuses TLS.
     """
     loop = asyncio.get_running_loop()
     try:

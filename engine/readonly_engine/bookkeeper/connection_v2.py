@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Batch(NamedTuple):
-    """What a bookie answered to a batch read.
+    """A bookie's reply to a batch read.
 
     Attributes:
         status: a StatusCode.
-        entries: the verified ones, from the first that was asked for on, without a gap; perhaps fewer than were asked for.
-        damage: what is wrong with the entry after them; None where it is just not in this answer.
+        entries: the verified entries from the first requested one on, without a gap; may be fewer than requested.
+        damage: error of the entry after them; None if the reply just does not contain it.
     """
 
     status: int
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
 
 class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
-    """Pipelines batch reads on one socket. Entries are taken from the receive buffer itself, each copied once."""
+    """Pipelines batch reads on one socket. Entries are decoded from the receive buffer itself, each copied once."""
 
     def __init__(self, name: str, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
         super().__init__(name)
@@ -46,13 +46,13 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
 
     @property
     def refused(self) -> bool:
-        """Whether the bookie closed the connection without an answer to any batch read: so do those that do not know it."""
+        """Whether the bookie closed the connection without any reply to a batch read, as bookies before 4.17 do."""
         return self.closed and self._ever_asked and not self._session.answered
 
     def batch_read(
         self, ledger_id: int, first: int, max_count: int, max_bytes: int, digest: Digest
     ) -> asyncio.Future[Batch]:
-        """Ask for entries from `first` on, to be verified by this digest."""
+        """Request entries from `first` on, to be verified by this digest."""
         self._ever_asked = True
         deadline = self._loop.time() + READ_TIMEOUT_S
         request_id, data = self._session.batch_read(ledger_id, first, max_count, max_bytes, deadline)
@@ -63,18 +63,18 @@ class BatchConnection(Pipeline[Batch], asyncio.BufferedProtocol):
         del self._asked[request_id]
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Called by asyncio."""
+        """Return the buffer for the next bytes (asyncio.BufferedProtocol)."""
         return self._session.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Called by asyncio."""
+        """Process received bytes (asyncio.BufferedProtocol)."""
         self._heard_at = self._loop.time()
         try:
             for header, frame in self._session.received(nbytes):
-                # The buffer is used again: entries are taken out now.
+                # The next reply overwrites the buffer, so decode the entries now.
                 ledger_id, first, digest = self._asked.pop(header.request_id)
                 batch = Batch(header.status, [])
-                if header.status == EOK and not self._futures[header.request_id].done():  # else it was cancelled
+                if header.status == EOK and not self._futures[header.request_id].done():  # a done future was cancelled
                     batch = Batch(EOK, *decode_batch(frame, digest, ledger_id, first))
                 self._answer(header.request_id, batch)
         except WireError as error:

@@ -3,17 +3,17 @@
 BookKeeperError
 ├── BookieUnavailableError       the bookie cannot be reached, or did not answer in time; another replica may
 │   ├── BookieBusyError          the bookie has too many requests; it, or another replica, may answer later
-│   └── BatchUnsupportedError    the bookie does not know batch reads (BookKeeper before 4.17)
+│   └── BatchUnsupportedError    the bookie does not support batch reads (BookKeeper before 4.17)
 ├── NoSuchEntryError             no replica has the entry
 ├── NoSuchLedgerError            no replica knows the ledger: it was deleted
-└── ReadFailedError              every replica failed, for the reasons it names
+└── ReadFailedError              every replica failed; the message has each reason
 """
 
 from __future__ import annotations
 
 
 class BookKeeperError(Exception):
-    """Base of all that this package can raise."""
+    """Base of this package's errors."""
 
 
 class BookieUnavailableError(BookKeeperError):
@@ -21,11 +21,11 @@ class BookieUnavailableError(BookKeeperError):
 
 
 class BookieBusyError(BookieUnavailableError):
-    """The bookie answered that it has too many requests."""
+    """The bookie answered ETOOMANYREQUESTS."""
 
 
 class BatchUnsupportedError(BookieUnavailableError):
-    """The bookie closes connections on which a batch is asked for."""
+    """The bookie does not support batch reads: it closes their connections."""
 
 
 class NoSuchEntryError(BookKeeperError):

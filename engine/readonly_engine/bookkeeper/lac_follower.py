@@ -1,4 +1,4 @@
-"""Following the LAC of an open ledger: by long polls, of which one brings new entries along, or by reading on while they flow."""
+"""Follow the LAC of an open ledger: by long polls, or by batch reads at a high rate of entries."""
 
 from __future__ import annotations
 
@@ -32,30 +32,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EMPTY_WAIT_S = (0.05, 0.5)
-"""A bookie that holds nothing of the ledger cannot be polled: look again after the first, in the end after the second."""
+"""First and longest wait before the next attempt at a bookie without data of the ledger, which cannot be polled."""
 
 BACKOFF_S = (0.1, 5.0)
 
 
 class LacFollower:
-    """Keeps the highest LAC of one ledger that any bookie has told, and tells of every rise.
+    """Keeps the highest LAC of one ledger that any bookie has reported, and passes on every rise.
 
-    Where the ensemble is as large as the write quorum, each of its bookies has every entry and every explicit LAC: one is polled
-    so that it sends the next entry along, and the others only tell that there is something new (Leader). Else an explicit LAC
-    is written to the bookies of one write set only (PendingWriteLacOp), and all are polled for entries.
+    If the ensemble is as large as the write quorum, each of its bookies has every entry and every explicit LAC. Then the poll
+    target sends the next entry in its reply, and the other bookies are polled for the LAC only (PollTarget). Otherwise an
+    explicit LAC is written to the bookies of one write set only (PendingWriteLacOp), and all are polled for entries.
 
-    While entries come quickly (Flow) the one is not polled, but read on at, some entries at a time and at the pace of those who
-    wait: each tells the LAC that its writer knew, as a poll would. What is not confirmed yet is kept until it is.
+    At a high rate of entries (ArrivalRate) batch reads replace the polls of the poll target, at the pace of the subscribers.
+    Each entry carries the LAC that its writer knew, as the reply to a poll does. Unconfirmed entries are kept.
 
-    Without explicit LAC the last entry of a ledger stays unconfirmed until the next one comes (entry N carries LAC N-1):
-    when the LAC has come to rest it is looked whether there is one, and the owner is asked (Rest).
+    Without explicit LAC the last entry of a ledger stays unconfirmed until the next one (entry N carries LAC N-1).
+    Once the LAC is idle, the follower probes for such an entry and asks the owner broker (IdleProbe).
 
     Args:
-        ledger: the ledger, open when this starts.
-        advanced: called with the LAC, and with entries that came along: of those some may lie behind the LAC, and it may be the
-            same as before.
-        ask_owner: asks the topic's owner how far the topic goes, and confirms it here.
-        pause: seconds for which nothing new needs to be asked for: what comes meanwhile is asked for together.
+        ledger: the ledger, open at first.
+        advanced: called with the LAC and the entries of a reply. Entries may be beyond the LAC, and the LAC may be unchanged.
+        ask_owner: asks the topic's owner broker for its last entry, and confirms it here.
+        pause: seconds without need for new entries; those of the meantime are requested together.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class LacFollower:
         ]
 
     def confirm(self, lac: int, entries: Sequence[Entry] = ()) -> None:
-        """Take a LAC from wherever it came, and what came along; a lower one than before is ignored."""
+        """Accept a LAC and the entries that came with it, from any source; ignore a lower LAC than before."""
         if lac > self.lac:
             self._arrival_rate.on_entries(lac - self.lac, self._loop.time())
             self.lac = lac
@@ -114,7 +113,7 @@ class LacFollower:
         self._advanced(self.lac, entries)
 
     def stop(self) -> None:
-        """Poll no more."""
+        """Stop all polls and probes."""
         self._end_polls()
         if self._timer is not None:
             self._timer.cancel()
@@ -145,7 +144,7 @@ class LacFollower:
                 await asyncio.sleep(empty)
                 empty = min(2 * empty, EMPTY_WAIT_S[1])
             except (BookKeeperError, DigestMismatchError) as error:
-                log.info("ledger %d: %s; polling it again in %.1f s", self._ledger.ledger_id, error, backoff)
+                log.info("poll failed: ledger=%d error=%s retry_s=%.1f", self._ledger.ledger_id, error, backoff)
                 primed = False
                 polls.forget()
                 if self._poll_target is not None:
@@ -154,9 +153,9 @@ class LacFollower:
                 backoff = min(2 * backoff, BACKOFF_S[1])
 
     async def _await_entries(self, bookie_id: str) -> None:
-        """Wait until the bookie holds something of the ledger, and learn what was confirmed there.
+        """Wait until the bookie has data of the ledger, and confirm its LAC.
 
-        A poll would be answered at once before that. A bookie that has restarted learns its explicit LAC again by this.
+        Before that, a bookie answers polls immediately. This read also makes a restarted bookie load its explicit LAC.
         """
         pause = EMPTY_WAIT_S[0]
         found = await self._ledger.read_lac_at(bookie_id)
@@ -169,8 +168,8 @@ class LacFollower:
         self.confirm(found.lac)
 
     async def _poll(self, bookie_id: str, polls: LongPollSchedule) -> None:
-        """Wait for the next entry at the leader, or at each bookie where entries are striped."""
-        await asyncio.sleep(0)  # those who wait are told first, and then need nothing new for a while
+        """Wait for the next entry at the poll target, or at each bookie of a striped ledger."""
+        await asyncio.sleep(0)  # dispatch to subscribers first: they then set the pause
         if pause := self._pause():
             await asyncio.sleep(pause)
         flows = False
@@ -182,7 +181,7 @@ class LacFollower:
                 return
         previous, wait_s = polls.next(self.lac)
         if flows and wait_s and self._read_to > self.lac:
-            # A poll would bring the entry again that was read before it was confirmed; what is new confirms it, too.
+            # A poll would return again an unconfirmed entry of an earlier read. The next entry confirms it, too.
             if await self._ledger.long_poll_lac(bookie_id, previous, wait_s) and await self._read_tail_batch(
                 bookie_id, polls
             ):
@@ -197,7 +196,7 @@ class LacFollower:
             self._poll_target.answered(bookie_id)
 
     async def _read_tail_batch(self, bookie_id: str, polls: LongPollSchedule) -> bool:
-        """Read what has come at the leader; False where nothing has, or where it cannot be read like this."""
+        """Read the new entries of the poll target in a batch; return False without any, or without support for batch reads."""
         try:
             entries = await self._ledger.read_tail_batch(bookie_id, self._read_to + 1)
         except BatchUnsupportedError:
@@ -213,7 +212,7 @@ class LacFollower:
         return True
 
     async def _listen(self, bookie_id: str, leader: PollTarget, polls: LongPollSchedule) -> None:
-        """Hear from a bookie that does not lead that there is more; where the leader has not told so soon after, it leads."""
+        """Poll another bookie for the LAC only; it becomes the poll target if the present one reports a rise too late."""
         await self._idle.wait()
         lac, leading = self.lac, leader.bookie
         more = await self._ledger.long_poll_lac(bookie_id, lac, polls.wait(lac))
@@ -222,19 +221,19 @@ class LacFollower:
             return
         await asyncio.sleep(GRACE_S)
         if leader.overdue(bookie_id, lac, self.lac, self._loop.time()):
-            log.info("ledger %d: bookie %s is late; polling %s instead", self._ledger.ledger_id, leading, bookie_id)
+            log.info("poll target is late: ledger=%d bookie=%s next=%s", self._ledger.ledger_id, leading, bookie_id)
             self._ledger.was_late(leading)
 
-    # Looking beyond the LAC when it has come to rest
+    # Probes beyond an idle LAC
 
     def _on_answer(self) -> None:
         self._idle_probe.on_answer(self._loop.time())
         self._idle.clear()
-        if self._timer is None and self._tasks:  # else it was stopped
+        if self._timer is None and self._tasks:  # without tasks the follower was stopped
             self._timer = self._loop.call_later(IDLE_S, self._tick)
 
     def _tick(self) -> None:
-        """Called now and then while entries flow, and at the times that Rest says."""
+        """Check whether the LAC is idle: in intervals while entries arrive, and at the times of IdleProbe."""
         now = self._loop.time()
         self._timer = None
         if self._idle_probe.flows(now):
@@ -267,16 +266,16 @@ class LacFollower:
                 elif found.entry is not None:
                     unconfirmed = await self._left_unconfirmed()
                 elif found.bookie_id == self._poll_target.bookie and polls is not None and NO_LAC < lac == polls.lac:
-                    self._explicit = True  # the bookie knows that its last entry is confirmed, and no later one says so
+                    self._explicit = True  # the last entry is confirmed without a later one: by an explicit LAC
         except (BookKeeperError, DigestMismatchError) as error:
-            log.info("ledger %d: %s", self._ledger.ledger_id, error)
+            log.info("probe for an unconfirmed entry failed: ledger=%d error=%s", self._ledger.ledger_id, error)
         finally:
             self._probe_task = None
         self._idle_probe.probed(began, self._loop.time(), unconfirmed=unconfirmed)
         self._arm()
 
     async def _left_unconfirmed(self) -> bool:
-        """Ask all bookies, and the owner where there is an entry that they do not know to be confirmed."""
+        """Read the LAC of all bookies, and ask the owner broker about an entry beyond it; return whether one stays beyond it."""
         rested = self._idle_probe.idle_for(self._loop.time())
         found = await self._ledger.read_lac()
         self._explicit |= found.explicit

@@ -1,4 +1,4 @@
-"""One ledger: its entries and its LAC."""
+"""Reader of one ledger: its entries and its LAC."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ NO_LAC = -1
 
 TAIL_BATCH_ENTRIES = 500
 TAIL_BATCH_BYTES = 1 << 20
-"""So much at the tail is asked for at once."""
+"""Limits of one batch read at the tail."""
 
 TIMER_MARGIN_S = 0.1
-"""A bookie's timer that ends a long poll may be early by so much; it ticks in steps of 10 ms."""
+"""A bookie may end a long poll this much before its timeout; its timer has steps of 10 ms."""
 
 
 class LacAnswer(NamedTuple):
-    """What bookies know of the end of a ledger.
+    """The end of a ledger according to bookies.
 
     Attributes:
-        lac: entries up to here are confirmed; NO_LAC for none.
-        last_entry: the last entry that is there, confirmed or not.
-        explicit: whether the writer has told a LAC by itself, and not only along with entries.
+        lac: the last confirmed entry; NO_LAC for none.
+        last_entry: the last entry, confirmed or not.
+        explicit: whether the writer has sent an explicit LAC, not only the LACs in entries.
     """
 
     lac: int
@@ -52,12 +52,12 @@ class LacAnswer(NamedTuple):
 
 
 class UnconfirmedEntry(NamedTuple):
-    """What one bookie has at a place that may be beyond the LAC.
+    """One bookie's reply for an entry that may be beyond the LAC.
 
     Attributes:
         bookie_id: the bookie.
-        entry: the entry; None where there is none.
-        lac: the bookie's LAC; NO_LAC where there is no entry.
+        entry: the entry; None if the bookie has none.
+        lac: the bookie's LAC; NO_LAC without an entry.
     """
 
     bookie_id: str
@@ -66,7 +66,7 @@ class UnconfirmedEntry(NamedTuple):
 
 
 class LedgerReader:
-    """Reads entries of a ledger and learns its LAC.
+    """Reads entries of a ledger and its LAC.
 
     Args:
         ledger_id: the ledger.
@@ -83,13 +83,13 @@ class LedgerReader:
         self._reads = EntryReads(ledger_id, self._digest, pool)
 
     def update(self, metadata: LedgerMetadata) -> None:
-        """Go on with newer metadata: another ensemble, or closed."""
+        """Use newer metadata: another ensemble, or the final length."""
         self.metadata = metadata
 
     async def read(self, first: int, last: int) -> list[Entry]:
-        """The entries from `first` to `last`, both included, in order. The caller keeps to what is confirmed.
+        """Read the entries from `first` to `last`, both included, in order. The caller asks for confirmed entries only.
 
-        A few are read one by one, more of them in batches; see EntryReads.
+        A few entries are read one by one, more of them in batches (EntryReads).
 
         Raises:
             NoSuchLedgerError: the ledger was deleted.
@@ -99,7 +99,7 @@ class LedgerReader:
         return await self._reads.read(self.metadata, first, last)
 
     async def read_lac(self) -> LacAnswer:
-        """What the bookies of the last ensemble can prove together.
+        """Read the highest LAC of the bookies of the last ensemble.
 
         Any single digest-valid LAC is safe: it is never ahead of the writer (PendingReadLacOp takes the maximum too).
 
@@ -110,7 +110,7 @@ class LedgerReader:
         answers = [result for result in results if not isinstance(result, BaseException)]
         if not answers:
             reasons = "; ".join(sorted({str(result) for result in results}))
-            raise ReadFailedError(f"no bookie told the LAC of ledger {self.ledger_id}: {reasons}")
+            raise ReadFailedError(f"no bookie answered READ_LAC for ledger {self.ledger_id}: {reasons}")
         known = [answer for answer in answers if answer is not None]
         return LacAnswer(
             lac=max((answer.lac for answer in known), default=NO_LAC),
@@ -119,7 +119,7 @@ class LedgerReader:
         )
 
     async def read_lac_at(self, bookie_id: str) -> LacAnswer | None:
-        """What one bookie can prove; None where it holds nothing of the ledger.
+        """Read the LAC of one bookie; return None if it has no data of the ledger.
 
         Raises:
             BookieUnavailableError: no answer.
@@ -140,14 +140,14 @@ class LedgerReader:
         return LacAnswer(lac, last_entry, bool(reply.lac_body))
 
     async def long_poll(self, bookie_id: str, previous_lac: int, timeout_s: float) -> tuple[int, Entry | None]:
-        """Wait at one bookie for a LAC above `previous_lac`; with a timeout of 0 it answers at once.
+        """Wait at one bookie for a LAC above `previous_lac`; a timeout of 0 returns immediately.
 
         Returns:
-            The bookie's LAC (NO_LAC where it does not know), and entry previous_lac + 1 where the bookie sent it along.
+            The bookie's LAC (NO_LAC if unknown there), and entry previous_lac + 1 if the reply has it.
 
         Raises:
             BookieUnavailableError: no answer.
-            NoSuchLedgerError: the bookie holds nothing of this ledger (yet).
+            NoSuchLedgerError: the bookie has no data of this ledger (yet).
         """
         connection = await self._pool.for_polls(bookie_id)
         reply = await connection.long_poll(self.ledger_id, previous_lac, timeout_s)
@@ -160,17 +160,17 @@ class LedgerReader:
             try:
                 entry = decode_entry(reply.body, self._digest, self.ledger_id, previous_lac + 1)
             except DigestMismatchError as error:
-                log.warning("bookie %s: %s", bookie_id, error)
+                log.warning("damaged entry in a long poll: bookie=%s error=%s", bookie_id, error)
         return reply.max_lac, entry
 
     async def read_tail_batch(self, bookie_id: str, first: int) -> list[Entry]:
-        """The entries from `first` on, as far as one bookie has them, confirmed or not; none where it has none.
+        """Read the entries of one bookie from `first` on, confirmed or not; the list may be empty.
 
         Raises:
             BookieUnavailableError: no answer.
-            BatchUnsupportedError: the bookie does not know batch reads.
-            NoSuchLedgerError: the bookie holds nothing of this ledger (any more).
-            DigestMismatchError: the entry at `first` is damaged there.
+            BatchUnsupportedError: the bookie does not support batch reads.
+            NoSuchLedgerError: the bookie has no data of this ledger (any more).
+            DigestMismatchError: the bookie's entry at `first` is damaged.
         """
         connection = await self._pool.for_tails(bookie_id)
         try:
@@ -190,20 +190,20 @@ class LedgerReader:
             raise BookieUnavailableError(f"bookie {bookie_id} answered {batch.status} to a batch read")
         self._pool.answered_batch(bookie_id)
         if batch.damage is not None:
-            log.warning("bookie %s: %s", bookie_id, batch.damage)
+            log.warning("damaged entry in a batch read: bookie=%s error=%s", bookie_id, batch.damage)
             if not batch.entries:
                 raise batch.damage
         return batch.entries
 
     async def long_poll_lac(self, bookie_id: str, previous_lac: int, timeout_s: float) -> bool:
-        """Wait until one bookie's LAC is above `previous_lac`, without reading an entry there.
+        """Wait until one bookie's LAC is above `previous_lac`, without reading an entry.
 
         Returns:
-            False where the time was up before; rarely also where it knows no more, as when the ledger was fenced.
+            False after the timeout. True rarely without a higher LAC, for example after the fencing of the ledger.
 
         Raises:
             BookieUnavailableError: no answer.
-            NoSuchLedgerError: the bookie holds nothing of this ledger (yet).
+            NoSuchLedgerError: the bookie has no data of this ledger (yet).
         """
         connection = await self._pool.for_polls(bookie_id)
         began = self._loop.time()
@@ -215,7 +215,7 @@ class LedgerReader:
         return self._loop.time() - began < timeout_s - TIMER_MARGIN_S
 
     async def peek(self, entry_id: int, first: str) -> UnconfirmedEntry:
-        """Look for an entry that may be beyond the LAC, at the first bookie that answers; `first` is asked first.
+        """Read an entry that may be beyond the LAC from the first bookie that answers, `first` preferred.
 
         Raises:
             ReadFailedError: no bookie answered.
@@ -230,7 +230,7 @@ class LedgerReader:
             )
         except AllFailedError as error:
             raise ReadFailedError(
-                f"no bookie told whether there is entry {self.ledger_id}:{entry_id}: {error}"
+                f"no bookie answered the probe for entry {self.ledger_id}:{entry_id}: {error}"
             ) from error
 
     async def _peek_at(self, entry_id: int, bookie_id: str) -> UnconfirmedEntry:
@@ -244,12 +244,12 @@ class LedgerReader:
             bookie_id, decode_entry(reply.body, self._digest, self.ledger_id, entry_id), reply.max_lac
         )
 
-    # Which bookie to ask
+    # Order of bookies
 
     def best_first(self) -> list[str]:
-        """The bookies of the last ensemble."""
+        """Return the bookies of the last ensemble, best first."""
         return self._pool.replica_order.order(self.metadata.ensembles[-1][1], self._loop.time())
 
     def was_late(self, bookie_id: str) -> None:
-        """Learn that a bookie let us wait: others are asked first for a while."""
+        """Record that a bookie was late: prefer others for a while."""
         self._pool.replica_order.failed(bookie_id, self._loop.time())

@@ -1,4 +1,4 @@
-"""What all connections to bookies share: requests as futures, and their end by reply, deadline or loss of the connection."""
+"""Base of the connections to bookies: requests as futures, which end by reply, deadline or loss of the connection."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Reply = TypeVar("Reply")
 
 
 class Session(Protocol):
-    """What the pipeline needs of a session: its requests' deadlines."""
+    """Interface of a session for the pipeline: the deadlines of requests."""
 
     def expire(self, now: float) -> list[int]:
-        """Forget the requests whose deadline has passed, and name them."""
+        """Drop the requests whose deadline has passed, and return their ids."""
 
     @property
     def waiting(self) -> int:
-        """How many requests have no reply yet."""
+        """Number of requests without a reply yet."""
 
 
 class Pipeline(ABC, Generic[Reply]):
@@ -52,19 +52,19 @@ class Pipeline(ABC, Generic[Reply]):
         """The session."""
 
     def close(self) -> None:
-        """End the connection at once; what still waits fails.
+        """Abort the connection; pending requests fail.
 
-        There is nothing to flush, and a TLS transport that is closed politely waits for its peer, which may be gone.
+        There is nothing to flush. The orderly close of a TLS transport would wait for its peer, which may be unreachable.
         """
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its class
+        """Handle a new connection (asyncio.Protocol)."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is no subclass of asyncio.Transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
+        """Fail the pending requests (asyncio.Protocol)."""
         self.closed = True
         if self._expiry is not None:
             self._expiry.cancel()
@@ -75,7 +75,7 @@ class Pipeline(ABC, Generic[Reply]):
                 future.set_exception(BookieUnavailableError(f"bookie {self.name} closed the connection: {why}"))
 
     def _given_up(self, request_id: int) -> None:
-        """No reply to a request has come in time; none is waited for any more."""
+        """Clean up after a request without a reply in time."""
 
     def _send(self, request_id: int, data: bytes) -> asyncio.Future[Reply]:
         future: asyncio.Future[Reply] = self._loop.create_future()
@@ -83,7 +83,7 @@ class Pipeline(ABC, Generic[Reply]):
             future.set_exception(BookieUnavailableError(f"bookie {self.name}: the connection is closed"))
             return future
         self._futures[request_id] = future
-        self._transport.write(data)  # uvloop puts what one turn of the loop has written into one call of the kernel
+        self._transport.write(data)  # uvloop joins the writes of one iteration of the loop into one system call
         if self._expiry is None:
             self._expiry = self._loop.call_later(_EXPIRY_INTERVAL_S, self._expire)
         return future
@@ -94,8 +94,8 @@ class Pipeline(ABC, Generic[Reply]):
             future.set_result(reply)
 
     def _fail(self, error: Exception) -> None:
-        """The connection cannot go on."""
-        log.warning("bookie %s: %s; closing the connection", self.name, error)
+        """Close the connection after an error of the protocol."""
+        log.warning("protocol error, closing the connection: bookie=%s error=%s", self.name, error)
         self._why_closed = str(error)
         self.close()
 
@@ -109,8 +109,8 @@ class Pipeline(ABC, Generic[Reply]):
             if not future.done():
                 future.set_exception(BookieUnavailableError(f"bookie {self.name} did not answer in time"))
         if late and now - self._heard_at > READ_TIMEOUT_S:
-            # Its host may be gone without a word. A bookie that has stalled is found again by the next connection.
-            self._why_closed = "nothing was heard of it"
+            # The host may have failed without a FIN. The next connection may find a bookie that has only stalled.
+            self._why_closed = "it sent nothing for too long"
             self.close()
         elif self._requests.waiting:
             self._expiry = self._loop.call_later(_EXPIRY_INTERVAL_S, self._expire)

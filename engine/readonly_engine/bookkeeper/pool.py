@@ -1,4 +1,4 @@
-"""Connections to the bookies of a cluster, opened when they are needed, and what is known of each bookie."""
+"""Connections to the bookies of a cluster, opened on demand, and the state of each bookie."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETRY_AFTER_S: Final = 1.0
-"""A bookie that could not be reached is not tried again before this: the other replicas are quicker."""
+"""Time until the next attempt at an unreachable bookie: the other replicas are quicker."""
 
 BATCH_REFUSALS: Final = 2
-"""So many connections in a row, closed at a batch read without an answer, and the bookie is one that does not know them.
+"""Consecutive connections that a bookie without support for batch reads closes at a batch read.
 
-Once may be a bookie that went down just then; that one does not accept the next connection.
+One may come from a bookie that went down just then; that one does not accept the next connection.
 """
 
 BATCH_RETRY_S: Final = 600.0
-"""After this a bookie that did not know batch reads is asked again: it may have been upgraded."""
+"""Time until the next attempt of a batch read at a bookie without support: it may have been upgraded."""
 
 
 class BookiePool:
-    """Up to four connections a bookie: reads, long polls, batches and reads at the tail do not queue behind each other's replies.
+    """Opens up to four connections for each bookie.
+
+    Reads, long polls, batches and reads at the tail do not queue behind each other's replies.
 
     Args:
         resolve: from a bookie id to its host and port; may raise MetadataError.
         tls: encrypt the connections; None for clear ones.
-        locality: where this reader is, as `/zone/rack`: bookies that share the most of it are read first, as far as `choice` was
-            told where they are. Empty: no preference.
-        limit: the longest frame of a bookie, as the cluster's brokers say; None where none of them is asked.
+        locality: location of this reader, as `/zone/rack`. Bookies that share most of it are read first, if `replica_order`
+            knows their locations. Empty: no preference.
+        limit: the longest frame of a bookie, from the cluster's brokers; None for the default.
     """
 
     def __init__(
@@ -80,11 +82,11 @@ class BookiePool:
         self._request_budget: dict[str, RequestBudget] = {}
 
     def ready(self, bookie_id: str) -> BookieConnection | None:
-        """The connection for reads, if it is open already."""
+        """Return the connection for reads if it is open already."""
         return self._reads.ready(bookie_id)
 
     async def for_reads(self, bookie_id: str) -> BookieConnection:
-        """The connection for reads.
+        """Return the connection for reads.
 
         Raises:
             BookieUnavailableError: the bookie cannot be reached.
@@ -92,7 +94,7 @@ class BookiePool:
         return self._reads.ready(bookie_id) or await self._reads.get(bookie_id)
 
     async def for_polls(self, bookie_id: str) -> BookieConnection:
-        """The connection for long polls.
+        """Return the connection for long polls.
 
         Raises:
             BookieUnavailableError: the bookie cannot be reached.
@@ -100,36 +102,36 @@ class BookiePool:
         return self._polls.ready(bookie_id) or await self._polls.get(bookie_id)
 
     async def for_batches(self, bookie_id: str) -> BatchConnection:
-        """The connection for batch reads.
+        """Return the connection for batch reads.
 
         Raises:
             BookieUnavailableError: the bookie cannot be reached.
-            BatchUnsupportedError: it does not know batch reads.
+            BatchUnsupportedError: it does not support batch reads.
         """
         self._expect_batches(bookie_id)
         return self._batches.ready(bookie_id) or await self._batches.get(bookie_id)
 
     async def for_tails(self, bookie_id: str) -> BatchConnection:
-        """The connection for batch reads of what has just been written, which must not wait for large batches.
+        """Return the connection for batch reads at the tail, which must not wait for large batches.
 
         Raises:
             BookieUnavailableError: the bookie cannot be reached.
-            BatchUnsupportedError: it does not know batch reads.
+            BatchUnsupportedError: it does not support batch reads.
         """
         self._expect_batches(bookie_id)
         return self._tails.ready(bookie_id) or await self._tails.get(bookie_id)
 
     def _expect_batches(self, bookie_id: str) -> None:
         if not self.knows_batches(bookie_id):
-            raise BatchUnsupportedError(f"bookie {bookie_id} does not know batch reads (BookKeeper before 4.17)")
+            raise BatchUnsupportedError(f"bookie {bookie_id} does not support batch reads (BookKeeper before 4.17)")
 
     def knows_batches(self, bookie_id: str) -> bool:
-        """Whether to ask the bookie for batches: not if it has just shown that it does not know them."""
+        """Whether to send batch reads to the bookie: not within BATCH_RETRY_S after it has closed connections at them."""
         until = self._no_batches_until.get(bookie_id)
         return until is None or asyncio.get_running_loop().time() >= until
 
     def refused_batch(self, connection: BatchConnection) -> None:
-        """Learn that a batch read ended with its connection; called once or more for each such connection."""
+        """Record that a batch read ended with its connection; called once or more for each such connection."""
         bookie_id = connection.name
         kept = self._batches.forget(bookie_id, connection) or self._tails.forget(bookie_id, connection)
         if not connection.refused or not kept:
@@ -137,15 +139,15 @@ class BookiePool:
         refusals = self._refusals[bookie_id] = self._refusals.get(bookie_id, 0) + 1
         if refusals >= BATCH_REFUSALS:
             self._no_batches_until[bookie_id] = asyncio.get_running_loop().time() + BATCH_RETRY_S
-            log.info("bookie %s does not know batch reads: reading its entries one by one", bookie_id)
+            log.info("bookie does not support batch reads, reading entries one by one: bookie=%s", bookie_id)
 
     def answered_batch(self, bookie_id: str) -> None:
-        """Learn that a batch read was answered."""
+        """Record a reply to a batch read."""
         if self._refusals:
             self._refusals.pop(bookie_id, None)
 
     def request_budget(self, bookie_id: str) -> RequestBudget:
-        """What is under way at a bookie."""
+        """Return the budget of concurrent requests of a bookie."""
         found = self._request_budget.get(bookie_id)
         if found is None:
             found = self._request_budget[bookie_id] = RequestBudget()
@@ -157,14 +159,14 @@ class BookiePool:
             connections.close()
 
     async def wait_closed(self) -> None:
-        """After `close`: wait until what was being opened then is closed too, before the event loop ends."""
+        """After `close`: wait until connections that were being opened are closed too, before the event loop ends."""
         for connections in (self._reads, self._polls, self._batches, self._tails):
             await connections.wait_closed()
-        await asyncio.sleep(0)  # transports tell of their end in the next turn
+        await asyncio.sleep(0)  # transports call connection_lost in the next iteration of the loop
 
 
 class _Connections(Generic[Connection]):
-    """One connection a bookie, of one kind; opened once, whoever asks meanwhile."""
+    """One connection of one kind for each bookie; concurrent callers share its opening."""
 
     def __init__(self, connect: Callable[[str], Awaitable[Connection]]) -> None:
         self._connect = connect
@@ -179,7 +181,7 @@ class _Connections(Generic[Connection]):
 
     async def get(self, bookie_id: str) -> Connection:
         if self._closed:
-            raise BookieUnavailableError(f"bookie {bookie_id} is not asked any more: the connections were closed")
+            raise BookieUnavailableError(f"bookie {bookie_id} cannot be read: the connections were closed")
         now = asyncio.get_running_loop().time()
         failed = self._failed.get(bookie_id)
         if failed is not None and now - failed[0] < RETRY_AFTER_S:
@@ -188,11 +190,11 @@ class _Connections(Generic[Connection]):
         if opening is None:
             opening = self._opening[bookie_id] = asyncio.create_task(self._keep(bookie_id))
             opening.add_done_callback(lambda task: self._opened(bookie_id, task))
-        # One who gives up waiting must not cancel it for the others.
+        # A cancelled caller must not cancel it for the others.
         return await await_shared(opening)
 
     def forget(self, bookie_id: str, connection: Connection) -> bool:
-        """Drop a closed connection; says whether it was still the current one."""
+        """Drop a closed connection; return whether it was still the current one."""
         if self._open.get(bookie_id) is not connection:
             return False
         del self._open[bookie_id]
@@ -221,4 +223,4 @@ class _Connections(Generic[Connection]):
     def _opened(self, bookie_id: str, task: asyncio.Task[Connection]) -> None:
         del self._opening[bookie_id]
         if not task.cancelled():
-            task.exception()  # looked at: who asked may have given up
+            task.exception()  # mark it as retrieved: all callers may have been cancelled

@@ -1,4 +1,4 @@
-"""Reading a stretch of one ledger: in batches where that is possible, else entry by entry; from whichever replica can."""
+"""Read a range of entries of one ledger from any replica: in batches if possible, else one by one."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BATCH_MIN_ENTRIES: Final = 8
-"""Fewer are read one by one: at the tail they are in the bookie's write cache, and the connection for single reads is open."""
+"""Fewer are read one by one: at the tail they are in the bookie's write cache, and the connection for reads is open."""
 
 CHUNK_BYTES: Final = 1024 * 1024
-"""What one batch is meant to bring: large enough that a request costs nothing, small enough to stay in the CPU's cache."""
+"""Target size of one batch: large enough that a request costs nothing, small enough to stay in the CPU's cache."""
 
 CHUNK_MAX_ENTRIES: Final = 2000
-"""The event loop does nothing else while a batch is taken apart: this many take about 2 ms."""
+"""Decoding a batch blocks the event loop; this many entries take about 2 ms."""
 
 PIPELINED_ENTRIES: Final = 250
-"""The same where entries are read one by one."""
+"""The same for entries that are read one by one."""
 
 BATCH_MAX_BYTES: Final = 2 * CHUNK_BYTES
-"""The limit in a batch request, above what is expected: a little more is better than a second request for the rest."""
+"""Limit in a batch request. It is above the target: a slightly larger reply is better than a second request for the rest."""
 
 FIRST_GUESS_BYTES: Final = 16 * 1024
-"""The average size of an entry, before one has told: an entry's header has the sum of all payloads up to it.
+"""Average size of an entry, before the first reply: an entry's header has the sum of all payloads up to it.
 
-The metadata of a closed ledger has it for the whole.
+The metadata of a closed ledger has that sum for the complete ledger.
 """
 
 ENTRY_OVERHEAD_BYTES: Final = 64
-"""What comes with a payload: header, digest, and room for frames."""
+"""Added to each payload: header, digest, and room for frames."""
 
 BUSY_DEADLINE_S: Final = 30.0
-"""Bookies that have too many requests are asked again for so long."""
+"""Time for further attempts at bookies with too many requests."""
 
 
 def stretches(metadata: LedgerMetadata, first: int, last: int) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Cut the entries from `first` to `last` where the ensemble changes: first, last and ensemble of each part."""
+    """Split the entries from `first` to `last` at changes of the ensemble: yield first, last and ensemble of each part."""
     starts = [start for start, _ in metadata.ensembles] + [last + 1]
     for (start, following), (_, ensemble) in zip(pairwise(starts), metadata.ensembles, strict=True):
         if start <= last and following > first:
@@ -93,7 +93,7 @@ class EntryReads:
         self._average_bytes = FIRST_GUESS_BYTES
 
     async def read(self, metadata: LedgerMetadata, first: int, last: int) -> list[Entry]:
-        """The entries from `first` to `last`, both included, in order.
+        """Read the entries from `first` to `last`, both included, in order.
 
         Raises:
             NoSuchLedgerError: the ledger was deleted.
@@ -112,7 +112,7 @@ class EntryReads:
             )
             most = CHUNK_MAX_ENTRIES if in_batches else PIPELINED_ENTRIES
             size = max(1, min(most, CHUNK_BYTES // self._average_bytes))
-            # All the same size, rather somewhat larger: a request for what little is left costs as much as a whole one.
+            # Equal sizes, rather somewhat larger: a request for a small rest costs as much as a complete one.
             size = -(-(end - start + 1) // max(1, round((end - start + 1) / size)))
             for begin in range(start, end + 1, size):
                 final = min(begin + size - 1, end)
@@ -140,11 +140,17 @@ class EntryReads:
         while (begin := first + len(entries)) <= last:
             order = await self._order(list(filter(self._pool.knows_batches, ensemble)), turn)
             try:
-                # A batch can be short: the next one begins where it ended.
+                # A batch can be short: the next one begins at its end.
                 entries += await self._race(order, partial(self._ask_batch, begin, last))
             except AllFailedError as error:
                 if not await self._rested(ensemble, deadline):
-                    log.info("ledger %d: %s; reading %d to %d one by one", self._ledger_id, error, begin, last)
+                    log.info(
+                        "batch read failed, reading one by one: ledger=%d error=%s first=%d last=%d",
+                        self._ledger_id,
+                        error,
+                        begin,
+                        last,
+                    )
                     for start in range(begin, last + 1, PIPELINED_ENTRIES):
                         end = min(start + PIPELINED_ENTRIES - 1, last)
                         entries += await self._one_by_one(metadata, start, end)
@@ -172,17 +178,17 @@ class EntryReads:
         now = self._loop.time()
         self._replica_order.answered(bookie_id, now - began, now)
         if batch.damage is not None:
-            log.warning("bookie %s: %s", bookie_id, batch.damage)
+            log.warning("damaged entry in a batch read: bookie=%s error=%s", bookie_id, batch.damage)
             if not batch.entries:
                 raise batch.damage
         if not batch.entries:
-            raise MalformedFrameError(f"bookie {bookie_id} answered a batch read with no entry at all")
+            raise MalformedFrameError(f"bookie {bookie_id} answered a batch read with EOK and no entry")
         return batch.entries[:count]
 
     # One by one
 
     async def _one_by_one(self, metadata: LedgerMetadata, first: int, last: int) -> list[Entry]:
-        """All are asked for at once, each from its best replica; one that fails there is asked for from the others."""
+        """Request all entries concurrently, each from its best replica, and failed ones from the other replicas."""
         width = len(metadata.ensemble_at(first))
         best = [await self._best(metadata, entry_id) for entry_id in range(first, min(last + 1, first + width))]
         plan = [best[index % width] for index in range(last - first + 1)]
@@ -192,7 +198,7 @@ class EntryReads:
         requests: list[asyncio.Future[ReadReply] | None] = []
         began = self._loop.time()
         try:
-            for bookie_id in sorted(share):  # in one order always: two reads never wait for each other's share
+            for bookie_id in sorted(share):  # always in this order: two reads never deadlock on each other's share
                 await self._pool.request_budget(bookie_id).admit(share[bookie_id] * size, share[bookie_id])
                 admitted.append(bookie_id)
             for entry_id, (_, connection) in enumerate(plan, first):
@@ -216,7 +222,7 @@ class EntryReads:
         return [entry for entry in entries if entry is not None]
 
     async def _best(self, metadata: LedgerMetadata, entry_id: int) -> tuple[str, BookieConnection | None]:
-        """The replica to ask first; no connection where that one cannot be reached."""
+        """Return the replica to ask first, with its connection; None if it cannot be reached."""
         bookie_id = self._replica_order.order(metadata.replicas_of(entry_id), self._loop.time())[0]
         connection = self._pool.ready(bookie_id)
         if pause := self._replica_order.rest(bookie_id, self._loop.time()):
@@ -229,7 +235,7 @@ class EntryReads:
     async def _await_all(
         self, requests: Sequence[asyncio.Future[ReadReply] | None], plan: Sequence[tuple[str, BookieConnection | None]]
     ) -> None:
-        """Wait until all have ended, or until the next in line has made no progress for longer than its bookie usually takes."""
+        """Wait until all have ended, or until the next one exceeds the speculative timeout of its bookie."""
         bookie_id = ""
         try:
             async with asyncio.timeout(None) as limit:
@@ -244,12 +250,12 @@ class EntryReads:
             self._replica_order.failed(bookie_id, self._loop.time())
 
     def _accept(self, request: asyncio.Future[ReadReply] | None, bookie_id: str, entry_id: int) -> Entry | None:
-        """The entry of a first request, None where another replica must be asked."""
+        """Return the entry of a first request; None if another replica must be asked."""
         if request is None or not request.done() or request.cancelled():
             return None
         error = request.exception()
         if error is not None:
-            log.info("entry %d:%d: %s; asking another replica", self._ledger_id, entry_id, error)
+            log.info("read failed, asking another replica: entry=%d:%d error=%s", self._ledger_id, entry_id, error)
             self._replica_order.failed(bookie_id, self._loop.time())
             return None
         reply = request.result()
@@ -260,7 +266,7 @@ class EntryReads:
         try:
             return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
         except DigestMismatchError as mismatch:
-            log.warning("bookie %s: %s; asking another replica", bookie_id, mismatch)
+            log.warning("damaged entry, asking another replica: bookie=%s error=%s", bookie_id, mismatch)
             return None
 
     async def _from_any(self, metadata: LedgerMetadata, entry_id: int) -> Entry:
@@ -291,7 +297,7 @@ class EntryReads:
         self._replica_order.answered(bookie_id, now - began, now)
         return decode_entry(reply.body, self._digest, self._ledger_id, entry_id)
 
-    # What both have in common
+    # Common to both ways
 
     async def _race(self, order: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> T:
         return await speculative_read(
@@ -311,7 +317,7 @@ class EntryReads:
             raise
 
     def _check(self, status: int, bookie_id: str, entry_id: int) -> None:
-        """Raise what a status means, unless it is EOK."""
+        """Raise the error of a status, unless it is EOK."""
         if status == EOK:
             return
         what = f"bookie {bookie_id} answered {status} to a read of {self._ledger_id}:{entry_id}"
@@ -325,7 +331,7 @@ class EntryReads:
         raise BookieUnavailableError(what)
 
     async def _order(self, replicas: Sequence[str], turn: int = 0) -> list[str]:
-        """Whom to ask, best first, without those that have too many requests; where all have, wait for the first of them."""
+        """Return the replicas, best first, without the busy ones; if all are busy, wait for the first of them."""
         while True:
             now = self._loop.time()
             order = self._replica_order.order(replicas, now, turn)
@@ -335,7 +341,7 @@ class EntryReads:
             await asyncio.sleep(min(self._replica_order.rest(bookie_id, now) for bookie_id in order))
 
     async def _rested(self, replicas: Sequence[str], deadline: float) -> bool:
-        """Where a bookie only has too many requests: wait until the first of those may be asked again. False: it is no use."""
+        """Wait until the first busy bookie may get requests again; return False without one before the deadline."""
         now = self._loop.time()
         rests = [rest for bookie_id in replicas if (rest := self._replica_order.rest(bookie_id, now))]
         if not rests or now + min(rests) > deadline:
@@ -354,7 +360,7 @@ class EntryReads:
 
 
 async def _all_or_none(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run all of it at once; where one fails, end the others and raise what it raised."""
+    """Run all concurrently; if one fails, cancel the others and raise its error."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     try:
         return await asyncio.gather(*tasks)

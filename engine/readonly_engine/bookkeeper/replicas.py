@@ -1,4 +1,4 @@
-"""Which replica to ask first, and how long to wait before asking a second one: pure, with clock and randomness from outside."""
+"""Order of replicas, and the time until a second one is asked too. Pure: clock and randomness come from the caller."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ SMOOTHING: Final = 0.2
 
 SLOW_FACTOR: Final = 4.0
 SLOW_MARGIN_S: Final = 0.05
-"""A bookie is slow when its average is so many times that of the quickest replica, and this much more."""
+"""A bookie is slow if its average is more than this factor and this margin above that of the quickest replica."""
 
 FORGET_AFTER_S: Final = 10.0
-"""An average without a new sample for so long says nothing any more: the bookie gets another chance."""
+"""An average without a new sample for this time is dropped: the bookie gets another chance."""
 
 AVOID_FAILED_S: Final = (1.0, 30.0)
-"""After a failure a bookie is not the first choice for so long; each further failure doubles it, up to the second value."""
+"""Time after a failure in which a bookie is asked last; each further failure doubles it, up to the second value."""
 
 AVOID_BUSY_S: Final = (0.05, 5.0)
-"""The same after ETOOMANYREQUESTS, with jitter (half to one and a half times), so that all readers do not come back at once."""
+"""The same after ETOOMANYREQUESTS, with jitter (0.5x to 1.5x), so that readers do not return all together."""
 
 MAX_BUSY_REST_S: Final = 1.5 * AVOID_BUSY_S[1]
 """Longest time for which a busy bookie gets no request."""
 
 SPECULATE_S: Final = (0.2, 2.0)
-"""A second replica is asked after no less and no more than this; 2 s is BookKeeper's speculativeReadTimeout."""
+"""Lower and upper bound of the time until a second replica is asked; 2 s is BookKeeper's speculativeReadTimeout."""
 
 SPECULATE_FACTOR: Final = 10.0
-"""Between the two: after so many average response times."""
+"""Between the two bounds: this many average response times."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,10 @@ class _Health:
 
 
 def distance(here: str, there: str) -> int:
-    """How far apart two network locations such as `/zone/rack` are: levels of `here` that differ. An unknown one is farthest."""
+    """Return the number of levels of `here` that differ between two network locations such as `/zone/rack`.
+
+    An unknown location is farthest.
+    """
     mine = here.strip("/").split("/")
     theirs = there.strip("/").split("/")
     shared = 0
@@ -56,13 +59,13 @@ def distance(here: str, there: str) -> int:
 
 
 class ReplicaOrder:
-    """What is known of the bookies' places and health, and the order of replicas that follows from it.
+    """Orders replicas by the locations and the health of their bookies.
 
     Times are seconds of any one monotonic clock.
 
     Args:
-        locality: where this reader is, as `/zone/rack`; empty where nobody said so: then all bookies are equally near.
-        random: a number in [0, 1), for jitter.
+        locality: location of this reader, as `/zone/rack`; empty if unknown: then all bookies are equally near.
+        random: returns a number in [0, 1), for jitter.
     """
 
     def __init__(self, locality: str, random: Callable[[], float]) -> None:
@@ -72,15 +75,15 @@ class ReplicaOrder:
         self._health: dict[str, _Health] = {}
 
     def move(self, locality: str) -> None:
-        """Learn where this reader is."""
+        """Set the location of this reader."""
         self._locality = locality
 
     def place(self, places: Mapping[str, str]) -> None:
-        """Learn where bookies are; nobody knows where those are that are not named."""
+        """Set the locations of bookies; all others have an unknown location."""
         self._places = dict(places)
 
     def answered(self, bookie_id: str, seconds: float, now: float) -> None:
-        """Learn that a bookie answered, and how quickly."""
+        """Record a bookie's answer and its response time."""
         health = self._health.setdefault(bookie_id, _Health())
         known = self._average(health, now)
         health.average_s = seconds if known is None else known + SMOOTHING * (seconds - known)
@@ -89,17 +92,17 @@ class ReplicaOrder:
         health.avoid_until = 0.0
 
     def failed(self, bookie_id: str, now: float) -> None:
-        """Learn that a bookie did not answer, or could not."""
+        """Record that a bookie was unreachable, or did not answer in time."""
         self._avoid(bookie_id, now, AVOID_FAILED_S, 1.0)
 
     def busy(self, bookie_id: str, now: float) -> None:
-        """Learn that a bookie has too many requests."""
+        """Record that a bookie has too many requests."""
         health = self._avoid(bookie_id, now, AVOID_BUSY_S, 0.5 + self._random())
         # After a failure the bookie may be avoided for longer. An avoided bookie is asked last; a resting one gets no request.
         health.rest_until = min(health.avoid_until, now + MAX_BUSY_REST_S)
 
     def order(self, replicas: Sequence[str], now: float, turn: int = 0) -> list[str]:
-        """All replicas, best first: not avoided, not slow, near, and then by turns.
+        """Return all replicas, best first: not avoided, not slow, near, and then by turns.
 
         Args:
             replicas: the bookies that hold the entry.
@@ -123,18 +126,18 @@ class ReplicaOrder:
         return [replicas[index] for index in sorted(range(len(replicas)), key=rank)]
 
     def rest(self, bookie_id: str, now: float) -> float:
-        """For how many seconds a bookie that has too many requests should get none; 0 where it can be asked."""
+        """Return the seconds for which a busy bookie gets no request; 0 if it may get one."""
         health = self._health.get(bookie_id)
         return 0.0 if health is None else max(health.rest_until - now, 0.0)
 
     def speculative_timeout(self, bookie_id: str, now: float) -> float:
-        """How many seconds to wait for this bookie's answer before another replica is asked as well."""
+        """Return the seconds to wait for this bookie's answer before another replica is asked too."""
         health = self._health.get(bookie_id)
         if health is not None and health.failures:
             return SPECULATE_S[0]  # one more try of a bookie that failed should cost little
         average = self._average(health, now)
         if average is None:
-            # Nothing is known of this one lately: it should be about as quick as the slowest of the others.
+            # No recent sample of this bookie: expect it to be about as quick as the slowest of the others.
             others = (self._average(other, now) for other in self._health.values())
             average = max((known for known in others if known is not None), default=None)
         if average is None:

@@ -1,4 +1,4 @@
-"""How much may be under way at one bookie at a time."""
+"""Limits of concurrent requests to one bookie."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections import deque
 from typing import Final
 
 MAX_REQUESTS: Final = 1000
-"""Below the 2,500 at which a bookie of Pulsar's answers ETOOMANYREQUESTS (maxPendingReadRequestsPerThread)."""
+"""Below the 2,500 of Pulsar's bookies, which answer ETOOMANYREQUESTS above it (maxPendingReadRequestsPerThread)."""
 
 MAX_BYTES: Final = 32 * 1024 * 1024
-"""Of replies: what can arrive at once, and so what it can take of memory here."""
+"""Bytes of concurrent replies, and so their memory here."""
 
 
 class RequestBudget:
-    """Admits requests to one bookie, in the order in which they ask.
+    """Admits requests to one bookie in order.
 
-    A request that is larger than the limit alone is admitted when nothing else is under way.
+    A request above the limit is admitted while no other request is pending.
 
     Args:
-        max_requests: so many at a time.
-        max_bytes: the sum of what they are expected to bring.
+        max_requests: limit of concurrent requests.
+        max_bytes: limit of the expected bytes of their replies.
     """
 
     def __init__(self, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
@@ -31,9 +31,9 @@ class RequestBudget:
         self.bytes = 0
 
     async def admit(self, size: int, requests: int = 1) -> None:
-        """Wait until there is room for requests that are expected to bring so many bytes together.
+        """Wait until there is room for requests with replies of the expected size in total.
 
-        What is under way has deadlines of its own, so there is room sooner or later.
+        Pending requests have deadlines of their own, so there is room sooner or later.
         """
         if not self._waiters and self._fits(size, requests):
             self._count(size, requests)
@@ -44,13 +44,13 @@ class RequestBudget:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.release(size, requests)  # it was admitted and nobody is left to use it
+                self.release(size, requests)  # it was admitted, and its caller was cancelled
             else:
                 self._wake()
             raise
 
     def release(self, size: int, requests: int = 1) -> None:
-        """What was admitted with these figures has ended."""
+        """Release requests that were admitted with these arguments."""
         self._count(-size, -requests)
         self._wake()
 

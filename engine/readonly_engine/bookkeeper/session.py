@@ -1,4 +1,4 @@
-"""One connection to a bookie as a pure state machine: requests out, replies in, deadlines by the caller's clock."""
+"""A v3 connection to one bookie as a pure state machine: requests out, replies in, deadlines by the caller's clock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class BookieSession:
-    """Numbers requests, matches replies, and knows which requests have waited too long.
+    """Numbers requests, matches replies, and expires requests after their deadline.
 
     Every request method returns the request's id and the bytes to send. Times are seconds of any monotonic clock.
 
     Args:
-        max_frame_bytes: the longest reply that is taken.
+        max_frame_bytes: limit of a reply's size.
     """
 
     def __init__(self, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
@@ -26,30 +26,30 @@ class BookieSession:
         self._deadlines: dict[int, float] = {}
 
     def read_entry(self, ledger_id: int, entry_id: int, deadline: float) -> tuple[int, bytes]:
-        """Ask for one entry."""
+        """Request one entry."""
         request_id = self._next(deadline)
         return request_id, bookie.encode_read(request_id, ledger_id, entry_id)
 
     def long_poll(self, ledger_id: int, previous_lac: int, timeout_ms: int, deadline: float) -> tuple[int, bytes]:
-        """Ask to be told when the LAC is above `previous_lac`; the deadline must be later than the bookie's timeout."""
+        """Request a reply as soon as the LAC is above `previous_lac`; the deadline must be after the bookie's timeout."""
         request_id = self._next(deadline)
         return request_id, bookie.encode_long_poll(request_id, ledger_id, previous_lac, timeout_ms)
 
     def long_poll_lac(self, ledger_id: int, previous_lac: int, timeout_ms: int, deadline: float) -> tuple[int, bytes]:
-        """The same without an entry in the reply."""
+        """Request the same without an entry in the reply."""
         request_id = self._next(deadline)
         return request_id, bookie.encode_long_poll_lac(request_id, ledger_id, previous_lac, timeout_ms)
 
     def read_lac(self, ledger_id: int, deadline: float) -> tuple[int, bytes]:
-        """Ask for the explicit LAC and the last entry."""
+        """Request the explicit LAC and the last entry."""
         request_id = self._next(deadline)
         return request_id, bookie.encode_read_lac(request_id, ledger_id)
 
     def receive_data(self, data: bytes) -> list[tuple[int, ReadReply]]:
-        """Take what arrived; return the replies in it to requests that still wait.
+        """Process received bytes; return the complete replies to pending requests.
 
         Raises:
-            WireError: the peer does not speak the protocol; the connection cannot go on.
+            WireError: the peer does not speak the protocol; the connection must be closed.
         """
         replies = []
         for frame in self._splitter.receive_data(data):
@@ -59,7 +59,7 @@ class BookieSession:
         return replies
 
     def expire(self, now: float) -> list[int]:
-        """Forget the requests whose deadline has passed, and name them."""
+        """Drop the requests whose deadline has passed, and return their ids."""
         late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
         for request_id in late:
             del self._deadlines[request_id]
@@ -67,7 +67,7 @@ class BookieSession:
 
     @property
     def waiting(self) -> int:
-        """How many requests have no reply yet."""
+        """Number of requests without a reply yet."""
         return len(self._deadlines)
 
     def _next(self, deadline: float) -> int:

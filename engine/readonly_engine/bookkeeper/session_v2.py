@@ -1,6 +1,6 @@
-"""One v2 connection to a bookie as a pure state machine: batch reads out, replies in, deadlines by the caller's clock.
+"""A v2 connection to one bookie as a pure state machine: batch reads out, replies in, deadlines by the caller's clock.
 
-The first v2 frame makes a connection v2 for good: a bookie resets it at a v3 frame, so it is never mixed with BookieSession's.
+The first v2 frame makes a connection v2 for good. A bookie resets it at a v3 frame, so BookieSession has its own connection.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from readonly_engine.wire.errors import FrameTooLargeError, MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES, STORED_FRAME_BYTES
 
 IDLE_BUFFER_BYTES = 64 * 1024
-"""Room between two replies: enough for one that is small, too little to hold much of the reply after it (which must be moved)."""
+"""Room between two replies: enough for a small one, too little for much of the following reply (which must be moved)."""
 
 KEPT_BUFFER_BYTES = 8 * 1024 * 1024
-"""A buffer that one huge reply has made larger than this is given up after it."""
+"""A buffer that one huge reply has grown above this is replaced after it."""
 
 AT_ONCE_BYTES = 2 * 1024 * 1024
-"""A buffer grows so far at once for a reply that is announced, and doubles from there on as the reply arrives. Nobody asks for
-larger batches, so only an entry that is larger itself takes more steps."""
+"""Limit of the growth of a buffer in one step, after the length of a reply is known; above it, the buffer doubles as the reply
+arrives. No batch read asks for more, so only a larger entry takes more steps."""
 
 
 class BatchReply(NamedTuple):
     """A reply whose bytes are in the session's buffer.
 
     Attributes:
-        header: which request it answers, and how.
-        frame: the whole frame; only valid until `buffer` is called again.
+        header: request id and status.
+        frame: the complete frame; only valid until the next call of `buffer`.
     """
 
     header: BatchHeader
@@ -37,10 +37,10 @@ class BatchReply(NamedTuple):
 class BatchSession:
     """Numbers batch reads and matches their replies; receives into one buffer, without copies.
 
-    The caller reads from its socket into `buffer()`, then tells `received` how many bytes came.
+    The caller reads from its socket into `buffer()`, then calls `received` with the number of bytes.
 
     Args:
-        max_frame_bytes: the longest reply that is taken.
+        max_frame_bytes: limit of a reply's size.
     """
 
     def __init__(self, max_frame_bytes: int = STORED_FRAME_BYTES) -> None:
@@ -50,18 +50,18 @@ class BatchSession:
         self._last_id = 0
         self._deadlines: dict[int, float] = {}
         self.answered = False
-        """Whether the bookie has ever answered: then it knows batch reads."""
+        """Whether the bookie has ever answered: then it supports batch reads."""
 
     def batch_read(
         self, ledger_id: int, first: int, max_count: int, max_bytes: int, deadline: float
     ) -> tuple[int, bytes]:
-        """Ask for entries from `first` on; returns the request's id and the bytes to send."""
+        """Request entries from `first` on; return the request's id and the bytes to send."""
         self._last_id += 1
         self._deadlines[self._last_id] = deadline
         return self._last_id, encode_batch_read(self._last_id, ledger_id, first, max_count, max_bytes)
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """Return the buffer for the next bytes; never empty."""
         if self._filled < LENGTH_BYTES:
             if len(self._buffer) > KEPT_BUFFER_BYTES:
                 self._resize(IDLE_BUFFER_BYTES)
@@ -70,14 +70,14 @@ class BatchSession:
         if len(self._buffer) < end and (end <= AT_ONCE_BYTES or self._filled == len(self._buffer)):
             # A little more than this reply: the next ones may be a little larger.
             self._resize(min(end + end // 8, max(AT_ONCE_BYTES, 2 * len(self._buffer))))
-        # What follows this reply comes with the next read, at the beginning of the buffer.
+        # The following reply comes with the next read, at the beginning of the buffer.
         return self._buffer[self._filled : max(end, IDLE_BUFFER_BYTES)]
 
     def received(self, count: int) -> list[BatchReply]:
-        """Take so many bytes as put into `buffer`; return the replies that are complete, to requests that still wait.
+        """Process `count` bytes that were read into `buffer`; return the complete replies to pending requests.
 
         Raises:
-            WireError: the peer does not speak the protocol; the connection cannot go on.
+            WireError: the peer does not speak the protocol; the connection must be closed.
         """
         self._filled += count
         replies = []
@@ -99,16 +99,16 @@ class BatchSession:
         return replies
 
     def leave(self, buffer: bytearray) -> None:
-        """The replies that `received` has just returned are kept where they are: the next ones go into another buffer.
+        """Keep the buffer of the last replies for the caller, and receive the next ones into another buffer.
 
         Args:
-            buffer: of at least IDLE_BUFFER_BYTES; nobody has a view of it.
+            buffer: of at least IDLE_BUFFER_BYTES, without any view of it.
         """
-        if not self._filled:  # else what follows them lies in a buffer of its own already
+        if not self._filled:  # otherwise `_carry` has changed the buffer already
             self._buffer = memoryview(buffer)
 
     def expire(self, now: float) -> list[int]:
-        """Forget the requests whose deadline has passed, and name them."""
+        """Drop the requests whose deadline has passed, and return their ids."""
         late = [request_id for request_id, deadline in self._deadlines.items() if deadline <= now]
         for request_id in late:
             del self._deadlines[request_id]
@@ -116,7 +116,7 @@ class BatchSession:
 
     @property
     def waiting(self) -> int:
-        """How many requests have no reply yet."""
+        """Number of requests without a reply yet."""
         return len(self._deadlines)
 
     def _frame_bytes(self, start: int) -> int:
@@ -128,7 +128,7 @@ class BatchSession:
         return length
 
     def _carry(self, start: int) -> None:
-        """Go on with what follows the replies, in a buffer of its own: the replies still lie in this one."""
+        """Move the bytes after the replies into a new buffer: the replies still use this one."""
         rest = bytes(self._buffer[start : self._filled])
         self._buffer = memoryview(bytearray(max(len(rest), IDLE_BUFFER_BYTES)))
         self._buffer[: len(rest)] = rest

@@ -1,4 +1,4 @@
-"""Asking replicas one after another, the next one early where the one before it is slow."""
+"""Speculative reads: ask replicas one after another, the next one early if the one before is slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AllFailedError(Exception):
     """No replica could answer.
 
     Attributes:
-        failures: every bookie and its error, in the order in which they failed.
+        failures: every bookie and its error, in the order of the failures.
     """
 
     def __init__(self, failures: Sequence[tuple[str, Exception]]) -> None:
@@ -32,13 +32,13 @@ async def speculative_read(
     timeout_of: Callable[[str], float],
     slow: Callable[[str], None],
 ) -> T:
-    """The first answer that is no error.
+    """Return the first answer that is no error.
 
     Args:
-        bookies: whom to ask, best first.
+        bookies: the replicas, best first.
         ask: asks one of them; has a deadline of its own.
-        timeout_of: how many seconds to wait for one before the next is asked too.
-        slow: told of each that did not answer within its timeout.
+        timeout_of: returns the seconds to wait for one before the next is asked too.
+        slow: called with each that did not answer within its timeout.
 
     Raises:
         AllFailedError: all of them failed.
@@ -71,6 +71,6 @@ async def speculative_read(
 
 
 def _look_at_error(future: asyncio.Future[T]) -> None:
-    """One that failed before it could be cancelled must not be reported as never looked at."""
+    """Retrieve the error of a request that failed before its cancellation, so that asyncio does not report it."""
     if not future.cancelled():
         future.exception()

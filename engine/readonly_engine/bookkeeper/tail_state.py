@@ -1,4 +1,4 @@
-"""The choices of following a LAC, pure: how to poll, which bookie sends entries along, when to look for what no poll has told."""
+"""Decisions of the LAC follower, pure: parameters of polls, the bookie to poll for entries, and the times of probes."""
 
 from __future__ import annotations
 
@@ -8,73 +8,72 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 POLL_S: Final = (0.5, 10.0)
-"""A poll for a LAC that was not polled for before waits so long at most; then four times as long, up to the second."""
+"""Timeout of the first poll above some LAC, and the upper bound; each further poll above the same LAC has 4x the timeout."""
 
 IDLE_S: Final = 0.05
-"""The LAC is at rest when nothing was heard for so long."""
+"""The LAC is idle after this time without an answer."""
 
 FLOWING_S: Final = 0.2
-"""So often it is looked whether entries still flow, where the writer tells its LAC by itself: nothing hurries then."""
+"""Interval of the check for idleness with an explicit LAC, which makes a probe less urgent."""
 
 GRACE_S: Final = 0.1
-"""So much later than another bookie the leader may tell of something new; then the other one becomes the leader."""
+"""Allowed delay of the poll target behind another bookie; after it, the other one becomes the poll target."""
 
 RETURN_S: Final = 30.0
-"""So long after the leader was changed, the best bookie leads again."""
+"""Time after a change of the poll target until the best bookie becomes it again."""
 
 EXPLICIT_LAC_WAIT_S: Final = 0.5
-"""Where the writer tells its LAC by itself: after so long a rest it is looked whether an entry is left unconfirmed."""
+"""Idle time until the probe for an unconfirmed entry, if the writer sends an explicit LAC."""
 
 QUICK_S: Final = 2.5e-3
-"""On the average so little time between two entries, and they are not waited for one by one."""
+"""Batch reads start below this average interval between entries."""
 
 NOT_QUICK_S: Final = 4 * QUICK_S
-"""And with so much they are again: one that turns often between the two reads an entry twice each time."""
+"""Batch reads end above this average interval: each change between polls and batch reads reads an entry twice."""
 
 SLOW_S: Final = 0.1
-"""A longer time between two entries counts as this, so that a rest is soon forgotten."""
+"""Upper bound of an interval in the average, so that idle times count little."""
 
 STALL_S: Final = 0.5
-"""A flow that stops for less than this, as it does where a disk or a machine is busy, goes on in the same way."""
+"""Batch reads continue after a shorter interruption, such as that of a busy disk or machine."""
 
 GAP_WEIGHT: Final = 0.2
-"""What the newest entry counts for in the average."""
+"""Weight of the newest interval in the average."""
 
 PROBE_S: Final = (0.05, 10.0)
-"""While an entry is left unconfirmed it is looked again after the first of these, then after twice as long, up to the second."""
+"""First and longest interval between probes while an entry stays unconfirmed; it doubles each time."""
 
 
 class LongPollSchedule:
-    """What to ask one bookie in the next long poll, so that the bookie does not forget it.
+    """Sets the parameters of one bookie's next long poll, so that the bookie does not lose it.
 
-    Whenever the LAC that a bookie knows rises, it drops all waiting polls, and answers those only that wait for a lower one
-    (TransientLedgerInfo and Watchable of BookKeeper 4.17; FileInfo does the same). Three kinds of poll are lost that way and wait
-    until their time is up, whatever is written meanwhile:
+    Whenever a bookie's LAC rises, it drops all waiting polls, and answers only those that wait for a lower LAC
+    (TransientLedgerInfo and Watchable of BookKeeper 4.17; FileInfo does the same). Three kinds of poll are lost that way, and
+    wait until their timeout, whatever is written meanwhile:
 
-    - A bookie does not keep in memory the LAC of a ledger that nobody has asked for: it learns it at the first read of an entry
-      (not at READ_LAC), and drops the poll that is waiting for just that LAC. So the first poll does not wait; its answer is the
-      bookie's LAC, which the bookie knows from then on.
-    - The LAC may be known from elsewhere before this bookie knows it. So the bookie is asked for what is above its own.
-    - The bookie tells the waiting polls of a LAC a moment after it answers others with it. A poll that comes in between is lost
-      too, and nobody can know it. So the poll that follows news does not wait long; the next one comes when that moment is over.
+    - A bookie loads the LAC of a ledger at the first read of an entry (not at READ_LAC), and drops the poll for just that LAC.
+      So the first poll does not wait. Its reply has the bookie's LAC, which the bookie keeps from then on.
+    - The LAC may be known from elsewhere before this bookie has it. So the poll asks for a LAC above the bookie's own.
+    - A bookie notifies waiting polls of a LAC a moment after its first replies with it. A poll in between is lost too, and
+      cannot be detected. So the poll after a rise has a short timeout, and the next one comes after that moment.
 
     Args:
-        above_own: ask for what is above the bookie's own LAC. Not where each bookie has a part of the entries only: most of what
-            it would send is known from the others already.
+        above_own: ask for a LAC above the bookie's own. False for striped ledgers: most entries of the reply would be known from
+            the other bookies already.
     """
 
     def __init__(self, *, above_own: bool) -> None:
         self.lac: int | None = None
-        """The bookie's own LAC as far as it has told; None where it has not."""
+        """The bookie's own LAC from its replies; None before the first."""
         self._above_own = above_own
         self._previous: int | None = None
         self._wait = POLL_S[0]
 
     def next(self, lac: int) -> tuple[int, float]:
-        """What to ask now: above which LAC, and how long to wait in seconds, 0 for not at all.
+        """Return the LAC for the next poll and its timeout in seconds; 0 for no wait.
 
         Args:
-            lac: the highest one that is known.
+            lac: the highest known LAC.
         """
         if self.lac is None:
             return lac, 0.0
@@ -82,22 +81,22 @@ class LongPollSchedule:
         return previous, self.wait(previous)
 
     def wait(self, previous: int) -> float:
-        """How long to wait for a LAC above this one, of which the bookie was or was not asked before."""
+        """Return the timeout of the next poll for a LAC above this one; it grows with each poll above the same LAC."""
         self._wait = min(4 * self._wait, POLL_S[1]) if previous == self._previous else POLL_S[0]
         self._previous = previous
         return self._wait
 
     def on_lac(self, lac: int) -> None:
-        """The bookie told its LAC, and keeps it in memory."""
+        """Record the LAC of a reply, which the bookie keeps in memory."""
         self.lac = lac if self.lac is None else max(lac, self.lac)
 
     def forget(self) -> None:
-        """The bookie may have been restarted, and know less than it did."""
+        """Forget the bookie's LAC: it may have restarted and lost it."""
         self.lac = None
 
 
 class ArrivalRate:
-    """How quickly entries come: one by one, so that each is waited for, or so that some are read at a time.
+    """Measures the rate of entries, to choose between a poll for each entry and batch reads.
 
     Seconds are those of any one clock.
     """
@@ -108,7 +107,7 @@ class ArrivalRate:
         self._came_at: float | None = None
 
     def on_entries(self, entries: int, now: float) -> None:
-        """So many have come."""
+        """Record the arrival of a number of entries."""
         if self._came_at is not None:
             gap = min((now - self._came_at) / entries, SLOW_S)
             self._gap = gap + (self._gap - gap) * (1 - GAP_WEIGHT) ** entries
@@ -116,14 +115,14 @@ class ArrivalRate:
         self._came_at = now
 
     def quick(self, now: float) -> bool:
-        """Whether it is better not to wait for each."""
+        """Whether batch reads are better than a poll for each entry."""
         return self._quick and self._came_at is not None and now - self._came_at < STALL_S
 
 
 class PollTarget:
-    """The one bookie that is polled for entries, where each bookie of the ensemble holds every entry and is told every LAC.
+    """Chooses the one bookie to poll for entries, in an ensemble whose bookies all receive every entry and every LAC.
 
-    The others are listened to: they tell that there is something new, and send no entry. Seconds are those of any one clock.
+    The others are polled for the LAC only. Seconds are those of any one clock.
 
     Args:
         order: the bookies, best first.
@@ -136,11 +135,11 @@ class PollTarget:
         self._changed_at = now
 
     def answered(self, bookie: str) -> None:
-        """A bookie answered: it may lead again."""
+        """Record a bookie's answer: it may become the poll target again."""
         self._failed.discard(bookie)
 
     def failed(self, bookie: str, order: Sequence[str], now: float) -> None:
-        """A bookie did not answer, or closed the connection: the best one of the others leads."""
+        """Record a bookie's failure; if it is the poll target, the best one of the others replaces it."""
         self._failed.add(bookie)
         if bookie == self.bookie:
             others = [other for other in order if other != bookie]
@@ -148,10 +147,10 @@ class PollTarget:
             self._change((willing or others or [bookie])[0], now)
 
     def overdue(self, bookie: str, lac_then: int, lac_now: int, now: float) -> bool:
-        """GRACE_S ago a bookie knew more than `lac_then`; where nobody has told of it meanwhile, that bookie leads.
+        """Make a bookie the poll target if it reported a LAC above `lac_then` GRACE_S ago, and no other bookie has since.
 
         Returns:
-            Whether the leader was changed.
+            Whether the poll target was changed.
         """
         if bookie == self.bookie or lac_now > lac_then:
             return False
@@ -159,7 +158,7 @@ class PollTarget:
         return True
 
     def switch_to_best(self, order: Callable[[], Sequence[str]], now: float) -> None:
-        """Now and then, let the bookie lead that is the best one by now."""
+        """Every RETURN_S, make the best bookie the poll target."""
         if now - self._changed_at < RETURN_S:
             return
         best = next((bookie for bookie in order() if bookie not in self._failed), self.bookie)
@@ -171,10 +170,10 @@ class PollTarget:
 
 
 class IdleProbe:
-    """When the LAC has come to rest, and when to look for an entry beyond it.
+    """Decides whether the LAC is idle, and when to probe for an entry beyond it.
 
-    Most of the time entries flow, and `heard` is all that is called. One look is enough: whatever comes later is heard of.
-    Only an entry that is found unconfirmed is looked for again and again.
+    While entries arrive, only `on_answer` is called. One probe is enough, because polls report later entries. Only a probe
+    that found an unconfirmed entry is repeated.
     """
 
     def __init__(self, now: float) -> None:
@@ -184,38 +183,38 @@ class IdleProbe:
         self._probed = False
 
     def on_answer(self, now: float) -> None:
-        """A bookie told something, or the LAC rose."""
+        """Record an answer of a bookie, or a rise of the LAC."""
         self._answered_at = now
         self._probe_at = None
         self._probed = False
 
     def flows(self, now: float) -> bool:
-        """Whether something was heard just now."""
+        """Whether the last answer is less than IDLE_S ago."""
         return now - self._answered_at < IDLE_S
 
     def idle_for(self, now: float) -> float:
-        """Seconds since something was heard."""
+        """Return the seconds since the last answer."""
         return now - self._answered_at
 
     def next(self, *, explicit: bool) -> float | None:
-        """When to call `due`, at the earliest; None for not before something is heard.
+        """Return the time of the next probe; None for no probe before the next answer.
 
         Args:
-            explicit: whether the writer tells its LAC by itself.
+            explicit: whether the writer sends an explicit LAC.
         """
         if self._probed:
             return self._probe_at
         return self._answered_at + (EXPLICIT_LAC_WAIT_S if explicit else IDLE_S)
 
     def due(self, now: float, *, explicit: bool) -> bool:
-        """Whether to look beyond the LAC now; the caller does so, and says what it found."""
+        """Whether to probe beyond the LAC now; the caller does so, and calls `probed`."""
         at = self.next(explicit=explicit)
         return at is not None and now >= at
 
     def probed(self, began: float, now: float, *, unconfirmed: bool) -> None:
-        """Take what was found: an entry that is left unconfirmed, or none (also where nobody answered: polls are under way).
+        """Record a probe's result: an unconfirmed entry, or none (also without any answer, because polls continue).
 
-        What was heard after the look began may have come after it: then there is one more look.
+        An answer since the start of the probe may be of a later entry, so it leads to one more probe.
         """
         if self._answered_at > began:
             return
