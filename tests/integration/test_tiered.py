@@ -313,7 +313,7 @@ def test_where_one_copy_fails_the_other_is_read(stack, admin: PulsarAdmin, clien
     offload(admin, topic)
     nowhere = tiered_storage(endpoint="http://127.0.0.1:9", filesystem_root="/nonexistent", request_timeout=2.0)
     assert before == read_all(stack, topic, nowhere)
-    assert "cannot be read from tiered storage" in caplog.text
+    assert "source=tiered storage" in caplog.text
     unused = tiered_storage(read_priority=BOOKKEEPER_FIRST)
     assert before == read_all(stack, topic, unused)
     assert unused.windows.requests == 0

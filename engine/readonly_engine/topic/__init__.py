@@ -1,1 +1,1 @@
-"""One topic as one ordered log of entries, whatever ledgers it lies in."""
+"""One topic as one ordered log of entries across its ledgers."""

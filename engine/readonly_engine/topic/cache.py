@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _BITS: Final = 7
 BLOCK: Final = 1 << _BITS
-"""Entries with adjacent numbers that are found, and make room, together."""
+"""Entries with adjacent ids that share one lookup."""
 
 
 class _Block:
-    """Entries of one ledger, each at its place; some may be missing, and no place is there behind the last one."""
+    """Adjacent entries of one ledger, each at its index. Some may be missing; the list ends at the last one put."""
 
     __slots__ = ("count", "entries", "size")
 
@@ -29,7 +29,7 @@ class _Block:
         self.size = 0
 
     def put(self, place: int, entries: list[TopicEntry]) -> list[TopicEntry]:
-        """Put entries at their places, except where one is already; returns what is there now."""
+        """Put entries at their indexes, but keep present ones; return the entries that are kept."""
         places = self.entries
         if place > len(places):
             places += [None] * (place - len(places))
@@ -44,7 +44,7 @@ class _Block:
         return entries
 
     def drop_first(self, size: int, spared: range) -> None:
-        """Drop entries from the first one on until so many bytes are gone; not those at the spared places."""
+        """Drop entries from the first one on until `size` bytes are freed, except those at spared indexes."""
         for place, entry in enumerate(self.entries):
             if size <= 0:
                 return
@@ -56,13 +56,13 @@ class _Block:
 
 
 class EntryCache:
-    """Keeps the entries that were used last. Ledger ids are unique in a cluster, so entries of all topics share it.
+    """LRU cache of entries. Ledger ids are unique in a cluster, so all topics share it.
 
-    Entries are kept in blocks: who reads a backlog takes them by the hundred, and to look up each would cost more than all else.
-    The block that was used longest ago makes room, and its first entries before its last: readers go forward.
+    Entries are kept in blocks: backlog reads take hundreds at a time, and one lookup for each would dominate their cost.
+    The least recently used block is evicted first, from its first entry on, because readers go forward.
 
     Args:
-        max_bytes: sum of the entries' payloads; the frames of an entry that is being delivered come on top.
+        max_bytes: limit of the sum of payloads; the frames of entries in delivery come on top.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -74,12 +74,12 @@ class EntryCache:
         self.misses = 0
 
     def get(self, position: Position) -> TopicEntry | None:
-        """An entry, None where it is not (any more) in the cache."""
+        """Return an entry; None if it is not (any more) in the cache."""
         found = self.run(position.ledger_id, position.entry_id, position.entry_id)
         return found[0] if found else None
 
     def run(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
-        """The entries of a ledger from `first` to `last`, up to the first one that is not in the cache."""
+        """Return the entries of a ledger from `first` to `last`, up to the first one that is not in the cache."""
         found: list[TopicEntry] = []
         for number, begin, end in _pieces(first, last):
             key = (ledger_id, number)
@@ -99,7 +99,7 @@ class EntryCache:
         return found
 
     def missing(self, ledger_id: int, first: int, last: int) -> int:
-        """How many of the entries from `first` to `last` are not in the cache, up to the first one that is."""
+        """Return the number of entries from `first` to `last` before the first cached one."""
         for number, begin, end in _pieces(first, last):
             block = self._blocks.get((ledger_id, number))
             for place, entry in enumerate(() if block is None else block.entries[begin:end], begin):
@@ -108,16 +108,16 @@ class EntryCache:
         return last + 1 - first
 
     def put(self, entry: TopicEntry) -> TopicEntry:
-        """Keep an entry; returns the one that is kept, which is another where one was there already."""
+        """Cache an entry; return the cached one, which is another object if the entry was cached already."""
         return self.put_all((entry,))[0]
 
     def put_all(self, entries: Sequence[TopicEntry]) -> list[TopicEntry]:
-        """Keep entries of one ledger that follow each other, at least one; others make room.
+        """Cache consecutive entries of one ledger, at least one; evict others.
 
-        What is put together is kept together, as far as it fits from the first one on: somebody waits for that one.
+        Entries of one call do not evict each other. If they exceed the cache, it keeps the first ones, which a caller awaits.
 
         Returns:
-            They, or those that were there already.
+            The same entries; already cached ones are the cached objects.
         """
         ledger_id, first = entries[0].ledger_id, entries[0].entry_id
         last = first + self._fitting(entries) - 1
@@ -144,7 +144,7 @@ class EntryCache:
         return self._count
 
     def _fitting(self, entries: Sequence[TopicEntry]) -> int:
-        """How many of them fit into the cache, one at least."""
+        """Return how many of the entries fit into the cache, at least one."""
         if summarize(entries)[1] <= self._max:
             return len(entries)
         size = 0
@@ -155,7 +155,7 @@ class EntryCache:
         return len(entries)
 
     def _make_room(self, ledger_id: int, first: int, last: int) -> None:
-        """Drop what was used longest ago, but not these entries, which were put last."""
+        """Evict the least recently used entries, except these, which were put last."""
         emptied = []
         for key, block in self._blocks.items():
             if self.size <= self._max:
@@ -173,7 +173,7 @@ class EntryCache:
 
 
 def _pieces(first: int, last: int) -> Iterator[tuple[int, int, int]]:
-    """The blocks in which these entries are: number, first place in it, and the place behind the last."""
+    """Yield the blocks of these entries: number, index of the first entry, and the index after the last."""
     for number in range(first >> _BITS, (last >> _BITS) + 1):
         start = number << _BITS
         yield number, max(first - start, 0), min(last + 1 - start, BLOCK)

@@ -1,4 +1,4 @@
-"""The ledgers of a topic in order, and how far each can be read: a pure state machine fed by metadata and LACs."""
+"""The ledgers of a topic in order, and the readable end of each: a pure state machine fed by metadata and LACs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NONE_READABLE = -1
 
 REMEMBERED = 1000
-"""Of so many ledgers that went away it is kept how long they were."""
+"""Number of removed ledgers whose length is kept."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class ChainedLedger:
 
     Attributes:
         ledger_id: its id.
-        last_readable: the last entry that may be read; NONE_READABLE where there is none yet.
+        last_readable: the last entry that may be read; NONE_READABLE for none yet.
         closed: whether `last_readable` is final.
     """
 
@@ -34,10 +34,10 @@ class ChainedLedger:
 
 
 class LedgerChain:
-    """What a reader may read of a topic, and in which order.
+    """The readable entries of a topic, in order.
 
-    A ledger that the topic's list calls finished has its size there. The last ledger of the list may be open, closed without the
-    list saying so (a roll or an unload under way, ManagedLedgerImpl), or in recovery: its own metadata and its LAC decide.
+    The topic's list has the size of each finished ledger. The last ledger of the list may be open, in recovery, or closed
+    before the list has it (during a roll or an unload, ManagedLedgerImpl). Its own metadata and its LAC decide.
     """
 
     def __init__(self) -> None:
@@ -48,10 +48,10 @@ class LedgerChain:
         self.exists = False
         self.terminated = False
 
-    # What is learned
+    # Updates
 
     def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
-        """Take the topic's list of ledgers; None where the topic does not exist (any more)."""
+        """Apply the topic's list of ledgers; None if the topic does not exist (any more)."""
         self.exists = info is not None
         self.terminated = False
         known, self._ledgers, self._order = self._ledgers, {}, []
@@ -75,14 +75,14 @@ class LedgerChain:
         self._first_open = next(iter(self.open_ledgers), None)
 
     def ledger_changed(self, ledger_id: int, metadata: LedgerMetadata) -> None:
-        """Take a ledger's own metadata."""
+        """Apply a ledger's own metadata."""
         ledger = self._ledgers.get(ledger_id)
         if ledger is not None and metadata.closed and not ledger.closed:
             ledger.last_readable, ledger.closed = metadata.last_entry_id, True
             self._first_open = next(iter(self.open_ledgers), None)
 
     def lac_advanced(self, ledger_id: int, lac: int) -> bool:
-        """Take a LAC of an open ledger; a lower one than before is ignored, so is one of a closed ledger.
+        """Apply a LAC of an open ledger; ignore a lower one than before, and one of a closed ledger.
 
         Returns:
             Whether more may be read.
@@ -93,11 +93,11 @@ class LedgerChain:
         ledger.last_readable = lac
         return True
 
-    # What follows from it
+    # Queries
 
     @property
     def open_ledgers(self) -> list[int]:
-        """The ledgers whose end is not known yet: usually the last one, or none."""
+        """The ledgers without a final end: usually the last one, or none."""
         return [ledger_id for ledger_id in self._order if not self._ledgers[ledger_id].closed]
 
     @property
@@ -107,16 +107,16 @@ class LedgerChain:
 
     @property
     def newest_ledger(self) -> int:
-        """The last ledger that is known; -1 for none."""
+        """The last known ledger; -1 for none."""
         return self._order[-1] if self._order else -1
 
     def ledger(self, ledger_id: int) -> ChainedLedger | None:
-        """What is known of a ledger; None where the topic has it no more."""
+        """Return the state of a ledger; None if the topic does not have it (any more)."""
         return self._ledgers.get(ledger_id)
 
     @property
     def limit(self) -> Position | None:
-        """The last entry that may be read; None where there is none."""
+        """The last readable entry; None without one."""
         for ledger_id in reversed(self._order):
             ledger = self._ledgers[ledger_id]
             if ledger.last_readable > NONE_READABLE and self._reachable(ledger_id):
@@ -124,13 +124,13 @@ class LedgerChain:
         return None
 
     def _reachable(self, ledger_id: int) -> bool:
-        """Whether every ledger before this one is known to its end: an entry must not be read before an earlier one."""
+        """Whether all earlier ledgers have a final end: an entry must not be read before an earlier one."""
         return self._first_open is None or ledger_id <= self._first_open
 
     def after(self, position: Position) -> Position:
-        """The position that follows: the next readable entry if there is one, else where the next entry may come to be.
+        """Return the next position: that of the next readable entry, else the one that the next entry may get.
 
-        A position in a ledger that was trimmed is followed by the first entry that is left.
+        After a position in a trimmed ledger, that is the first remaining entry.
         """
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is not None and (position.entry_id < ledger.last_readable or not ledger.closed):
@@ -142,14 +142,14 @@ class LedgerChain:
         return Position(position.ledger_id, position.entry_id + 1)
 
     def at_or_after(self, position: Position) -> Position:
-        """The position itself where an entry is or may come to be there; else the one that follows.
+        """Return the position itself if it has an entry or may get one; else the next one.
 
-        What was the tail of an open ledger stops to be a place for an entry when that ledger is closed or trimmed.
+        The tail position of an open ledger gets no entry once that ledger is closed or trimmed.
         """
         return self.after(Position(position.ledger_id, max(position.entry_id, 0) - 1))
 
     def before(self, position: Position) -> Position | None:
-        """The last readable entry before a position; None where there is none."""
+        """Return the last readable entry before a position; None without one."""
         for ledger_id in reversed(self._order):
             ledger = self._ledgers[ledger_id]
             if (
@@ -169,17 +169,17 @@ class LedgerChain:
 
     @property
     def first(self) -> Position | None:
-        """The first readable entry; None where there is none."""
+        """The first readable entry; None without one."""
         position = self.after(Position(-1, -1))
         return position if self.readable(position) else None
 
     @property
     def ended(self) -> bool:
-        """Whether the topic was terminated and its last entry is readable: nothing will ever follow it."""
+        """Whether the topic was terminated and its last entry is readable."""
         return self.terminated and not self.open_ledgers
 
     def count_up_to(self, position: Position) -> int:
-        """How many readable entries there are up to and including a position, be there an entry at it or not."""
+        """Return the number of readable entries up to and including a position, which may have no entry itself."""
         count = 0
         for ledger_id in self._order:
             if ledger_id > position.ledger_id:
@@ -189,7 +189,7 @@ class LedgerChain:
         return count
 
     def distance(self, start: Position, end: Position) -> int:
-        """How many readable entries lie after `start` up to and including `end`; negative where `end` comes first."""
+        """Return the number of readable entries after `start` up to and including `end`; negative if `end` is first."""
         if start.ledger_id == end.ledger_id:
             ledger = self._ledgers.get(start.ledger_id)
             last = NONE_READABLE if ledger is None else ledger.last_readable
@@ -197,7 +197,7 @@ class LedgerChain:
         return self.count_up_to(end) - self.count_up_to(start)
 
     def lost(self, start: Position, end: Position) -> int:
-        """How many entries from `start` on and before `end` could be read once and went away with their ledgers."""
+        """Return the number of once readable entries from `start` on and before `end` in removed ledgers."""
         return sum(
             max(last + 1 - (max(start.entry_id, 0) if ledger_id == start.ledger_id else 0), 0)
             for ledger_id, last in self._gone.items()
@@ -205,7 +205,7 @@ class LedgerChain:
         )
 
     def at(self, index: int) -> Position | None:
-        """The readable entry with so many readable ones before it; None where there are not as many."""
+        """Return the readable entry with an index, from 0; None if there are not as many."""
         for ledger_id in self._order:
             ledger = self._ledgers[ledger_id]
             if 0 <= index <= ledger.last_readable:
@@ -214,7 +214,7 @@ class LedgerChain:
         return None
 
     def readable(self, position: Position) -> bool:
-        """Whether this very entry may be read now."""
+        """Whether the entry at this position may be read now."""
         ledger = self._ledgers.get(position.ledger_id)
         return (
             ledger is not None
@@ -223,14 +223,14 @@ class LedgerChain:
         )
 
     def holds(self, position: Position) -> bool:
-        """Whether an entry that may be read is at a position, or may have been in a ledger that is gone."""
+        """Whether a readable entry is at a position, or may have been there in a removed ledger."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return position.ledger_id < self.newest_ledger
         return 0 <= position.entry_id <= ledger.last_readable
 
     def beyond(self, position: Position) -> bool:
-        """Whether a position lies after every entry that may be read."""
+        """Whether a position is after every readable entry."""
         newest = self.newest_ledger
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
@@ -238,17 +238,17 @@ class LedgerChain:
         return position.entry_id > ledger.last_readable and (position.ledger_id == newest or not ledger.closed)
 
     def says_acked(self, mark_delete: Position) -> bool:
-        """Whether an owner's mark-delete position says what is acked of all that is read here."""
+        """Whether an owner's mark-delete position covers the acks of all entries that are read here."""
         del mark_delete
         return True
 
     def any_readable(self, lower: Position, upper: Position) -> bool:
-        """Whether any entry after `lower` up to and including `upper` may be read."""
+        """Whether any entry after `lower` up to and including `upper` is readable."""
         following = self.after(lower)
         return following <= upper and self.readable(following)
 
     def run(self, first: Position, count: int) -> tuple[int, int] | None:
-        """The entries from `first` on that lie in one ledger and may be read: first and last entry id, at most `count`."""
+        """Return the readable entries from `first` on in its ledger: first and last entry id, at most `count` entries."""
         if count <= 0 or not self.readable(first):
             return None
         last = self._ledgers[first.ledger_id].last_readable

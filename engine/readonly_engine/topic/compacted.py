@@ -1,4 +1,4 @@
-"""A topic as compacted reads see it: its compacted ledger, then what compaction has not seen yet (CompactedTopicImpl)."""
+"""A topic for compacted reads: its compacted ledger, then the entries after the compaction (CompactedTopicImpl)."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ COMPACTION_CURSOR = "__compaction"
 COMPACTED_LEDGER = "CompactedTopicLedger"
 
 BLOCK = 100
-"""Entries of a compacted ledger that are read at once."""
+"""Entries in one read of a compacted ledger."""
 
 BLOCKS_KEPT = 16
 
 MAX_PLACES = 10_000
-"""Of so many positions it is kept where they are in the compacted ledger."""
+"""Number of positions whose index in the compacted ledger is kept."""
 
 CACHE_TTL_S = 0.2
-"""Readers that come together share one look for the compaction."""
+"""Readers within this time share one lookup of the compaction."""
 
 POLL_INTERVAL_S = 10.0
-"""Between two looks for a new compaction. A ledger that goes away is a sign of one, and looked into at once."""
+"""Interval between lookups of a new compaction. A removed ledger is a sign of one, and triggers a lookup immediately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compaction has left.
+    """The result of a compaction.
 
     Attributes:
         reader: reads its ledger, which is closed.
-        entries: how many entries that has.
-        horizon: the last entry of the topic that it took in.
+        entries: number of entries in its ledger.
+        horizon: the last entry of the topic that was compacted.
     """
 
     reader: LedgerReader
@@ -65,9 +65,9 @@ class Compaction:
 
 
 class CompactedChain(LedgerChain):
-    """The ledgers of a topic, before them the entries that its compaction has kept. Pure.
+    """The entries that a topic's compaction has kept, then the topic's ledgers. Pure.
 
-    Which positions up to the last kept one have an entry is not known here: the next number follows each, as in a cursor.
+    Positions up to the last kept one may have no entry. Each is followed by the next number, as in a cursor.
 
     Args:
         chain: the topic's ledgers.
@@ -81,12 +81,12 @@ class CompactedChain(LedgerChain):
         self.last_kept: Position | None = None
 
     def compacted(self, horizon: Position | None, last_kept: Position | None, first_ledger: int) -> None:
-        """Take a compaction.
+        """Apply a compaction.
 
         Args:
-            horizon: the last entry that it took in; None for no compaction.
-            last_kept: the last entry that it has kept; None for none.
-            first_ledger: the topic's first ledger before the compaction was looked for.
+            horizon: the last compacted entry; None for no compaction.
+            last_kept: the last kept entry; None for none.
+            first_ledger: the topic's first ledger before the lookup of the compaction.
         """
         self.horizon, self.last_kept = horizon, last_kept
         self._first_ledger = first_ledger
@@ -98,20 +98,20 @@ class CompactedChain(LedgerChain):
 
     @property
     def outdated(self) -> bool:
-        """Whether ledgers went away since the compaction was taken: a newer one may have what was in them."""
+        """Whether ledgers were removed since the compaction was applied: a newer one may have their entries."""
         return self.first_ledger != self._first_ledger
 
     def kept(self, position: Position) -> bool:
-        """Whether the next entry, from a position on, is to be read from the compacted ledger."""
+        """Whether the next entry from a position on is in the compacted ledger."""
         return self.last_kept is not None and position <= self.last_kept
 
     def after(self, position: Position) -> Position:
-        """The position that follows."""
+        """Return the next position."""
         following = Position(position.ledger_id, position.entry_id + 1)
         return following if self.kept(following) else self._chain.after(self._beyond(position))
 
     def at_or_after(self, position: Position) -> Position:
-        """The position itself where an entry is, may be, or may come to be; else the one that follows."""
+        """Return the position itself if it has, may have or may get an entry; else the next one."""
         if self.kept(position) or self.outdated:
             return position
         if self.horizon is not None and position <= self.horizon:
@@ -119,16 +119,16 @@ class CompactedChain(LedgerChain):
         return self._chain.at_or_after(position)
 
     def readable(self, position: Position) -> bool:
-        """Whether there is something to read from here on, now."""
+        """Whether an entry from this position on may be read now."""
         return not self.outdated and (self.kept(position) or self._chain.readable(position))
 
     def _beyond(self, position: Position) -> Position:
         return position if self.horizon is None else max(position, self.horizon)
 
     def says_acked(self, mark_delete: Position) -> bool:
-        """Whether an owner's mark-delete position says what is acked of all that is read here.
+        """Whether an owner's mark-delete position covers the acks of all entries that are read here.
 
-        One before a ledger's first entry may only say that the ledgers before it are gone; of their entries some are kept.
+        A position before a ledger's first entry may only result from the removal of earlier ledgers, with kept entries.
         """
         return mark_delete.entry_id >= 0
 
@@ -136,7 +136,7 @@ class CompactedChain(LedgerChain):
 
     @property
     def limit(self) -> Position | None:
-        """The last entry that may be read; None where there is none."""
+        """The last readable entry; None without one."""
         limit = self._chain.limit
         if limit is None or (self.last_kept is not None and limit < self.last_kept):
             return self.last_kept
@@ -144,7 +144,7 @@ class CompactedChain(LedgerChain):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will ever follow."""
+        """Whether the topic was terminated and its last entry is readable."""
         return self._chain.ended
 
     @property
@@ -153,7 +153,7 @@ class CompactedChain(LedgerChain):
         return self._chain.ledger_ids
 
     def distance(self, start: Position, end: Position) -> int:
-        """How many entries of the topic lie between two positions; those that compaction took out count where they still are."""
+        """Return the number of the topic's entries between two positions, including compacted ones in its ledgers."""
         return self._chain.distance(start, end)
 
 
@@ -162,7 +162,7 @@ class CompactedLog:
 
     Args:
         log_: the topic.
-        find: finds the compaction that is in force now; None where there is none.
+        find: finds the current compaction; None without one.
     """
 
     def __init__(self, log_: TopicLog, find: Callable[[], Awaitable[Compaction | None]]) -> None:
@@ -181,44 +181,44 @@ class CompactedLog:
         log_.listen(self._topic_moved)
 
     async def opened(self) -> None:
-        """Find the compaction that is in force when a reader comes.
+        """Find the current compaction for a new reader.
 
         Raises:
             BookKeeperError: its ledger cannot be read.
-            MetadataError: it cannot be found.
+            MetadataError: the metadata store does not answer.
         """
         await self._refresh(CACHE_TTL_S)
         if self._watch is None:
             self._watch = run_forever(self._watching, f"following the compactions of {self.topic}")
 
     def close(self) -> None:
-        """Look for compactions no more."""
+        """Stop following compactions."""
         self._log.unlisten(self._topic_moved)
         if self._watch is not None:
             self._watch.cancel()
 
     @property
     def latest_batch(self) -> None:
-        """Those who read the compacted topic are at different places of it."""
+        """None: readers of the compacted topic are at different positions."""
         return None
 
     def await_notification(self, position: Position) -> bool:
-        """Each reads for itself."""
+        """Return False: each subscription reads by itself."""
         del position
         return False
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
-        """Call when there may be more to read."""
+        """Call `listener` when more may be readable."""
         self._listeners.add(listener)
         self._log.listen(listener, latency_tolerant=latency_tolerant)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call no more."""
+        """Remove a listener."""
         self._listeners.discard(listener)
         self._log.unlisten(listener)
 
     def confirm(self, position: Position) -> None:
-        """Take the owner's word that an entry is confirmed."""
+        """Confirm an entry, according to the owner broker."""
         self._log.confirm(position)
 
     async def reload(self) -> None:
@@ -232,7 +232,7 @@ class CompactedLog:
     # Reading
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
-        """The next entries from a position on that are at hand: at most `count`, without a gap."""
+        """Return the next cached entries from a position on: at most `count`, without a gap."""
         if self.chain.outdated:
             return []
         if not self.chain.kept(first):
@@ -250,7 +250,7 @@ class CompactedLog:
         return found
 
     async def read(self, first: Position, count: int) -> list[TopicEntry]:
-        """The next entries from a position on: at least one where there is one, at most `count`.
+        """Read the next entries from a position on: at least one if there is one, at most `count`.
 
         Raises:
             BookKeeperError: they cannot be read now.
@@ -273,7 +273,7 @@ class CompactedLog:
                     if len(self._blocks) > BLOCKS_KEPT:
                         self._blocks.popitem(last=False)
         except (NoSuchLedgerError, NoSuchEntryError):
-            # Another compaction has taken its place, or will have in a moment.
+            # Another compaction has replaced it, or will in a moment.
             self._wake.set()
             raise
         if compaction is not self._compaction:
@@ -288,7 +288,7 @@ class CompactedLog:
             self._places.popitem(last=False)
 
     async def _find_place(self, compaction: Compaction, first: Position) -> int:
-        """The index of the first entry at or after a position, by binary search; there is one."""
+        """Return the index of the first entry at or after a position, by binary search; such an entry exists."""
         low, high = 0, compaction.entries - 1
         while low < high:
             middle = (low + high) // 2
@@ -306,7 +306,7 @@ class CompactedLog:
             self._wake.set()
 
     async def _refresh(self, fresh_s: float = 0.0) -> None:
-        """Look for the compaction, unless that was done so shortly before."""
+        """Look up the compaction, unless the last lookup is at most `fresh_s` seconds old."""
         async with self._refreshing:
             now = asyncio.get_running_loop().time()
             if self._refreshed_at is None or now - self._refreshed_at > fresh_s:
@@ -326,7 +326,7 @@ class CompactedLog:
             self._blocks.clear()
             self._places.clear()
             if found is not None:
-                log.info("%s: %d entries are left of those up to %s", self.topic, found.entries, found.horizon)
+                log.info("found a compaction: topic=%s entries=%d horizon=%s", self.topic, found.entries, found.horizon)
         else:
             last_kept = self.chain.last_kept
         self.chain.compacted(None if found is None else found.horizon, last_kept, first_ledger)
@@ -339,7 +339,7 @@ class CompactedLog:
             try:
                 await self._refresh()
             except (BookKeeperError, MetadataError, WireError) as error:
-                log.info("%s: its compaction is not known: %s", self.topic, error)
+                log.info("lookup of the compaction failed, retrying: topic=%s error=%s", self.topic, error)
                 await asyncio.sleep(1)
                 self._wake.set()
                 continue
@@ -348,7 +348,7 @@ class CompactedLog:
 
 
 async def find_compaction(cluster: ClusterMetadata, pool: BookiePool, topic: TopicName) -> Compaction | None:
-    """The compaction that is in force: the cursor of Pulsar's compactor names its ledger and how far it went.
+    """Find the current compaction: the cursor of Pulsar's compactor has its ledger and its horizon.
 
     Raises:
         MetadataError: the metadata store does not answer.
@@ -375,6 +375,6 @@ async def _read(compaction: Compaction, first: int, last: int) -> list[TopicEntr
         except WireError as error:
             raise BookKeeperError(f"entry {stored.entry_id} of compacted ledger {stored.ledger_id}: {error}") from error
         entry = TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, payload))
-        entry.txn = None  # what is compacted is committed
+        entry.txn = None  # compaction keeps committed messages only
         entries.append(entry)
     return entries

@@ -1,4 +1,4 @@
-"""Where a subscription stands, read from storage: its znode, or the last entry of its cursor ledger."""
+"""A subscription's cursor from storage: from its znode, or the last entry of its cursor ledger."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 async def read_cursor(
     cluster: ClusterMetadata, pool: BookiePool, topic: TopicName, subscription: str
 ) -> CursorState | None:
-    """Where a subscription stood when its owner last wrote it, None where there is no such subscription.
+    """Read a subscription's cursor as its owner last wrote it; return None if the subscription does not exist.
 
-    The owner writes at most so often as managedLedgerDefaultMarkDeleteRateLimit says: it may stand further by now. The last entry
-    of the cursor ledger counts although the ledger's LAC does not reach it yet: whoever recovers the ledger takes it too.
+    managedLedgerDefaultMarkDeleteRateLimit limits the owner's writes, so its cursor may be further. The last entry of the
+    cursor ledger counts even beyond the LAC, because a recovery of the ledger would confirm it.
 
     Raises:
         MetadataError: the metadata store does not answer.
         BookKeeperError: the bookies of the cursor ledger do not answer.
-        WireError: what is stored is damaged, or of a format that is not understood.
+        WireError: the stored cursor is damaged, or has an unknown format.
     """
     state = await cluster.cursor(topic, subscription)
     if state is None or state.cursor_ledger == NO_LEDGER:

@@ -1,4 +1,4 @@
-"""Entries as dispatchers use them: verified once, looked into once, framed once for all consumers that share an id."""
+"""Entries for the dispatchers: verified once, parsed once, framed once for all consumers that share an id."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TopicEntry(EntryView):
 
     @property
     def sticky_hash(self) -> int:
-        """The hash of the key that it goes by on Key_Shared, 31 bits."""
+        """The hash of its key for Key_Shared, 31 bits."""
         if self._sticky_hash == _NO_HASH:
             try:
                 key = sticky_key(decode_metadata(self.payload))
@@ -39,7 +39,7 @@ class TopicEntry(EntryView):
 
     @property
     def timestamp(self) -> int:
-        """When it was published, in ms since the epoch: by the owner's clock where the cluster notes it, else by the producer's.
+        """Publish time in ms since the epoch: of the owner's clock if the cluster stores it, else of the producer's.
 
         0 for an entry that no Pulsar producer wrote.
         """
@@ -52,14 +52,14 @@ class TopicEntry(EntryView):
     def frame(
         self, consumer_id: int, partition: int, epoch: int = NO_EPOCH, redelivery_count: int = 0, unacked: int = 0
     ) -> bytes:
-        """The MESSAGE frame for a consumer; the same bytes object for every consumer with the same id and epoch.
+        """Return the MESSAGE frame for a consumer; the same bytes object for every consumer with the same id and epoch.
 
         Args:
             consumer_id: the consumer's id on its connection.
             partition: index of the partition, -1 for none.
             epoch: the consumer's epoch.
-            redelivery_count: how often the entry was delivered before.
-            unacked: of a batch that is acked in part, the messages that are not, as bits; 0 for the whole.
+            redelivery_count: number of earlier deliveries of the entry.
+            unacked: the unacked messages of a partly acked batch, as bits; 0 for the complete batch.
         """
         if unacked:
             return self._encode(consumer_id, partition, epoch, redelivery_count, unacked)

@@ -43,18 +43,18 @@ OPEN_TIMEOUT_S = 10.0
 BULK_ENTRIES = 50
 READ_AHEAD_ENTRIES = 2000
 READ_AHEAD_BYTES = 1 << 20
-"""Who asks for so many entries at once is given what is asked for, and finds what follows in the cache: up to so much."""
+"""A read of at least BULK_ENTRIES triggers read-ahead into the cache, up to both other limits."""
 
 MAX_READ_BYTES = 4 << 20
-"""More is not read at once, be it asked for: the cache may be small."""
+"""Limit of one read, whatever its count: the cache may be small."""
 
 MAX_CACHED_BYTES = 1 << 20
-"""Entries handed out together are sent together: a client whose connection is full must not get many large ones at once."""
+"""Entries from one call are sent together; this limits the bytes for a client with a full write buffer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
-    """A read that is under way: the entries from `first` to `last`."""
+    """A pending read of the entries from `first` to `last`."""
 
     ledger_id: int
     first: int
@@ -62,20 +62,20 @@ class _Read:
     task: asyncio.Task[list[TopicEntry]]
 
     def brings(self, position: Position) -> bool:
-        """Whether an entry is among them."""
+        """Whether the read includes an entry."""
         return self.ledger_id == position.ledger_id and self.first <= position.entry_id <= self.last
 
 
 class TopicLog:
-    """Reads a topic from its first entry to its tail, and tells when the tail moves.
+    """Reads a topic from its first entry to its tail, and calls listeners when the tail moves.
 
     Args:
         topic: the topic, or the partition.
         cluster: the metadata.
         pool: connections to the bookies.
-        cache: where entries are kept.
+        cache: the cache of entries.
         owner_last_entry: asks the owner for the topic's last entry (None: unknown now); for clusters without explicit LAC.
-        tiered: reads ledgers that were offloaded; without it only the copies on the bookies are read.
+        tiered: reads offloaded ledgers; None to read only the copies on bookies.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class TopicLog:
         """Wait until the topic's ledgers are known.
 
         Raises:
-            MetadataError: the metadata store did not tell in time.
+            MetadataError: the metadata store did not answer in time.
         """
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
@@ -118,7 +118,7 @@ class TopicLog:
             raise MetadataError(f"the ledgers of {self.topic} are not known after {OPEN_TIMEOUT_S:g} s") from error
 
     async def refresh(self) -> None:
-        """Ask the bookies now how far the ledger at the tail goes; else its last entries are readable a little later.
+        """Read the LAC of the last ledger now; without this its last entries are readable a little later.
 
         Raises:
             BookKeeperError: none of its bookies answers.
@@ -137,7 +137,7 @@ class TopicLog:
         self._topic_changed(await self._cluster.topic(self.topic))
 
     def close(self) -> None:
-        """Follow the topic no more."""
+        """Stop following the topic."""
         self._watch.stop()
         self._notifier.close()
         for tail in self._tails.values():
@@ -148,35 +148,35 @@ class TopicLog:
             read.task.cancel()
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
-        """Call when there may be more to read, or when ledgers went away.
+        """Call `listener` when more may be readable, or after the removal of ledgers.
 
         Args:
-            listener: called.
-            latency_tolerant: whether some hundredths of a second later are as good, while entries flow (PAUSE_S).
+            listener: the callback.
+            latency_tolerant: whether a delay of some 10 ms is acceptable while entries arrive (PAUSE_S).
         """
         self._notifier.listen(listener, latency_tolerant=latency_tolerant)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call no more."""
+        """Remove a listener."""
         self._notifier.unlisten(listener)
 
     @property
     def latest_batch(self) -> TailBatch | None:
-        """What the listeners were told of last; None where nothing new could be read."""
+        """The batch of the listeners' last call; None without readable new entries."""
         return self._notifier.latest_batch
 
     @property
     def first(self) -> Position | None:
-        """The first entry that may be read; None where there is none."""
+        """The first readable entry; None without one."""
         return self.chain.first
 
     @property
     def limit(self) -> Position | None:
-        """The last entry that may be read."""
+        """The last readable entry; None without one."""
         return self.chain.limit
 
     def confirm(self, position: Position) -> None:
-        """Take the owner's word that an entry is confirmed; it may know before the bookies do."""
+        """Confirm an entry according to the owner broker, which may be ahead of the bookies."""
         tail = self._tails.get(position.ledger_id)
         if tail is not None:
             tail.confirm(position.entry_id)
@@ -188,9 +188,11 @@ class TopicLog:
         known = set(self.chain.ledger_ids)
         gone = sorted(before - known)
         if gone and info is None:
-            log.info("%s was deleted", self.topic)
+            log.info("topic was deleted: topic=%s", self.topic)
         elif gone:
-            log.info("%s has %d fewer ledgers, up to %d: trimmed, or empty", self.topic, len(gone), gone[-1])
+            log.info(
+                "ledgers were trimmed, or removed as empty: topic=%s count=%d last=%d", self.topic, len(gone), gone[-1]
+            )
         for ledger_id in [ledger_id for ledger_id in self._readers if ledger_id not in known]:
             del self._readers[ledger_id]
         for ledger_id in [ledger_id for ledger_id in self._ledger_watches if ledger_id not in known]:
@@ -206,7 +208,7 @@ class TopicLog:
 
     def _ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
         if metadata is None or ledger_id not in self._ledger_watches:
-            # Deleted: the topic's own list will say so.
+            # Deleted: the topic's list will lose it, too.
             return
         reader = self._readers.get(ledger_id)
         if reader is None:
@@ -246,17 +248,17 @@ class TopicLog:
             watch.stop()
 
     def _pause(self) -> float:
-        """Seconds for which nothing new needs to be asked for."""
+        """Return the seconds without need for new entries."""
         return self._notifier.pause
 
     def await_notification(self, position: Position) -> bool:
-        """Whether the listeners will be called for an entry that is readable now: it is being read for all of them."""
+        """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
         return self._notifier.await_notification(position)
 
     # Reading
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
-        """The entries from `first` on that may be read and are in the cache, without a gap: at most `count`, about 1 MiB."""
+        """Return the readable cached entries from `first` on, without a gap: at most `count`, about 1 MiB."""
         found: list[TopicEntry] = []
         position = first
         while (run := self.chain.run(position, count - len(found))) is not None:
@@ -271,9 +273,9 @@ class TopicLog:
         return found
 
     async def read(self, first: Position, count: int) -> list[TopicEntry]:
-        """Entries from `first` on, in order: at least one where there is one to read, at most `count`.
+        """Read entries from `first` on, in order: at least one if one is readable, at most `count`.
 
-        An entry is read from a bookie once, whoever asks meanwhile.
+        Concurrent callers share one read of an entry.
 
         Raises:
             BookKeeperError: the entry at `first` cannot be read now.
@@ -291,7 +293,7 @@ class TopicLog:
         return entries[first.entry_id - read.first :][:count]
 
     def _start_read(self, ledger_id: int, first: int, last: int) -> _Read:
-        """Read up to the first entry that is in the cache or that another read has under way."""
+        """Start a read up to the first entry that is in the cache or in another pending read."""
         last = first + max(self._cache.missing(ledger_id, first, last), 1) - 1
         for other in self._reads:
             if other.ledger_id == ledger_id and first < other.first <= last:
@@ -302,15 +304,15 @@ class TopicLog:
         def forget(ended: asyncio.Task[list[TopicEntry]]) -> None:
             self._reads.discard(read)
             if not ended.cancelled():
-                ended.exception()  # whoever waits has it; a read ahead that nobody waits for any more may fail
+                ended.exception()  # callers get it too; mark it as retrieved if all callers were cancelled
 
         read.task.add_done_callback(forget)
         return read
 
     def _ahead(self, count: int) -> int:
-        """How many entries to read for somebody who asks for so many: more for whoever reads in bulk, and so goes on.
+        """Return the number of entries to read for a call with `count`: more for backlog reads, which continue.
 
-        But never more than the cache can be expected to have room for: there they are looked for afterwards.
+        It is limited by the expected room in the cache, where the next call looks for them.
         """
         if count < BULK_ENTRIES:
             return min(count, max(MAX_READ_BYTES // self._entry_bytes, 1))
@@ -337,7 +339,7 @@ class TopicLog:
             return await (await self._open_reader(ledger_id)).read(first, last)
 
     async def _moved_away(self, ledger_id: int) -> bool:
-        """Whether a closed ledger is on other bookies than we knew, as after auto-recovery. Open ones are watched."""
+        """Whether a closed ledger was moved to other bookies, as by auto-recovery. Open ledgers are watched."""
         reader = self._readers.get(ledger_id)
         if ledger_id in self._ledger_watches or not isinstance(reader, LedgerReader):
             return False
@@ -347,7 +349,7 @@ class TopicLog:
             return False
         if metadata is None or metadata.ensembles == reader.metadata.ensembles:
             return False
-        log.info("ledger %d is on other bookies now", ledger_id)
+        log.info("ledger was moved to other bookies: ledger=%d", ledger_id)
         self._readers.pop(ledger_id, None)
         return True
 

@@ -1,9 +1,9 @@
-"""How far a topic's owner lets consumers read, where the entries alone do not tell.
+"""The owner broker's max read position, for transactions that are not visible in the entries.
 
-A client may send a message in a transaction without writing the transaction's id into the message's metadata, as Go's does. The
-id is in the SEND only, so the owner alone knows of it (TopicTransactionBuffer.appendBufferToTxn). It keeps such messages back
-until the transaction ends, like all others. Its dispatcher finds no id in them, so they are delivered after an abort too; and an
-owner that has loaded the topic anew does not know that they are of a transaction, and keeps them back no more.
+A client may send a message in a transaction without the transaction's id in the message's metadata, as Go's does. The id is in
+the SEND only, so only the owner has it (TopicTransactionBuffer.appendBufferToTxn). It holds such messages until the transaction
+ends, like all others. Its dispatcher finds no id in them, so it delivers them after an abort too. An owner that has reloaded the
+topic does not recognize them, and does not hold them any more.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPACING_S = (0.01, 0.1)
-"""Between two questions while the tail moves: one answer is good for all entries that came before the question. The second, while
-the owner's answers stay the same."""
+"""Interval between requests while the tail moves: one reply covers all entries before the request. The second value is the
+upper bound while the owner's replies stay the same."""
 
 EXACT_S = (0.05, 5.0)
-"""When the owner's last message does not cover what is waited for, it is asked for its exact limit: after the first, then after
-twice as long, up to the second."""
+"""First and longest wait for the owner's last message to cover the awaited entry. Then the exact position is requested; the
+wait doubles each time."""
 
 ANSWER_S = 2.0
-"""An owner whose last entry cannot be parsed never says what its last message is (ManagedLedgerImplUtils): then it is asked
-exactly."""
+"""An owner that cannot parse its last entry never returns its last message (ManagedLedgerImplUtils). After this time, the exact
+position is requested."""
 
 
 class MaxReadPositionSchedule:
-    """When to ask the owner, and what. Pure: time is an argument, in seconds.
+    """Schedules the requests to the owner, and chooses their kind. Pure: time is an argument, in seconds.
 
-    The cheap question is for its last message; that leaves out markers at the end, and may lag behind for a moment. So when it
-    does not cover what somebody waits for, the exact question follows.
+    The cheap request is for the last message. It excludes markers at the end, and may lag for a moment. So the exact request
+    follows if the reply does not cover the awaited entry.
 
     Attributes:
-        limit: the owner has said that consumers may read up to here.
-        held: whether the owner has ever kept something back when asked exactly: a transaction was open then.
+        limit: the owner's max read position.
+        held: whether an exact reply has ever excluded an awaited entry: a transaction was open then.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class MaxReadPositionSchedule:
         self._pause = EXACT_S[0]
 
     def request(self, position: Position, tail: Position, now: float) -> None:
-        """Somebody waits for an entry. The topic goes on to `tail` now: what comes there may have ended a transaction."""
+        """Record a wait for an entry. The topic ends at `tail` now, and entries up to there may have ended a transaction."""
         if position <= self.limit:
             return
         if self._wanted is None:
@@ -68,13 +68,13 @@ class MaxReadPositionSchedule:
         self._wanted, self._tail = max(self._wanted, position), max(self._tail, tail)
 
     def due(self) -> float | None:
-        """When to ask next; None while nobody waits."""
+        """Return the time of the next request; None without an awaited entry."""
         if self._wanted is None:
             return None
         return min(self._next, self._exact_at) if self._tail_asked < self._tail else self._exact_at
 
     def begin(self, now: float) -> bool:
-        """Ask now. Returns whether the exact question is due."""
+        """Record the start of a request; return whether it must be the exact one."""
         exact = now >= self._exact_at
         if exact:
             self._pause = min(2 * self._pause, EXACT_S[1])
@@ -85,7 +85,7 @@ class MaxReadPositionSchedule:
         return exact
 
     def answered(self, position: Position, now: float, *, exact: bool = False) -> bool:
-        """Take the owner's word that consumers may read up to a position; returns whether that is news."""
+        """Apply the owner's max read position; return whether it has risen."""
         if exact and self._wanted_when_asked is not None and position < self._wanted_when_asked:
             self.held = True
         if position <= self.limit:
@@ -103,14 +103,14 @@ class MaxReadPositionSchedule:
 
 
 class MaxReadPosition:
-    """Keeps a topic's readers from what its owner keeps back. Asks while they wait for entries, one question at a time.
+    """Holds entries that the owner holds. Sends requests while readers wait for entries, one request at a time.
 
-    An entry is let through on an answer only that was given after the entry was known, so none is ever let through too early.
+    An entry is allowed only by a reply to a request after the entry was known, so never too early.
 
     Args:
-        last: asks the owner for the last message that it delivers; None where it does not say.
-        exact: asks it how far exactly it lets consumers read; None where it does not say.
-        on_moved: called when the limit has moved.
+        last: asks the owner for the last message that it delivers; None without an answer.
+        exact: asks the owner for its exact max read position; None without an answer.
+        on_moved: called when the limit has risen.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class MaxReadPosition:
 
     @property
     def held(self) -> bool:
-        """Whether the owner has ever kept something back."""
+        """Whether the owner has ever held an entry."""
         return self._schedule.held
 
     def allows(self, position: Position) -> bool:
@@ -138,7 +138,7 @@ class MaxReadPosition:
         return not self.active or position <= self._schedule.limit
 
     def request(self, position: Position, tail: Position) -> None:
-        """Ask the owner until it allows an entry; the topic goes on to `tail` now."""
+        """Ask the owner until it allows an entry; the topic ends at `tail` now."""
         self._schedule.request(position, tail, self._loop.time())
         self._wanted.set()
         if self._task is None or self._task.done():
@@ -146,12 +146,12 @@ class MaxReadPosition:
             self._task.add_done_callback(_ended)
 
     def notify(self, position: Position) -> None:
-        """The owner has said by itself that consumers may read up to a position."""
+        """Apply a max read position that the owner has sent without a request."""
         if self._schedule.answered(position, self._loop.time()) and self.active:
             self._on_moved()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop all requests."""
         if self._task is not None:
             self._task.cancel()
 
@@ -177,4 +177,4 @@ class MaxReadPosition:
 
 def _ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("the owner's limit cannot be asked for", exc_info=error)
+        log.error("requests of the max read position failed", exc_info=error)

@@ -16,11 +16,11 @@ EARLIEST = Position(-1, -1)
 """Before every entry."""
 
 _NOTHING: Final[list[Position]] = []
-"""Nothing is ever put into it: most sets are empty, and there may be very many."""
+"""Shared by all empty sets and never changed: there may be very many of them."""
 
 
 class PositionRanges:
-    """A set of positions as disjoint ranges (lower, upper], in which a million acks in a row are one range.
+    """A set of positions as disjoint ranges (lower, upper]: a million consecutive acks are one range.
 
     A range may span ledgers, as a cursor's individually deleted messages do (ManagedCursorInfo).
     """
@@ -62,7 +62,7 @@ class PositionRanges:
         self._uppers[first:end] = [upper]
 
     def add_ranges(self, ranges: Iterable[tuple[Position, Position]]) -> None:
-        """Add many ranges (lower, upper] at once: O(n), where they come in order, or nearly so."""
+        """Add many ranges (lower, upper] in one pass: O(n) if they are in order, or nearly so."""
         together = sorted((*self, *((lower, upper) for lower, upper in ranges if lower < upper)))
         if not together:
             return
@@ -76,7 +76,7 @@ class PositionRanges:
         self._lowers, self._uppers = lowers, uppers
 
     def without(self, other: PositionRanges) -> PositionRanges:
-        """The positions that are in this set and not in another: O(ranges of both)."""
+        """Return the positions of this set that are not in another: O(ranges of both)."""
         left = PositionRanges()
         lowers: list[Position] = []
         uppers: list[Position] = []
@@ -101,12 +101,12 @@ class PositionRanges:
         return left
 
     def after(self, position: Position) -> Iterator[tuple[Position, Position]]:
-        """The ranges of what lies behind a position, in order."""
+        """Yield the ranges after a position, in order."""
         for index in range(bisect_right(self._uppers, position), len(self._uppers)):
             yield max(self._lowers[index], position), self._uppers[index]
 
     def remove_up_to(self, position: Position) -> None:
-        """Forget every position up to and including this one."""
+        """Remove every position up to and including this one."""
         keep = bisect_left(self._uppers, position)
         if keep < len(self._uppers) and self._uppers[keep] == position:
             keep += 1
@@ -118,11 +118,11 @@ class PositionRanges:
         self._lowers[0] = max(self._lowers[0], position)
 
     def any_after(self, position: Position) -> bool:
-        """Whether a position behind this one is in the set."""
+        """Whether a position after this one is in the set."""
         return bool(self._uppers) and self._uppers[-1] > position
 
     def upper_of(self, position: Position) -> Position | None:
-        """The end of the range that holds a position; None where it is in none."""
+        """Return the end of the range that contains a position; None without one."""
         index = bisect_left(self._uppers, position)
         if index < len(self._uppers) and self._lowers[index] < position:
             return self._uppers[index]

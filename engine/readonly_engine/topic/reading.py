@@ -1,4 +1,4 @@
-"""Reading a topic in order: an iterator over its entries, and the position of a time."""
+"""Read a topic in order: an iterator over its entries, and the position of a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_BYTES = 4 << 20
-"""About so many bytes are asked for at once."""
+"""Approximate size of one read."""
 
 FIRST_READ_ENTRIES = 16
 MAX_READ_ENTRIES = 1000
 
 RETRY_S = (0.1, 5.0)
 GIVE_UP_S = 60.0
-"""An entry that cannot be read for so long is an error."""
+"""Time of failed attempts after which an unreadable entry is an error."""
 
 
 class TopicReader:
@@ -33,12 +33,12 @@ class TopicReader:
 
     Args:
         topic: the log, opened.
-        position: the first entry that is wanted; where it was trimmed away, the first that is left.
+        position: the first entry to read; if it was trimmed, the first remaining one.
 
     Attributes:
         position: the next entry.
-        jumps: how often the next entry was gone, trimmed or deleted, and the reader went on behind the gap.
-        lost: how many entries were in these gaps.
+        jumps: number of gaps of trimmed or deleted entries that the reader has skipped.
+        lost: number of entries in these gaps.
     """
 
     def __init__(self, topic: TopicLog, position: Position = EARLIEST) -> None:
@@ -50,13 +50,13 @@ class TopicReader:
         self._ahead: asyncio.Task[list[TopicEntry]] | None = None
 
     async def entries(self, *, follow: bool = False) -> AsyncGenerator[TopicEntry, None]:
-        """The entries in order; while one piece of them is in use, the next is being read.
+        """Yield the entries in order, with read-ahead.
 
         Args:
-            follow: whether to wait for more at the end. Else it ends at what is the last entry when it begins.
+            follow: whether to wait for more at the end. If False, it ends at the last entry of its start.
 
         Raises:
-            BookKeeperError: the next entry cannot be read, for GIVE_UP_S now.
+            BookKeeperError: the next entry could not be read for GIVE_UP_S.
         """
         end = None if follow else self._log.limit
         moved = asyncio.Event()
@@ -83,7 +83,7 @@ class TopicReader:
                 self._ahead.cancel()
 
     def _skip_missing(self) -> None:
-        """Go on at the next entry that there is, or will be."""
+        """Move to the next position that has an entry or may get one."""
         chain = self._log.chain
         settled = chain.at_or_after(self.position)
         if settled == self.position or not chain.exists:
@@ -93,7 +93,11 @@ class TopicReader:
             self.jumps += 1
             self.lost += lost
             log.warning(
-                "%s: %d entries from %s on are gone; going on at %s", self._log.topic, lost, self.position, settled
+                "skipping deleted entries: topic=%s lost=%d first=%s next=%s",
+                self._log.topic,
+                lost,
+                self.position,
+                settled,
             )
         self.position = settled
 
@@ -119,7 +123,7 @@ class TopicReader:
         return max(1, min(MAX_READ_ENTRIES, READ_BYTES // self._size))
 
     async def _read(self) -> list[TopicEntry]:
-        """Entries from the position on; none where it stopped to be readable meanwhile."""
+        """Read entries from the position on; return none if it became unreadable meanwhile."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + GIVE_UP_S
         pause = RETRY_S[0]
@@ -132,36 +136,36 @@ class TopicReader:
                 if loop.time() > give_up:
                     raise
                 what = (
-                    "the topic's list of ledgers will say so"
+                    "waiting for the topic's list of ledgers"
                     if isinstance(error, NoSuchLedgerError)
                     else "trying again"
                 )
-                log.info("%s: %s; %s", self._log.topic, error, what)
+                log.info("read failed: topic=%s error=%s reaction=%s", self._log.topic, error, what)
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY_S[1])
 
 
 def _look_at(task: asyncio.Task[list[TopicEntry]]) -> None:
-    """An error of reading ahead comes again when the entry is wanted."""
+    """Mark an error of read-ahead as retrieved: the next read of the entry will raise it."""
     if not task.cancelled():
         task.exception()
 
 
 async def position_at(topic: TopicLog, timestamp: int) -> Position:
-    """The first entry behind the newest one that was published before a time: what a seek to this time would give.
+    """Find the first entry after the newest one with an earlier publish time: the result of a seek to this time.
 
-    As the owner does (PersistentMessageFinder, ManagedCursor.findNewestMatching) it is a binary search, which supposes that
-    publish times ascend; they do within a producer, and among producers as well as their clocks agree.
+    This is a binary search, as in the owner (PersistentMessageFinder, ManagedCursor.findNewestMatching). It assumes ascending
+    publish times, which holds within a producer, and among producers with synchronized clocks.
 
     Args:
         topic: the log, opened.
         timestamp: ms since the epoch.
 
     Returns:
-        The position; where all entries are older, the one where the next entry will be.
+        The position; if all entries are older, that of the next entry to come.
 
     Raises:
-        BookKeeperError: an entry that the search meets cannot be read.
+        BookKeeperError: an entry on the way of the search cannot be read.
     """
     chain = topic.chain
     low, high = 0, 0 if topic.limit is None else chain.count_up_to(topic.limit)
@@ -169,7 +173,7 @@ async def position_at(topic: TopicLog, timestamp: int) -> Position:
         middle = (low + high) // 2
         position = chain.at(middle)
         entries = [] if position is None else await topic.read(position, 1)
-        if not entries:  # trimmed meanwhile: everything has moved
+        if not entries:  # trimmed meanwhile: start again, because all indexes have changed
             low, high = 0, 0 if topic.limit is None else chain.count_up_to(topic.limit)
         elif entries[0].timestamp < timestamp:
             low = middle + 1

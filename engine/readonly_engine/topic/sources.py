@@ -1,4 +1,4 @@
-"""From where a ledger is read: from the bookies, or from where it was offloaded to."""
+"""Choice of the copy of a ledger to read: on the bookies, or in tiered storage."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AVOID_S = 10.0
-"""The copy of a ledger that failed is not the first choice for so long."""
+"""Time for which a failed copy of a ledger is tried last."""
 
 _ROOT = "/managed-ledgers/"
 
 
 class LedgerSources:
-    """Chooses for each read of a topic's ledgers as the owner does (ManagedLedgerImpl.getLedgerHandle), with one thing more.
+    """Chooses the copy for each read of a topic's ledgers as the owner does (ManagedLedgerImpl.getLedgerHandle), with a fallback.
 
-    A ledger whose offload is complete is read from tiered storage, or, where the priority says so, from the bookies as long as
-    these have it; every other ledger from the bookies. Where the first choice fails, the other copy is read if there is one.
+    A completely offloaded ledger is read from tiered storage, or by configuration from the bookies while they have it. Every
+    other ledger is read from the bookies. If the first choice fails, the other copy is read if there is one.
 
     Args:
         topic: the topic.
         bookies: reads entries (ledger, first, last) from the bookies.
-        tiered: reads what was offloaded; None for never.
+        tiered: reads offloaded ledgers; None for never.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LedgerSources:
         self._avoid: dict[tuple[int, bool], float] = {}
 
     def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
-        """Take the topic's list of ledgers, which says what was offloaded."""
+        """Apply the topic's list of ledgers, which has the offloaded ones."""
         ledgers = [] if info is None else info.ledger_info
         self._offloaded = {
             ledger.ledger_id: ledger.offload_context for ledger in ledgers if ledger.offload_context.complete
@@ -60,7 +60,7 @@ class LedgerSources:
         self._avoid = {key: until for key, until in self._avoid.items() if key[0] in self._offloaded}
 
     async def read(self, ledger_id: int, first: int, last: int) -> list[Entry]:
-        """The entries from `first` to `last`, both included, in order.
+        """Read the entries from `first` to `last`, both included, in order.
 
         Raises:
             BookKeeperError: no copy of the ledger can be read now.
@@ -77,14 +77,14 @@ class LedgerSources:
                 return await self._bookies(ledger_id, first, last)
             except (BookKeeperError, TieredStorageError, WireError) as error:
                 if (ledger_id, from_tiered) not in self._avoid:
-                    where = "tiered storage" if from_tiered else "the bookies"
-                    log.warning("ledger %d cannot be read from %s: %s", ledger_id, where, error)
+                    where = "tiered storage" if from_tiered else "bookies"
+                    log.warning("a copy cannot be read: ledger=%d source=%s error=%s", ledger_id, where, error)
                 self._avoid[ledger_id, from_tiered] = asyncio.get_running_loop().time() + AVOID_S
                 failures.append(str(error))
         raise ReadFailedError(f"offloaded ledger {ledger_id}: {'; '.join(failures)}")
 
     def _choices(self, ledger_id: int, context: OffloadContext) -> list[bool]:
-        """Which copies there are, True for that in tiered storage, in the order in which to try them."""
+        """Return the existing copies in the order of attempts, True for the one in tiered storage."""
         if context.bookkeeper_deleted:
             return [True]
         if self._tiered is None:

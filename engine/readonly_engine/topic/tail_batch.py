@@ -1,4 +1,4 @@
-"""What is new at a topic's tail, made ready once for all who stand there, and how often they are told."""
+"""New entries at a topic's tail, framed once for all subscriptions there, and the interval between their dispatches."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
 
 KEPT_BYTES: Final = 4 << 20
-"""Chunks of a burst that are kept: each consumer id has its own, and few ids are in use by many."""
+"""Limit of a batch's cached frames: each consumer id has its own, and many consumers share few ids."""
 
 PAUSE_S: Final = (4e-3, 28e-3)
-"""To read and tell of some entries costs little more than of one. The first is what latency may grow by where few wait; by the
-second it may where very many do, or where all who wait are patient: a turn at the tail of 2,000 messages a second costs 1 ms
-with their acks, of which telling is a fifth (measured)."""
+"""Bounds of the interval between dispatches, because several entries cost little more than one. The first is the added latency
+for few subscriptions; the second is for very many of them, or if all are latency-tolerant. A dispatch at 2,000 messages per
+second costs 1 ms with their acks; a fifth of it is the calls of listeners (measured)."""
 
 EARLY_PART: Final = 1 / 8
-"""Of a pause: so much earlier bookies are asked, and what they send then is told at once. Asked at its end, they would answer
-just after those who wait were told of something else, and what they have sent would wait for a whole pause more."""
+"""Share of an interval: bookies are polled this much before its end, and their entries are dispatched immediately. Polled at its
+end, they would answer just after a dispatch of other entries, and their own would wait for another interval."""
 
 NOTIFYING_SHARE: Final = 0.06
-"""Of the CPU's time, telling those who wait at one topic takes no more than this, as far as the longest pause allows."""
+"""Upper bound of the CPU share for the dispatches of one topic, within the longest interval."""
 
 LATEST_WEIGHT: Final = 0.2
-"""What the newest telling counts for in the average of their costs."""
+"""Weight of the newest dispatch in the average cost."""
 
 
 class TailBatch:
-    """Entries that became readable together. A consumer that stands right before them gets them all in one chunk of frames.
+    """Entries that became readable together. A consumer right before them gets them all in one chunk of frames.
 
     Args:
         entries: at least one; in order, without a gap.
         following: the position after the last.
-        complete: whether nothing more was readable when they were read.
+        complete: whether nothing more was readable at the time of the read.
 
     Attributes:
         first: the position of the first.
         last: the position of the last.
-        messages: how many messages they hold, which is what they cost in permits.
-        uniform: whether each can go to a consumer without a look at it: no markers, and nothing of a transaction.
+        messages: number of their messages, which is their cost in permits.
+        uniform: whether all can be sent without per-entry checks: no markers, no messages of transactions.
     """
 
     __slots__ = ("_entries", "_frames", "_room", "complete", "first", "following", "last", "messages", "uniform")
@@ -60,7 +60,7 @@ class TailBatch:
         return len(self._entries)
 
     def entries(self, position: Position, count: int) -> list[TopicEntry]:
-        """Those from a position on, at most so many; none where they do not begin or go on there."""
+        """Return the entries from a position on, at most `count`; none if the position is not among them."""
         index = position.entry_id - self.first.entry_id
         entries = self._entries
         if 0 <= index < len(entries) and entries[index].position == position:
@@ -68,7 +68,7 @@ class TailBatch:
         return []
 
     def frames(self, consumer_id: int, partition: int, epoch: int) -> bytes:
-        """Their MESSAGE frames; the same bytes for every consumer with the same id and epoch.
+        """Return their MESSAGE frames; the same bytes for every consumer with the same id and epoch.
 
         Args:
             consumer_id: the consumer's id on its connection.
@@ -80,7 +80,7 @@ class TailBatch:
         if chunk is None:
             entries = self._entries
             if len(entries) == 1:
-                chunk = entries[0].frame(consumer_id, partition, epoch)  # which those get who go entry by entry
+                chunk = entries[0].frame(consumer_id, partition, epoch)  # shared with dispatchers of single entries
             else:
                 chunk = encode_views(entries, consumer_id, partition, epoch)
             if len(chunk) <= self._room:
@@ -90,9 +90,9 @@ class TailBatch:
 
 
 class FlushInterval:
-    """How soon those who wait at the tail are told again: later where it costs more to tell them.
+    """Sets the interval between dispatches at the tail, in proportion to their cost.
 
-    A message that comes alone is told of at once. Pure; seconds are those of any one clock, costs seconds of CPU.
+    A single message is dispatched immediately. Pure; seconds are those of any one clock, costs are seconds of CPU time.
     """
 
     def __init__(self) -> None:
@@ -101,11 +101,11 @@ class FlushInterval:
         self._cost = 0.0
 
     def notified(self, now: float, *, latency_tolerant: bool = False) -> None:
-        """They were told, or are about to be.
+        """Record a dispatch that is done or about to start.
 
         Args:
             now: the time.
-            latency_tolerant: whether the longest pause is short enough for all of them.
+            latency_tolerant: whether the longest interval is short enough for all listeners.
         """
         least, most = PAUSE_S
         pause = most if latency_tolerant else min(max(self._cost / NOTIFYING_SHARE, least), most)
@@ -113,13 +113,13 @@ class FlushInterval:
         self._early = self._next - pause * EARLY_PART
 
     def cost(self, seconds: float) -> None:
-        """What the last telling has cost."""
+        """Record the cost of the last dispatch."""
         self._cost += LATEST_WEIGHT * (seconds - self._cost)
 
     def pause(self, now: float) -> float:
-        """For how long nothing new needs to be asked for: what comes then is told at once."""
+        """Return the seconds until the next poll of bookies; its entries are dispatched immediately."""
         return max(self._early - now, 0.0)
 
     def hold(self, now: float) -> float:
-        """For how long what comes now is not told."""
+        """Return the seconds for which entries that arrive now are held."""
         return self._next - now if now < self._early else 0.0

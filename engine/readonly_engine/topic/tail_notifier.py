@@ -1,4 +1,4 @@
-"""Tells those who wait at a topic's tail what is new there: one burst for all of them, and not too often."""
+"""Dispatches new entries at a topic's tail to all listeners in one batch, with a minimum interval."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PREFETCH_ENTRIES: Final = 300
-"""So many new entries at the tail are read before those who wait for them are told: they then find them in the cache."""
+"""Limit of new entries in one batch; they are read before the listeners are called, so these find them in the cache."""
 
 TAIL_BATCH_BYTES: Final = 1 << 20
-"""No more is read for a burst."""
+"""Limit of the bytes in one batch."""
 
 
 class TailNotifier:
-    """Who listens to one topic, and what they were told.
+    """Calls the listeners of one topic with new entries.
 
-    What has just come from a bookie is told as it is; only where entries are missing are they read first, in a task of its own.
+    Entries that have just come from a bookie are dispatched as they are. Only missing entries are read first, in a separate task.
 
     Args:
         name: the topic, for the log.
@@ -39,7 +39,7 @@ class TailNotifier:
         read: reads some entries from a position on, as TopicLog.read.
 
     Attributes:
-        latest_batch: what the listeners were told of last; None where nothing new could be read.
+        latest_batch: batch of the last call; None without readable new entries.
     """
 
     def __init__(
@@ -69,17 +69,17 @@ class TailNotifier:
             self._latency_tolerant.add(listener)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call no more."""
+        """Remove a listener."""
         self._listeners.discard(listener)
         self._latency_tolerant.discard(listener)
 
     @property
     def listeners(self) -> int:
-        """How many there are."""
+        """Number of listeners."""
         return len(self._listeners)
 
     def close(self) -> None:
-        """Tell nobody anything any more."""
+        """Remove all listeners and stop."""
         self._closed = True
         self._listeners.clear()
         self._latency_tolerant.clear()
@@ -90,29 +90,29 @@ class TailNotifier:
 
     @property
     def pause(self) -> float:
-        """Seconds for which nothing new needs to be asked for."""
+        """Seconds without need for new entries."""
         return self._flush_interval.pause(self._loop.time())
 
     def await_notification(self, position: Position) -> bool:
-        """Whether the listeners will be called for an entry that is readable now: it is being read for all of them."""
+        """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
         if self._notified is None or position <= self._notified:
             return False
         self._awaited = True
         return True
 
-    # What is new
+    # New entries
 
     def on_entries(self, entries: list[TopicEntry]) -> None:
-        """Entries have come, of which some may not be confirmed yet; whether they are is told by `moved`."""
+        """Keep new entries, which may be unconfirmed; `on_limit_changed` follows their confirmation."""
         fresh, first = self._fresh, entries[0]
         goes_on = fresh and (fresh[-1].ledger_id, fresh[-1].entry_id + 1) == (first.ledger_id, first.entry_id)
         self._fresh = fresh + entries if goes_on and len(fresh) < PREFETCH_ENTRIES else entries
 
     def on_limit_changed(self, *, at_once: bool = False) -> None:
-        """There may be more to read, or less.
+        """Schedule a dispatch: more entries may be readable, or fewer.
 
         Args:
-            at_once: whether the topic's ledgers have changed, which is not kept back.
+            at_once: whether to ignore the interval, after a change of the topic's ledgers.
         """
         self._due = True
         self._at_once |= at_once
@@ -133,7 +133,7 @@ class TailNotifier:
         self._due = self._at_once = False
         try:
             self._dispatch()
-        except Exception as error:  # noqa: BLE001 - whoever listens may make any mistake
+        except Exception as error:  # noqa: BLE001 - listeners may raise any error
             self._failed(error)
 
     def _dispatch(self) -> None:
@@ -150,7 +150,7 @@ class TailNotifier:
             self._notify(batch, limit)
 
     def _in_hand(self, first: Position, limit: Position) -> TailBatch | None:
-        """All that is new, where all of it has just come."""
+        """Return a batch of all new entries if all of them have just arrived; else None."""
         fresh = self._fresh
         if not fresh or fresh[0].ledger_id != first.ledger_id or first.ledger_id != limit.ledger_id:
             return None
@@ -163,7 +163,7 @@ class TailNotifier:
         return TailBatch(entries, self._chain.after(limit), complete=True)
 
     def _keep_pending(self) -> None:
-        """Of what has come only what is not confirmed yet matters any more."""
+        """Drop dispatched entries from the fresh ones, and keep unconfirmed ones."""
         told, fresh = self._notified, self._fresh
         if told is None or not fresh:
             return
@@ -173,7 +173,7 @@ class TailNotifier:
             self._fresh = fresh[max(told.entry_id + 1 - fresh[0].entry_id, 0) :]
 
     async def _gather(self, first: Position, limit: Position) -> None:
-        """Read what is new, as far as it goes out together, and tell of it; of nothing, where it cannot be read now."""
+        """Read one batch of new entries and call the listeners; without a batch if they cannot be read now."""
         entries: list[TopicEntry] = []
         position, size = first, 0
         try:
@@ -185,7 +185,7 @@ class TailNotifier:
                 size += summarize(found)[1]
                 position = self._chain.after(found[-1].position)
         except BookKeeperError as error:
-            log.info("%s: %s", self._name, error)
+            log.info("read of new entries failed: topic=%s error=%s", self._name, error)
         batch = TailBatch(entries, position, complete=entries[-1].position >= limit) if entries else None
         self._notify(batch, limit)
 
@@ -200,9 +200,9 @@ class TailNotifier:
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
-        """A mistake must neither end this nor become a busy loop."""
+        """Log an unexpected error and continue later: it must neither end the dispatch nor become a busy loop."""
         log.error(
-            "telling the readers of %s failed unexpectedly; going on in %g s",
+            "dispatch of new entries failed unexpectedly, retrying: topic=%s retry_s=%g",
             self._name,
             RESTART_DELAY_S,
             exc_info=error,

@@ -1,4 +1,4 @@
-"""Transactions of a topic (PIP-31): which messages are committed, and how far consumers may read."""
+"""Transactions of a topic (PIP-31): aborted messages, and the max read position."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCAN_ENTRIES = 100
-"""Entries that are read at once in search of markers."""
+"""Entries in one read of the search for markers."""
 
 FEED_ENTRIES = 1000
-"""Entries out of the cache that are looked into in one turn of the event loop."""
+"""Cached entries that are indexed in one iteration of the event loop."""
 
 RETRY_S = (0.1, 5.0)
 
 ASK_OWNER_S = (1.0, 30.0)
-"""First and longest pause before the owner is asked whether a transaction is open. Most end sooner."""
+"""First and longest interval between requests to the owner about an open transaction. Most end sooner."""
 
 
 class OwnerTransaction(NamedTuple):
-    """What a topic's owner knows of a transaction (TransactionInBufferStats).
+    """A transaction's state in a topic's owner (TransactionInBufferStats).
 
     Attributes:
-        open: whether it keeps messages back for it.
-        aborted: whether it knows that it was aborted; without both, it delivers the transaction's messages.
-        last_entry: the topic's last entry, known after that; None unless the owner does not know the transaction.
+        open: whether the owner holds messages for it.
+        aborted: whether the owner has it as aborted. If neither is set, the owner delivers the transaction's messages.
+        last_entry: the topic's last entry, read afterwards; None unless the transaction is unknown to the owner.
     """
 
     open: bool
@@ -45,15 +45,15 @@ class OwnerTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Knows of the transactions with messages from one position on, because it was shown every entry since then.
+    """Index of the transactions with messages from one position on, fed with every entry since then.
 
     A transaction is open from its first message to its marker. Consumers read nothing from the first message of the first open
     transaction on (TopicTransactionBuffer.getMaxReadPosition), and no message of an aborted one.
 
-    What it keeps is bounded by the transactions that are open, and those aborted in ledgers that are not trimmed yet.
+    Its size is bounded by the open transactions, and those aborted in ledgers that are not trimmed yet.
 
     Args:
-        start: the first entry that it will be shown. No transaction with messages before it may be open.
+        start: the first entry to be fed. No transaction with messages before it may be open.
     """
 
     def __init__(self, start: Position) -> None:
@@ -64,12 +64,12 @@ class TransactionIndex:
 
     @property
     def first_open(self) -> Position | None:
-        """The first message of the first open transaction; None where none is open."""
+        """The first message of the first open transaction; None without one."""
         return next(iter(self._open.values()), None)
 
     @property
     def first_open_transaction(self) -> tuple[int, int] | None:
-        """The id of the first open transaction; None where none is open."""
+        """The id of the first open transaction; None without one."""
         return next(iter(self._open), None)
 
     def is_first_open(self, txn: tuple[int, int]) -> bool:
@@ -78,12 +78,12 @@ class TransactionIndex:
 
     @property
     def limit(self) -> Position:
-        """Consumers may read what lies before it: all transactions there have ended, and how they did is known."""
+        """Consumers may read the entries before it: all transactions there have ended, with a known outcome."""
         return self.first_open or self.next
 
     @property
     def open_transactions(self) -> int:
-        """How many transactions are open."""
+        """Number of open transactions."""
         return len(self._open)
 
     def aborted(self, txn: tuple[int, int]) -> bool:
@@ -91,7 +91,7 @@ class TransactionIndex:
         return txn in self._aborted
 
     def feed(self, entries: Iterable[TopicEntry]) -> None:
-        """Show it the next entries: in order, without a gap; those that it has seen are left out."""
+        """Index the next entries: in order, without a gap. Entries that were fed before are skipped."""
         for entry in entries:
             position = entry.position
             if position < self.next:
@@ -101,7 +101,7 @@ class TransactionIndex:
             if txn is None:
                 continue
             if not entry.marker:
-                # A message that arrives after the end of an aborted transaction belongs to it; after a commit it opens it anew.
+                # A message after the end of an aborted transaction is aborted too; after a commit it opens the transaction anew.
                 if txn in self._aborted:
                     self._aborted[txn] = position.ledger_id
                 else:
@@ -112,27 +112,27 @@ class TransactionIndex:
                     self._aborted[txn] = position.ledger_id
 
     def end(self, txn: tuple[int, int], *, aborted: bool) -> None:
-        """End an open transaction without its marker: the owner says so, and the marker may be before the start."""
+        """End an open transaction without its marker, according to the owner; the marker may be before the start."""
         if self._open.pop(txn, None) is not None and aborted:
             self._aborted[txn] = self.next.ledger_id
 
     def trimmed(self, first_ledger: int) -> None:
-        """The ledgers before this one are gone, and the messages of transactions that were aborted there with them."""
+        """Forget transactions that were aborted before a ledger: the earlier ledgers were removed with their messages."""
         if any(ledger_id < first_ledger for ledger_id in self._aborted.values()):
             self._aborted = {txn: ledger for txn, ledger in self._aborted.items() if ledger >= first_ledger}
 
 
 class TopicTransactions:
-    """The transactions of one topic, for all its subscriptions: reads ahead of them in search of markers, as far as they need.
+    """The transactions of one topic, for all its subscriptions: reads ahead of them in search of markers, on demand.
 
-    Costs nothing until a subscription meets a message of a transaction, or the cluster is known to have transactions at all: then
-    the owner is asked at the tail, see MaxReadPosition.
+    Costs nothing until a subscription reads a message of a transaction, or the cluster is known to have transactions. Then the
+    owner is asked at the tail (MaxReadPosition).
 
     Args:
         log_: the topic.
-        last_message: asks the owner for the last message that it delivers; None where it does not say.
-        exact_limit: asks it how far exactly it lets consumers read; None where it does not say.
-        ask_transaction: asks it about a transaction (most and least significant bits of the id); None where it does not say.
+        last_message: asks the owner for the last message that it delivers; None without an answer.
+        exact_limit: asks the owner for its exact max read position; None without an answer.
+        ask_transaction: asks the owner about a transaction (most and least significant bits of the id); None without an answer.
     """
 
     def __init__(
@@ -152,24 +152,24 @@ class TopicTransactions:
 
     @property
     def used(self) -> bool:
-        """Whether the topic has messages of transactions, as far as anybody has read."""
+        """Whether the topic has messages of transactions, according to the reads so far."""
         return bool(self._indexes) or self._max_read_position.held
 
     @property
     def open_transactions(self) -> int:
-        """How many transactions are open, as far as was read."""
+        """Number of open transactions, according to the reads so far."""
         return max((index.open_transactions for index in self._indexes), default=0)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call when a read ahead has found something."""
+        """Call `listener` when the search or the owner has moved a limit."""
         self._listeners.add(listener)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call no more."""
+        """Remove a listener."""
         self._listeners.discard(listener)
 
     def guard(self) -> None:
-        """From now on deliver nothing before the owner does: the cluster has transactions."""
+        """From now on, deliver nothing before the owner does: the cluster has transactions."""
         self._max_read_position.active = True
 
     @property
@@ -178,17 +178,17 @@ class TopicTransactions:
         return self._max_read_position.active
 
     def on_last_entry(self, position: Position) -> None:
-        """The owner has said that consumers may read up to a position."""
+        """Apply a max read position from the owner."""
         self._max_read_position.notify(position)
 
     def allows(self, position: Position) -> bool:
-        """Whether the owner would deliver entries that are in no transaction, up to this one, as far as is known."""
+        """Whether the owner is known to deliver entries without a transaction up to this one."""
         return self._max_read_position.allows(position)
 
     def permitted(self, entries: list[TopicEntry]) -> list[TopicEntry]:
-        """Those of the next entries, of which there is one at least, that the owner would deliver now.
+        """Return those of the next entries, at least one, that the owner would deliver now.
 
-        For the others it is asked: when it permits more the listeners are called.
+        The owner is asked about the others, and the listeners are called once it permits more.
         """
         limit = self._max_read_position
         wanted = entries[-1].position
@@ -198,9 +198,9 @@ class TopicTransactions:
         return [entry for entry in entries if limit.allows(entry.position)]
 
     def index(self, start: Position) -> TransactionIndex:
-        """An index that was shown every entry from a position on, or will be.
+        """Return an index that is fed with every entry from a position on.
 
-        The newest that reaches back far enough, unless an older one has caught up with it: then the older one serves both.
+        This is the newest index that reaches back far enough; if an older one has caught up with it, the older one replaces it.
         """
         fitting = [index for index in self._indexes if index.start <= start]
         if not fitting:
@@ -215,7 +215,7 @@ class TopicTransactions:
         return chosen
 
     def advance(self, index: TransactionIndex, wanted: Position) -> None:
-        """Make an index's limit move beyond a wanted position, now or later: then the listeners are called."""
+        """Move an index's limit beyond a wanted position, now or later; later, the listeners are called."""
         chain = self._log.chain
         if chain.ledger_ids:
             index.trimmed(chain.ledger_ids[0])
@@ -236,7 +236,7 @@ class TopicTransactions:
             question.add_done_callback(lambda task: self._question_ended(index, task))
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop all searches and requests."""
         for task in (*self._scans.values(), *self._questions.values()):
             task.cancel()
         self._max_read_position.close()
@@ -249,7 +249,7 @@ class TopicTransactions:
                 task.cancel()
 
     async def _scan(self, index: TransactionIndex, wanted: Position) -> None:
-        """Read on until the wanted position is decided, or to the end that there is now."""
+        """Read on until the limit is beyond the wanted position, or to the present end."""
         pause = RETRY_S[0]
         chain = self._log.chain
         while index.limit <= wanted and chain.readable(following := chain.at_or_after(index.next)):
@@ -257,7 +257,7 @@ class TopicTransactions:
                 entries = await self._log.read(following, SCAN_ENTRIES)
             except BookKeeperError as error:
                 log.warning(
-                    "%s: markers of transactions are searched: %s; trying again in %.1f s",
+                    "search for markers of transactions failed, retrying: topic=%s error=%s retry_s=%.1f",
                     self._log.topic,
                     error,
                     pause,
@@ -274,19 +274,19 @@ class TopicTransactions:
             return
         error = task.exception()
         if error is not None:
-            log.error("%s: the search for markers of transactions failed", self._log.topic, exc_info=error)
+            log.error("search for markers of transactions ended: topic=%s", self._log.topic, exc_info=error)
             return
         self._notify_listeners()
 
     async def _find_end(self, index: TransactionIndex, txn: tuple[int, int]) -> None:
         """Ask the owner about the first open transaction, until it has ended.
 
-        A producer may store a message of a transaction that timed out meanwhile, behind the transaction's marker. An owner keeps
+        A producer may store a message of a transaction after the marker, if the transaction timed out meanwhile. An owner keeps
         the ids of aborted transactions and skips such messages (TopicTransactionBuffer.handleTransactionMessage). An index that
-        begins behind the marker takes the transaction for an open one, and no other marker follows.
+        begins after the marker has the transaction as open, and no other marker follows.
 
-        An owner that has lost its snapshots does not know the transaction, and delivers the message. So does this broker, once
-        the owner has said so twice and no marker was found up to the end that the topic had the first time.
+        An owner that has lost its snapshots does not know the transaction, and delivers the message. So does this broker, after
+        two such replies, and if no marker was found up to the topic's end at the time of the first.
         """
         pause = ASK_OWNER_S[0]
         unknown_at: Position | None = None
@@ -298,7 +298,7 @@ class TopicTransactions:
             ended = known is not None and not known.open
             if known is not None and ended and (known.aborted or (unknown_at is not None and index.next > unknown_at)):
                 log.info(
-                    "%s: transaction (%d, %d) has ended without a marker here, aborted: %s",
+                    "transaction has ended without a marker: topic=%s transaction=(%d, %d) aborted=%s",
                     self._log.topic,
                     *txn,
                     known.aborted,
@@ -308,7 +308,7 @@ class TopicTransactions:
                 following = index.first_open_transaction
                 if following is None:
                     return
-                txn, unknown_at, pause = following, None, ASK_OWNER_S[0]  # often late too: ask at once
+                txn, unknown_at, pause = following, None, ASK_OWNER_S[0]  # often late too: ask without a pause
                 continue
             unknown_at = (unknown_at or known.last_entry) if known is not None and ended else None
             self.advance(index, index.limit)
@@ -321,7 +321,7 @@ class TopicTransactions:
             return
         error = task.exception()
         if error is not None:
-            log.error("%s: the owner cannot be asked about transactions", self._log.topic, exc_info=error)
+            log.error("requests about transactions failed: topic=%s", self._log.topic, exc_info=error)
             return
         self._notify_listeners()
 

@@ -1,4 +1,4 @@
-"""What a subscription needs of the topic that it reads, be it the topic itself or what compaction has left of it."""
+"""Interface of a topic for its subscriptions, with or without compacted reads."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class TopicView(Protocol):
 
     @property
     def chain(self) -> LedgerChain:
-        """What may be read, and in which order."""
+        """The readable entries, in order."""
 
     @property
     def latest_batch(self) -> TailBatch | None:
-        """What the listeners were told of last, where all of them can share it."""
+        """The batch of the listeners' last call, if all of them can share it."""
 
     def await_notification(self, position: Position) -> bool:
-        """Whether the listeners will be called for an entry that is readable now, so that nobody needs to read it alone."""
+        """Whether the listeners will be called for an entry that is readable now, so that one read serves all of them."""
 
     def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
-        """Call when there may be more to read; where all who listen are patient, a little later while entries flow."""
+        """Call `listener` when more may be readable; with some delay while entries arrive, if all are latency-tolerant."""
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call no more."""
+        """Remove a listener."""
 
     def confirm(self, position: Position) -> None:
-        """Take the owner's word that an entry is confirmed."""
+        """Confirm an entry, according to the owner broker."""
 
     async def reload(self) -> None:
         """Read the topic's list of ledgers now.
@@ -49,10 +49,10 @@ class TopicView(Protocol):
         """
 
     def cached(self, first: Position, count: int) -> list[TopicEntry]:
-        """The entries from a position on that are at hand: at most `count`, without a gap."""
+        """Return the cached entries from a position on: at most `count`, without a gap."""
 
     async def read(self, first: Position, count: int) -> list[TopicEntry]:
-        """Entries from a position on, in order: at least one where there is one to read, at most `count`.
+        """Read entries from a position on, in order: at least one if one is readable, at most `count`.
 
         Raises:
             BookKeeperError: they cannot be read now.

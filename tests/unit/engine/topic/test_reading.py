@@ -93,7 +93,7 @@ def test_a_reader_whose_next_entry_is_trimmed_goes_on_and_counts(caplog):
         assert (reader.jumps, reader.lost) == (1, 3)
 
     play(scene)
-    assert caplog.text.count("3 entries from 3:2 on are gone; going on at 6:0") == 1
+    assert caplog.text.count("lost=3 first=3:2 next=6:0") == 1
 
 
 def test_a_ledger_that_goes_when_all_of_it_was_read_is_no_jump():

@@ -92,7 +92,7 @@ def test_where_one_copy_fails_the_other_is_read_and_stays_the_first_choice_for_a
         assert copies.asked[3:] == [other, first]
 
     play(topic(), copies, scene)
-    assert caplog.text.count("ledger 3 cannot be read from") == 2, "each copy's failure is said once"
+    assert caplog.text.count("a copy cannot be read: ledger=3") == 2, "each copy's failure is logged once"
 
 
 def test_where_both_fail_the_error_names_both_reasons():

@@ -232,7 +232,7 @@ def test_one_who_fails_keeps_nobody_from_being_told(play, monkeypatch, caplog):
         await stage.tells(2, 2, True)
 
     play(scene)
-    assert caplog.text.count("telling the readers of the topic failed unexpectedly") == 2
+    assert caplog.text.count("dispatch of new entries failed unexpectedly, retrying: topic=the topic") == 2
     assert "a mistake" in caplog.text
 
 
