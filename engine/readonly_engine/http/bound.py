@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 CACHE_TTL_S = 10.0
 """Age at which a list of topics is refreshed by the next request."""
 
-FIRST_LIST_TIMEOUT_S = 1.0
-"""Longest wait of the first request for the list of topics; later requests get the last list."""
+LIST_TIMEOUT_S = 1.0
+"""Longest wait of a request for a new list of topics; then it gets the last list."""
 
 TOPICS_PER_TURN = 500
 """Topics that are compared with a binding in one iteration of the event loop."""
@@ -165,14 +165,13 @@ class BoundTopics:
         return {name: worst(found) for name, found in backlogs.items()}
 
     async def _refresh(self) -> None:
-        """Refresh an old list of topics, and wait for the first list of these bindings."""
-        now, bindings = time.monotonic(), self._broker.bindings
-        if self._listing is not None and not self._listing.done():
-            pass  # a list is in flight
-        elif self._of is not bindings or now - self._listed_at > CACHE_TTL_S:
+        """Replace an old list of topics, and wait for the new one."""
+        bindings = self._broker.bindings
+        if self._of is bindings and time.monotonic() - self._listed_at <= CACHE_TTL_S:
+            return
+        if self._listing is None or self._listing.done():
             self._listing = asyncio.create_task(self._list(bindings))
-        if self._of is not bindings and self._listing is not None:
-            await asyncio.wait({self._listing}, timeout=FIRST_LIST_TIMEOUT_S)
+        await asyncio.wait({self._listing}, timeout=LIST_TIMEOUT_S)
 
     async def _list(self, bindings: Bindings) -> None:
         listed: dict[str, list[TopicName]] = {}

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
-from readonly_engine.broker.pool.bindings import Binding, from_patterns
-from readonly_engine.http.bound import Lag, Matched, match, namespaces_of, worst
+import pytest
+from readonly_engine.broker.pool.bindings import Binding, Bindings, from_patterns
+from readonly_engine.http import bound
+from readonly_engine.http.bound import CACHE_TTL_S, BoundTopics, Lag, Matched, match, namespaces_of, worst
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 P = "persistent://public/default/"
@@ -42,3 +45,64 @@ def test_the_lag_of_a_topic_is_that_of_its_slowest_subscription_over_all_partiti
     a, b0, b1, c, _ = LISTED["public/default"]
     found = worst([(a, "s", 5), (a, "t", 7), (b0, "s", 4), (b1, "s", 4), (b1, "t", 7), (c, "s", 0)], 2)
     assert found == [Lag(8, P + "b", "s"), Lag(7, P + "a", "t")]
+
+
+class Cluster:
+    """A namespace whose topics are given; `answers` lets its lists through."""
+
+    def __init__(self):
+        self.names = topics("a")
+        self.lists = 0
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def topics(self, _tenant, _namespace):
+        self.lists += 1
+        await self.answers.wait()
+        return list(self.names)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(bound, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def bound_topics(cluster):
+    bindings = Bindings((Binding("x", namespaces=("public/default",)),))
+    return BoundTopics(SimpleNamespace(bindings=bindings), cluster)
+
+
+def test_a_topic_that_is_newer_than_the_last_list_counts_in_the_next_one(clock):
+    async def run():
+        cluster = Cluster()
+        found = bound_topics(cluster)
+        assert await found.topics("x") == [P + "a"]
+        cluster.names = topics("a", "b")
+        clock.now = CACHE_TTL_S
+        assert await found.topics("x") == [P + "a"]
+        clock.now = 30.0
+        assert await found.topics("x") == [P + "a", P + "b"]
+        assert cluster.lists == 2
+
+    asyncio.run(run())
+
+
+def test_a_slow_list_holds_up_requests_for_a_bounded_time_and_is_made_once(clock, monkeypatch):
+    monkeypatch.setattr(bound, "LIST_TIMEOUT_S", 0.01)
+
+    async def run():
+        cluster = Cluster()
+        found = bound_topics(cluster)
+        assert await found.topics("x") == [P + "a"]
+        cluster.names = topics("b")
+        cluster.answers.clear()
+        clock.now = 30.0
+        assert await asyncio.gather(found.topics("x"), found.topics("x")) == [[P + "a"], [P + "a"]]
+        assert cluster.lists == 2
+        cluster.answers.set()
+        assert await found.topics("x") == [P + "b"]
+        assert cluster.lists == 2
+
+    asyncio.run(run())
