@@ -52,10 +52,15 @@ class SubscriptionResult:
             found.append(f"{self.name}: {self.lost} messages were lost")
         if self.duplicated:
             found.append(f"{self.name}: {self.duplicated} messages arrived twice")
+        if self.acked != len(self.received):
+            found.append(f"{self.name}: {len(self.received)} messages were received, and {self.acked} acked")
         if self.owner_backlog:
             found.append(f"{self.name}: the owner still has a backlog of {self.owner_backlog}")
         if self.owner_dispatched:
             found.append(f"{self.name}: the owner dispatched {self.owner_dispatched} messages itself")
+        dispatched = sum(self.pool_dispatched.values())
+        if dispatched < len(self.received):
+            found.append(f"{self.name}: the pool dispatched {dispatched} of the {len(self.received)} received messages")
         return found
 
 
