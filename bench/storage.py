@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -191,20 +190,16 @@ def main(argv: list[str] | None = None) -> int:
             settings=(Setting("bookie", "journalSyncData", "false"),),
         )
     )
+    stack.up()
     try:
-        stack.up()
-        try:
-            home = ensure_distribution(stack.spec.version)
-            with JavaClient(SOURCE, home, stack.endpoints.metadata_store) as java:
-                collector.tune_garbage_collector()  # as `serve` and the tool do
-                results = uvloop.run(measure(stack, java, rounds, quick=arguments.quick))
-            reads: list[Reads] = uvloop.run(count_reads(stack.endpoints))
-        finally:
-            if not arguments.keep:
-                stack.down()
-    except DevstackError as error:
-        print(f"bench.storage: {error}", file=sys.stderr)  # noqa: T201
-        return 1
+        home = ensure_distribution(stack.spec.version)
+        with JavaClient(SOURCE, home, stack.endpoints.metadata_store) as java:
+            collector.tune_garbage_collector()  # as `serve` and the tool do
+            results = uvloop.run(measure(stack, java, rounds, quick=arguments.quick))
+        reads: list[Reads] = uvloop.run(count_reads(stack.endpoints))
+    finally:
+        if not arguments.keep:
+            stack.down()
     made = f"{table(results)}\n\n{reads_table(reads)}"
     print(made)  # noqa: T201
     figures: dict[str, Any] = {

@@ -226,10 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)
-    try:
-        runs = [json.loads(file.read_text(encoding="utf-8")) for file in arguments.files or []] or [measured(arguments)]
-    except DevstackError as error:
-        return common.give_up("bench.spark", error)
+    runs = [json.loads(file.read_text(encoding="utf-8")) for file in arguments.files or []] or [measured(arguments)]
     results = sorted(results_of(runs), key=_place)
     made = table(results)
     print(made)  # noqa: T201

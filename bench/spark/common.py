@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
-
-if TYPE_CHECKING:
-    from devstack.errors import DevstackError
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "explanation" / "spark-performance.md"
 
@@ -69,9 +65,3 @@ def write(name: str, made: str) -> None:
 def machine() -> str:
     """Return a description of this machine."""
     return f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}"
-
-
-def give_up(bench: str, error: DevstackError) -> int:
-    """Print why a bench could not be measured, and return its exit status."""
-    print(f"{bench}: {error}", *filter(None, [error.hint]), sep="\n  ", file=sys.stderr)  # noqa: T201
-    return 1

@@ -24,7 +24,6 @@ from bench.cpu import family
 from bench.spark import common
 from bench.spark.beside import APART, BACKLOG, BASE_PORT, BUSY, CORES, LIMITED, RATE, SPARK, the_bench
 from devstack.console import say
-from devstack.errors import DevstackError
 from devstack.program import run_program
 
 if TYPE_CHECKING:
@@ -155,15 +154,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)
     found = []
-    try:
-        with the_bench(arguments.base_port, arguments.messages, keep=arguments.keep) as bench:
-            for cores in CORES:
-                if arguments.only in {"", cores}:
-                    bench.share(cores)
-                    sides = [side for side in SIDES if arguments.side in {"", side}]
-                    found += [measure(bench, side, cores, arguments.pairs, arguments.seconds) for side in sides]
-    except DevstackError as error:
-        return common.give_up("bench.spark.paired", error)
+    with the_bench(arguments.base_port, arguments.messages, keep=arguments.keep) as bench:
+        for cores in CORES:
+            if arguments.only in {"", cores}:
+                bench.share(cores)
+                sides = [side for side in SIDES if arguments.side in {"", side}]
+                found += [measure(bench, side, cores, arguments.pairs, arguments.seconds) for side in sides]
     made = table(found)
     print(made)  # noqa: T201
     machine = common.machine()

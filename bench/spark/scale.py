@@ -256,10 +256,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--base-port", type=int, default=BASE_PORT, help="first port (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the Pulsar running")
     arguments = parser.parse_args(argv)
-    try:
-        reads, plans = run(arguments)
-    except DevstackError as error:
-        return common.give_up("bench.spark.scale", error)
+    reads, plans = run(arguments)
     machine = common.machine()
     made = {}
     if reads:
