@@ -1,4 +1,4 @@
-"""`make model`: every interleaving of small systems, made of the engine's own state machines, is looked at."""
+"""`make model`: visits every interleaving of small systems that consist of the engine's own state machines."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ MARKS: Final = ("<!-- model: written by make model MODEL_OPTIONS=--write -->", "
 
 
 def search(name: str, mutants: tuple[str, ...] = (), most: int = MAX_STATES) -> Outcome:
-    """One search.
+    """Run one search.
 
     Args:
         name: the scenario.
-        mutants: what is put back.
-        most: end, incomplete, with so many states.
+        mutants: former behaviour to restore.
+        most: limit of states, at which the search ends incomplete.
     """
     return Search(scenario(name).make(mutants=mutants), most).run()
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0 all is as it should be, 1 something is not, 2 wrong usage."""
+    """Run the command; return its exit status: 0 as expected, 1 not as expected, 2 wrong usage."""
     parser = argparse.ArgumentParser(prog="make model", description=__doc__)
-    parser.add_argument("--only", choices=[found.name for found in SCENARIOS], help="one search")
-    parser.add_argument("--mutant", choices=[found.name for found in MUTANTS], help="one old behaviour, with its steps")
-    parser.add_argument("--most", type=int, default=MAX_STATES, help="end with so many states (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/testing.md")
+    parser.add_argument("--only", choices=[found.name for found in SCENARIOS], help="run one search only")
+    parser.add_argument(
+        "--mutant", choices=[found.name for found in MUTANTS], help="run one mutant only, and print its steps"
+    )
+    parser.add_argument("--most", type=int, default=MAX_STATES, help="limit of states (default %(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the tables to docs/testing.md")
     args = parser.parse_args(argv)
     scenarios = [found for found in SCENARIOS if args.only in {None, found.name} and not args.mutant]
     mutants = [found for found in MUTANTS if args.mutant in {None, found.name} and not args.only]

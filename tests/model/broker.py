@@ -1,4 +1,4 @@
-"""What a read-only broker does in the model: the shells around Claims and Serving, as small as they can be.
+"""Actions of a read-only broker in the model: the shells around Claims and Serving, as small as possible.
 
 Mirrors Claiming (hold, leave, _do), admit, Broker._claim_changed, TopicRegistry.join and leave, Consumer.close_for_resubscribe.
 """
@@ -48,15 +48,15 @@ Step = tuple[str, "World"]
 
 @dataclass
 class Rules:
-    """What a model is made of.
+    """Settings of a model, and the states of its machines.
 
     Attributes:
-        entries: how many the topic has.
-        fine: whether acks take steps of their own, as long as anything may happen at the owner.
-        homes: whether each client comes to one broker only, else to any.
-        window: how many entries a client takes before it acks one.
-        mutants: names of old behaviour that is put back.
-        orderly: whether no session ends: then no ack is under way when another begins to serve.
+        entries: number of entries in the topic.
+        fine: whether acks take separate steps, while faults of the owner are left.
+        homes: whether each client connects to one broker only, else to any.
+        window: number of entries that a client takes before it acks one.
+        mutants: names of former behaviour to restore.
+        orderly: whether no session ends: then no ack is under way when another broker starts to serve.
         claims: the states of Claims.
         servings: the states of Serving.
     """
@@ -72,7 +72,7 @@ class Rules:
 
     @property
     def lease(self) -> float:
-        """How long a lease is, in seconds."""
+        """Duration of a lease, in seconds."""
         return SESSION_TIMEOUT_S if "lease-as-long-as-session" in self.mutants else claim_calls.LEASE_S
 
     @property
@@ -82,15 +82,15 @@ class Rules:
 
 
 def name(client: int) -> str:
-    """A client in words."""
+    """Return a client's name in reports."""
     return f"client {client + 1}"
 
 
-# Claims, as Claiming and Broker have them
+# Claims, as in ClaimStore and Broker
 
 
 def tell_claims(rules: Rules, world: World, at: int, call: Callable[..., object], *args: object) -> World:
-    """Call the Claims of a broker, and do what it wants done."""
+    """Call the Claims of a broker, and perform the actions that it returns."""
     number, actions = rules.claims.call(world.brokers[at].claims, call, *args)
     world = with_broker(world, at, world.brokers[at]._replace(claims=number))
     for action in actions or ():
@@ -122,13 +122,13 @@ def _do(rules: Rules, world: World, at: int, action: ClaimAction) -> World:
         if action.kind == ActionKind.GRANT:
             found = world.clients[client]
             world = with_client(world, client, found._replace(stage=GRANTED, valid=1))
-        else:  # REDIRECT: it is told where to go, and may go anywhere; RETRY: it tries again
+        else:  # REDIRECT: it gets an address, and may connect to any broker; RETRY: it tries again
             world = leave(rules, world, client)
     return world
 
 
 def _with_epochs_from_one(rules: Rules, world: World, at: int) -> World:
-    """Keep of epochs only which are valid: Claims.is_valid."""
+    """Reduce epochs to their validity: Claims.is_valid."""
     broker = world.brokers[at]
     now = rules.claims.ask(broker.claims, claim_calls.epoch)
     if now != claim_calls.FIRST_EPOCH:
@@ -141,11 +141,11 @@ def _with_epochs_from_one(rules: Rules, world: World, at: int) -> World:
     return world
 
 
-# Consumers come and go
+# Consumers join and leave
 
 
 def arrivals(rules: Rules, world: World) -> Iterator[Step]:
-    """What brings consumers to their subscription: admit, and TopicRegistry.join."""
+    """Yield the steps of consumers to their subscription: admit, and TopicRegistry.join."""
     for client, found in enumerate(world.clients):
         at, broker = found.at, world.brokers[found.at]
         if found.stage == OUT:
@@ -154,7 +154,7 @@ def arrivals(rules: Rules, world: World) -> Iterator[Step]:
                     continue
                 waiting = with_client(world, client, Client(at=to, stage=WAITING))
                 yield (
-                    f"{name(client)} comes to broker {BROKERS[to]}",
+                    f"{name(client)} connects to broker {BROKERS[to]}",
                     tell_claims(rules, waiting, to, claim_calls.want, client),
                 )
         elif broker.frozen:
@@ -177,7 +177,9 @@ def arrivals(rules: Rules, world: World) -> Iterator[Step]:
                 told, known = world.owner.acked, world.past.answered
                 if rules.orderly:
                     known |= under_way(world)
-                step = f"the owner tells broker {BROKERS[at]} what is acked ({shown(told)}), for {name(client)}"
+                step = (
+                    f"the owner answers broker {BROKERS[at]} with the acked entries ({shown(told)}), for {name(client)}"
+                )
                 asked = with_broker(world, at, broker._replace(known=known, stale=0))
                 yield step, with_client(asked, client, found._replace(stage=BEGINNING, told=told))
         elif found.stage == BEGINNING:
@@ -189,9 +191,9 @@ def _join(rules: Rules, world: World, client: int) -> Step:
     at, broker = found.at, world.brokers[found.at]
     step = f"{name(client)}'s consumer joins the subscription at broker {BROKERS[at]}"
     if found.owner != THERE:  # Consumer.in_sync
-        return f"{step}, and is told to come again", leave(rules, world, client)
+        return f"{step}, and has to reconnect", leave(rules, world, client)
     if not found.valid and "revoke-misses-arrivals" not in rules.mutants:  # Claims.is_valid
-        return f"{step}, and is told to come again: the claim was lost meanwhile", leave(rules, world, client)
+        return f"{step}, and has to reconnect: the claim was lost meanwhile", leave(rules, world, client)
     if broker.serving == NONE:
         begun = rules.servings.begin(serving.Serving, rules.entries, world.owner.ledgers, found.told)
         world = with_broker(world, at, broker._replace(serving=begun, paused=0, refresh=NOT_ASKED))
@@ -203,7 +205,7 @@ def _join(rules: Rules, world: World, client: int) -> Step:
 
 
 def departures(rules: Rules, world: World) -> Iterator[Step]:
-    """Clients go by themselves."""
+    """Yield disconnects by clients."""
     if not world.faults.leaves:
         return
     for client, found in enumerate(world.clients):
@@ -214,7 +216,7 @@ def departures(rules: Rules, world: World) -> Iterator[Step]:
 
 
 def leave(rules: Rules, world: World, client: int) -> World:
-    """A consumer is gone, or its client told to come again: Consumer.unregister and close."""
+    """Remove a consumer whose client has left or has to reconnect: Consumer.unregister and close."""
     found = world.clients[client]
     at = found.at
     if found.stage == SERVED:
@@ -236,25 +238,25 @@ def leave(rules: Rules, world: World, client: int) -> World:
 
 
 def _release(rules: Rules, world: World, client: int) -> World:
-    """The owner has taken all that a consumer has acked: Consumer._release_claim."""
+    """Release the claim after the owner has accepted all acks of a consumer: Consumer._release_claim."""
     at = world.clients[client].at
     return tell_claims(rules, with_client(world, client, Client()), at, claim_calls.left, client)
 
 
 def closings(rules: Rules, world: World) -> Iterator[Step]:
-    """The owner answers acks of consumers that have left, and then their CLOSE_CONSUMER."""
+    """Yield the owner's answers to CLOSE_CONSUMER of consumers that have left; answers to their acks precede them."""
     for client, found in enumerate(world.clients):
         if found.stage == CLOSING and not world.brokers[found.at].frozen:
             at = found.at
             if not any(by == client for _, _, by in world.brokers[at].sent):
                 yield (
-                    f"broker {BROKERS[at]} hears that {name(client)}'s consumer is closed",
+                    f"broker {BROKERS[at]} receives the answer that {name(client)}'s consumer is closed",
                     _release(rules, world, client),
                 )
 
 
 def under_way(world: World) -> int:
-    """The entries whose acks are on their way to the owner."""
+    """Return the entries whose acks are on their way to the owner."""
     entries = 0
     for found in world.brokers:
         for _, acked, _ in found.sent:
@@ -266,7 +268,7 @@ def under_way(world: World) -> int:
 
 
 def deliveries(rules: Rules, world: World) -> Iterator[Step]:
-    """Entries go to clients, and are acked by them."""
+    """Yield deliveries of entries to clients, and their acks."""
     for client, found in enumerate(world.clients):
         if found.stage != SERVED or world.brokers[found.at].frozen:
             continue
@@ -301,12 +303,12 @@ def deliveries(rules: Rules, world: World) -> Iterator[Step]:
 
 
 def call_serving(rules: Rules, world: World, at: int, function: Callable[..., object], *args: object) -> World:
-    """Call the Serving of a broker; what it sends to the owner is put on its way."""
+    """Call the Serving of a broker, and put its commands on their way to the owner."""
     before = world.brokers[at]
     number, commands = rules.servings.call(before.serving, function, *args)
     broker = before._replace(serving=number)
     for command in commands or ():
-        if world.clients[command[2]].owner != CLOSED:  # else the owner knows the consumer no more
+        if world.clients[command[2]].owner != CLOSED:  # else the owner no longer knows the consumer
             broker = broker._replace(sent=(*broker.sent, command))
     number, order = rules.servings.call(broker.serving, serving.renumbered)
     if number != broker.serving:
@@ -318,12 +320,12 @@ def call_serving(rules: Rules, world: World, at: int, function: Callable[..., ob
 
 
 def shown(entries: int) -> str:
-    """A set of entries in words."""
+    """Return a set of entries as text."""
     return ", ".join(str(entry) for entry in serving.members(entries)) or "none"
 
 
 def serves(rules: Rules, world: World, at: int) -> bool:
-    """Whether a broker would deliver what a client asks for: LeaseGuard.check_due, then what keeps a subscription from it."""
+    """Return whether a broker would deliver: LeaseGuard.check_due, then the reasons for which a subscription pauses."""
     broker = world.brokers[at]
     if broker.serving == NONE or broker.paused or broker.frozen:
         return False
@@ -331,5 +333,5 @@ def serves(rules: Rules, world: World, at: int) -> bool:
 
 
 def consumers_at(world: World, at: int) -> Iterable[int]:
-    """The clients whose consumers are served by a broker."""
+    """Yield the clients whose consumers a broker serves."""
     return (client for client, found in enumerate(world.clients) if found.at == at and found.stage == SERVED)

@@ -1,4 +1,4 @@
-"""Claims as a machine of the model: its calls, and time that passes. There is one subscription; the other broker is `PEER`."""
+"""Claims as a machine of the model: its calls, and the passing of time. There is one subscription; the other broker is `PEER`."""
 
 from __future__ import annotations
 
@@ -15,87 +15,87 @@ PEER: Final = "pulsar://peer"
 LEASE_S: Final = LEASE_SHARE * SESSION_TIMEOUT_S
 TICK_S: Final = 3.0
 NOW: Final = 0.0
-"""Always: what the machine remembers of the past is moved instead, so that states that differ in nothing else are one."""
+"""Constant: recorded times move into the past instead, so states that differ only in the time of day are equal."""
 
 LONG_AGO: Final = -2 * TICK_S
 FIRST_EPOCH: Final = 1
 
 
 def make(lease: float) -> Claims:
-    """The claims of a broker that has just begun: ZooKeeper has answered it."""
+    """Return the claims of a new broker that has an answer from ZooKeeper."""
     claims = Claims(OWN)
     claims.renewed(1, lease, NOW)
     return claims
 
 
 def want(claims: Claims, client: int) -> tuple[ClaimAction, ...]:
-    """A client's consumer has come."""
+    """Request the claim for a client's new consumer."""
     return tuple(claims.request(KEY, client, NOW))
 
 
 def left(claims: Claims, client: int) -> tuple[ClaimAction, ...]:
-    """It has gone."""
+    """Remove the client's consumer."""
     return tuple(claims.release(KEY, client))
 
 
 def claimed(claims: Claims, session: int) -> tuple[ClaimAction, ...]:
-    """The node is ours, made in a session."""
+    """Handle the creation of our node in a session."""
     return tuple(claims.claimed(KEY, session))
 
 
 def claimed_in_any(claims: Claims, _session: int) -> tuple[ClaimAction, ...]:
-    """As `claimed`, by a machine that does not ask in which session."""
+    """Do the same as `claimed`, without a check of the session."""
     return tuple(claims.claimed(KEY, claims._session))
 
 
 def taken(claims: Claims, alive: bool) -> tuple[ClaimAction, ...]:
-    """The other broker has it."""
+    """Handle a claim that the other broker has."""
     return tuple(claims.taken(KEY, PEER, {OWN, PEER} if alive else {OWN}))
 
 
 def failed(claims: Claims) -> tuple[ClaimAction, ...]:
-    """The store did not answer."""
+    """Handle a request that the store did not answer."""
     return tuple(claims.failed(KEY))
 
 
 def released(claims: Claims) -> tuple[ClaimAction, ...]:
-    """The node is gone, or could not be removed."""
+    """Handle a removed node, or a removal that failed."""
     return tuple(claims.released(KEY))
 
 
 def renewed(claims: Claims, session: int, lease: float) -> tuple[ClaimAction, ...]:
-    """A probe that was sent now was answered."""
+    """Handle the answer to a probe that was sent now."""
     return tuple(claims.renewed(session, lease, NOW))
 
 
 def ended(claims: Claims) -> tuple[ClaimAction, ...]:
-    """The session is known to have ended."""
+    """Handle the known end of the session."""
     return tuple(claims.ended())
 
 
 def shifted(claims: Claims) -> None:
-    """A tick has passed."""
+    """Let a tick pass."""
     claims.until = max(claims.until - TICK_S, LONG_AGO)
 
 
 def looked(claims: Claims) -> tuple[ClaimAction, ...]:
-    """The guard looks at the lease: by its timer, and before anything is delivered."""
+    """Check the lease, as the guard does by its timer and before each delivery."""
     return tuple(claims.tick(NOW))
 
 
 def suspended(claims: Claims) -> bool:
-    """Whether nothing claimed is delivered."""
+    """Return whether deliveries of claimed subscriptions are suspended."""
     return claims.suspended
 
 
 def epoch(claims: Claims) -> int:
-    """The epoch in which what was read of the owner's cursor counts; NO_EPOCH for none."""
+    """Return the epoch in which data read from the owner's cursor is valid; NO_EPOCH for none."""
     claim = claims._claims.get(KEY)
     return claim.epoch if claim is not None and claims.is_valid(KEY, claim.epoch) else NO_EPOCH
 
 
 def epochs_from_one(claims: Claims) -> None:
-    """Count epochs anew: an older one never becomes valid again, so it is only asked whether one is."""
+    """Renumber epochs from 1. An old epoch never becomes valid again, so only its validity matters."""
     claim = claims._claims.get(KEY)
     now = epoch(claims)
     if claim is not None:
@@ -104,7 +104,7 @@ def epochs_from_one(claims: Claims) -> None:
 
 
 def exchanged(claims: Claims) -> None:
-    """The two clients change places."""
+    """Exchange the two clients."""
     for claim in claims._claims.values():
         claim.users = {1 - user for user in claim.users}
         claim.waiting = [1 - waiter for waiter in claim.waiting]

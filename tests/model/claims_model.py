@@ -1,4 +1,4 @@
-"""The model of claims, leases, ack relay and take-over of a Shared subscription: what can happen, and what never may."""
+"""Model of claims, leases, relayed acks and take-over of a Shared subscription: possible steps, and violations."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class ClaimsModel:
 
     Args:
         name: for reports.
-        faults: what may go wrong, how often.
-        entries: how many the topic has.
-        brokers: how many there are.
-        clients: how many there are.
-        fine: whether an ack is collected, sent, taken and answered in steps of their own before the owner moves; else it is
-            sent at once, and taken and answered in one step.
-        homes: whether each client comes to one broker only, else to any.
-        window: how many entries a client takes before it acks one.
-        mutants: old behaviour that is put back.
+        faults: numbers of faults.
+        entries: number of entries in the topic.
+        brokers: number of brokers.
+        clients: number of clients.
+        fine: whether an ack is collected, sent, accepted and answered in separate steps before the owner moves; else it is sent
+            at once, and accepted and answered in one step.
+        homes: whether each client connects to one broker only, else to any.
+        window: number of entries that a client takes before it acks one.
+        mutants: former behaviour to restore.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class ClaimsModel:
         self._other_client: dict[Client, Client] = {}
 
     def initial(self) -> World:
-        """Nobody is there."""
+        """Return a world without consumers."""
         begun = Broker(self.rules.claims.begin(claim_calls.make, self.rules.lease))
         return World(NONE, (begun,) * self._brokers, (Client(),) * self._clients, Owner(), self._faults, Past())
 
     def steps(self, world: World) -> Iterator[broker.Step]:
-        """What can happen next."""
+        """Yield the possible next steps."""
         rules = self.rules
         yield from broker.deliveries(rules, world)
         yield from owner.acks(rules, world)
@@ -74,20 +74,20 @@ class ClaimsModel:
         yield from owner.ageing(rules, world)
 
     def wrong(self, world: World) -> str:
-        """What is wrong with a state."""
+        """Return the violation of a state; empty for none."""
         at_once = [
             at for at in range(len(world.brokers)) if serves(self.rules, world, at) and list(consumers_at(world, at))
         ]
         return "two brokers dispatch the subscription at once" if len(at_once) > 1 else ""
 
     def done(self, world: World) -> bool:
-        """Every entry is acked."""
+        """Return whether every entry is acked."""
         return world.owner.acked == self.rules.all and not any(found.sent or found.replies for found in world.brokers)
 
-    # Brokers are alike, and so are clients
+    # Brokers are interchangeable, and so are clients
 
     def canonical(self, world: World) -> World:
-        """Of the states that differ in names only, the least."""
+        """Return the least of the states that differ in names only."""
         if self.rules.homes:
             return min(world, self._brokers_exchanged(self._clients_exchanged(world)))
         worlds = [world]
@@ -102,7 +102,7 @@ class ClaimsModel:
         return World(world.node, brokers, world.clients[::-1], world.owner, world.faults, world.past)
 
     def _exchange(self, found: Broker) -> Broker:
-        """A broker whose clients have changed places."""
+        """Return a broker with its clients exchanged."""
         rules = self.rules
         exchanged = self._other_broker[found] = found._replace(
             claims=rules.claims.call(found.claims, claim_calls.exchanged)[0],
@@ -117,6 +117,6 @@ class ClaimsModel:
         return World(node, world.brokers[::-1], clients, world.owner, world.faults, world.past)
 
     def _elsewhere(self, found: Client) -> Client:
-        """A client whose broker has changed places with the other."""
+        """Return a client with its broker exchanged for the other."""
         moved = self._other_client[found] = found if found.at == NONE else found._replace(at=1 - found.at)
         return moved

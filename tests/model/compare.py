@@ -1,6 +1,6 @@
-"""A copy of the cursor with the owner's: the engine's CursorSync, whose questions are answered at once.
+"""Comparison of a cursor's copy with the owner's cursor: the engine's CursorSync, with immediate answers to its queries.
 
-Its coroutines run from one question to the next. Here none has to wait, so each runs to its end in one step of the model.
+Its coroutines run from one query to the next. Here none has to wait, so each runs to its end in one step of the model.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LOST: Final = 2
 
 @dataclass
 class _Owner:
-    """What the owner answers (CursorQueries)."""
+    """The owner's answers (CursorQueries)."""
 
     told: OwnerCursorState
     at_owner: OwnerCursorRanges
 
-    async def state(self, _relayed: object) -> OwnerCursorState:
+    async def state(self, _consumer: object) -> OwnerCursorState:
         return self.told
 
     async def acked(self) -> list[tuple[Position, Position]]:
@@ -54,7 +54,7 @@ class _Owner:
 
 @dataclass
 class _View:
-    """What the subscription reads (TopicView)."""
+    """The subscription's view of the topic (TopicView)."""
 
     chain: LedgerChain
     entries: int
@@ -65,7 +65,7 @@ class _View:
 
 
 @dataclass
-class _Relayed:
+class _OwnerConsumer:
     """A consumer at the owner (OwnerConsumer)."""
 
     unanswered: list[CommandAck]
@@ -85,8 +85,8 @@ class _Relayed:
 
 
 @dataclass
-class _Together:
-    """The acks that consumers send together (GroupedAckSender)."""
+class _GroupedAcks:
+    """The acks that consumers send in groups (GroupedAckSender)."""
 
     serving: Serving
     unanswered: CommandAck = field(init=False)
@@ -99,7 +99,7 @@ class _Together:
 
 
 def ledgers(serving: Serving) -> int:
-    """The newest ledger that is known."""
+    """Return the newest known ledger."""
     return serving.chain.newest_ledger
 
 
@@ -113,34 +113,34 @@ def compare(
     loaded: int,
     away: tuple[tuple[int, int], ...],
 ) -> tuple[bool, int]:
-    """Compare after the owner came back.
+    """Compare the cursors after the owner is back.
 
     Args:
         serving: the subscription.
-        client: whose consumer is back.
-        told: what was acked when the owner was asked for its mark-delete position.
-        acked: what is acked there now, holes and all.
-        written: whether it has stored the cursor since it loaded the topic.
-        newest_ledger: the newest ledger that was known before the owner moved.
-        loaded: how many times the topic was loaded.
-        away: each consumer that is served here: its client, and how it lost its owner.
+        client: the client of the consumer that is back.
+        told: entries that were acked when the owner gave its mark-delete position.
+        acked: entries that are acked there now, with holes.
+        written: whether the owner has stored the cursor since it loaded the topic.
+        newest_ledger: the newest ledger known before the topic moved.
+        loaded: number of times the topic was loaded.
+        away: each consumer served here: its client, and how it lost its owner.
 
     Returns:
-        Whether the copy can go on, and the entries that were acked again.
+        Whether the copy can stay in use, and the entries that were acked again.
     """
     owner, cursor = _ask(serving, told, acked, written, loaded)
-    relayed = {
-        one: _Relayed(
+    owner_consumers = {
+        one: _OwnerConsumer(
             [_ack([entry]) for by, entry in serving.alone if by == one],
             bool(how & SENT_AWAY),
             NOW if how & LOST else None,
         )
         for one, how in away
     }
-    consumers: Any = list(relayed.values())
-    together: Any = _Together(serving)
-    back: Any = relayed[client]
-    goes_on = _run(cursor.can_resume(back, 1.0, owner.told, newest_ledger, consumers, together))
+    consumers: Any = list(owner_consumers.values())
+    grouped: Any = _GroupedAcks(serving)
+    back: Any = owner_consumers[client]
+    goes_on = _run(cursor.can_resume(back, 1.0, owner.told, newest_ledger, consumers, grouped))
     again = bits(entry for one in consumers for entry in range(serving.entries) if one.acked >> entry & 1)
     serving.alone += [(client, entry) for entry in range(serving.entries) if again >> entry & 1]
     if not goes_on:
@@ -150,30 +150,30 @@ def compare(
 
 
 def compare_non_durable(serving: Serving, told: int, newest_ledger: int, loaded: int, resumed_at: int) -> bool:
-    """Compare after a reader has come to an owner that has none of its cursor.
+    """Compare the cursors after a reader has subscribed at an owner without its cursor.
 
     Args:
         serving: the subscription.
-        told: how many entries the owner's new cursor has passed.
-        newest_ledger: the newest ledger that was known before the owner moved.
-        loaded: how many times the topic was loaded.
-        resumed_at: behind how many entries the reader has asked to go on; NONE where it has asked for what it began with.
+        told: number of entries before the owner's new cursor.
+        newest_ledger: the newest ledger known before the topic moved.
+        loaded: number of times the topic was loaded.
+        resumed_at: number of entries before the position of the requested resume; NONE for the reader's first start.
 
     Returns:
-        Whether the copy can go on.
+        Whether the copy can stay in use.
     """
     owner, cursor = _ask(serving, (1 << told) - 1, 0, 0, loaded)
     at = None if resumed_at < 0 else position(resumed_at - 1)
-    relayed: Any = _Relayed([], closed_by_owner=False, lost_at=None, resumed_at=at)
-    together: Any = _Together(serving)
-    return bool(_run(cursor.can_resume(relayed, 1.0, owner.told, newest_ledger, [relayed], together)))
+    consumer: Any = _OwnerConsumer([], closed_by_owner=False, lost_at=None, resumed_at=at)
+    grouped: Any = _GroupedAcks(serving)
+    return bool(_run(cursor.can_resume(consumer, 1.0, owner.told, newest_ledger, [consumer], grouped)))
 
 
 def refresh(serving: Serving, acked: int, loaded: int) -> None:
-    """The copy follows the owner's cursor, which another broker may have moved (Subscription.refresh)."""
+    """Read the owner's cursor again: another broker may have moved it (Subscription.refresh)."""
     _, cursor = _ask(serving, acked, acked, 0, loaded)
-    relayed: Any = _Relayed([], closed_by_owner=False, lost_at=None)
-    _run(cursor.refresh(lambda: [relayed]))
+    consumer: Any = _OwnerConsumer([], closed_by_owner=False, lost_at=None)
+    _run(cursor.refresh(lambda: [consumer]))
     serving.dispatcher.cursor_moved()
 
 
@@ -194,7 +194,7 @@ def _ack(entries: Iterable[int]) -> CommandAck:
 
 
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine that waits for nothing."""
+    """Run a coroutine that never has to wait."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -1,6 +1,6 @@
-"""The model of an Exclusive subscription: an owner that keeps it for one consumer, and two brokers that serve what it keeps.
+"""Model of an Exclusive subscription: an owner that accepts one consumer, and two brokers that may serve it.
 
-An owner that hears nothing of a consumer drops it 5 s after another asks for its place (connectionLivenessCheckTimeoutMillis).
+An owner drops a silent consumer 5 s after another one subscribes (connectionLivenessCheckTimeoutMillis).
 Mirrors OwnerLeases and Consumer._compare_cursor. Each broker has one client.
 """
 
@@ -36,7 +36,7 @@ CLIENT: Final = 0
 """The one client of each broker."""
 
 SILENT: Final = 1
-"""Ticks of 5 s after which an owner drops a consumer that it hears nothing of."""
+"""Ticks of 5 s after which an owner drops a silent consumer."""
 
 
 class Host(NamedTuple):
@@ -45,16 +45,16 @@ class Host(NamedTuple):
     Attributes:
         lease: its OwnerLease.
         serving: its Serving; NONE for none.
-        stage: how far the client's consumer has come.
-        owner: the consumer at the owner.
-        link: how the broker reaches the owner.
-        silent: ticks since they heard of each other.
-        asked: ticks since its consumer was asked for at the owner.
-        refresh: what the owner has answered to a broker that reads its cursor anew: NOT_ASKED, UNANSWERED, or entries.
+        stage: stage of the client's consumer.
+        owner: stage of the consumer at the owner.
+        link: the broker's link to the owner.
+        silent: ticks since their last exchange.
+        asked: ticks since its consumer was requested at the owner.
+        refresh: the owner's answer to a repeated read of its cursor: NOT_ASKED, UNANSWERED, or entries.
         has: entries that the client has and has not acked.
-        told: what the owner has said is acked.
+        told: acked entries, by the owner's answer.
         away: how the consumer lost its owner.
-        known: entries that it must not deliver: they were acked through it, or answered before it took over, or came back.
+        known: entries that it must not deliver: acked through it, or answered before it took over or resubscribed.
         stale: whether the owner has had another consumer since it took over.
     """
 
@@ -74,15 +74,15 @@ class Host(NamedTuple):
 
 
 class ModelState(NamedTuple):
-    """Everything.
+    """State of the Exclusive model.
 
     Attributes:
         holder: the broker whose consumer the owner has; NONE for none.
-        acked: what is acked at the owner.
+        acked: acked entries at the owner.
         hosts: the brokers.
-        cuts: how often a broker and the owner may still lose each other without notice.
-        breaks: how often their connection may still break.
-        leaves: how often a client may still leave.
+        cuts: number of silent losses between a broker and the owner that are left.
+        breaks: number of broken connections that are left.
+        leaves: number of disconnects of clients that are left.
     """
 
     holder: int
@@ -97,15 +97,15 @@ Step = tuple[str, ModelState]
 
 
 class ExclusiveModel:
-    """Two clients that want one Exclusive subscription.
+    """Two clients that compete for one Exclusive subscription.
 
     Args:
         name: for reports.
-        entries: how many the topic has.
-        cuts: how often a broker and the owner may lose each other without notice.
-        breaks: how often their connection may break.
-        leaves: how often a client may disconnect.
-        mutants: old behaviour that is put back.
+        entries: number of entries in the topic.
+        cuts: number of silent losses between a broker and the owner.
+        breaks: number of broken connections.
+        leaves: number of disconnects of clients.
+        mutants: former behaviour to restore.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class ExclusiveModel:
         self._servings: Machines[serving.Serving] = Machines()
 
     def initial(self) -> ModelState:
-        """Nobody is there."""
+        """Return a state without consumers."""
         return ModelState(NONE, 0, (Host(self._leases.begin(lease_calls.make)),) * 2, *self._faults)
 
     def steps(self, place: ModelState) -> Iterator[Step]:
-        """What can happen next."""
+        """Yield the possible next steps."""
         for at, host in enumerate(place.hosts):
             who = f"broker {'AB'[at]}"
             yield from self._comes(place, at, host, who)
@@ -134,32 +134,32 @@ class ExclusiveModel:
             yield "5 seconds pass", self._ticked(place)
 
     def canonical(self, place: ModelState) -> ModelState:
-        """Brokers are alike."""
+        """Return the lesser of the two states that differ in the brokers' names."""
         holder = NONE if place.holder == NONE else 1 - place.holder
         return min(place, place._replace(holder=holder, hosts=place.hosts[::-1]))
 
     def wrong(self, place: ModelState) -> str:
-        """An owner that was left in silence has given the subscription to another, and both are served."""
+        """Return a violation if the owner replaced a silent consumer, and both brokers serve theirs."""
         served = [host for host in place.hosts if self._delivers(host)]
         silent = any(host.link == CUT and host.owner == CLOSED for host in served)
         return "two brokers serve an Exclusive subscription at once" if len(served) > 1 and silent else ""
 
     def done(self, place: ModelState) -> bool:
-        """Every entry is acked."""
+        """Return whether every entry is acked."""
         return place.acked == (1 << self.entries) - 1
 
-    # Consumers come
+    # Consumers join and leave
 
     def _comes(self, place: ModelState, at: int, host: Host, who: str) -> Iterator[Step]:
         if host.stage == OUT and host.link == UP and (taken := self._taken(place, at)) is not None:
             asked = host._replace(stage=AT_OWNER, owner=THERE, asked=0)
-            yield f"the owner takes {who}'s consumer", _with(taken, at, asked)
+            yield f"the owner accepts {who}'s consumer", _with(taken, at, asked)
         elif host.stage == AT_OWNER and host.owner == THERE and host.link == UP:
             told = host._replace(stage=BEGINNING, told=place.acked, known=place.acked, stale=0)
-            yield f"the owner tells {who} what is acked ({_shown(place.acked)})", _with(place, at, told)
+            yield f"the owner answers {who} with the acked entries ({_shown(place.acked)})", _with(place, at, told)
         elif host.stage in {AT_OWNER, BEGINNING} and host.owner == CLOSED and host.link == UP:
             yield (
-                f"{who} hears that the owner has closed the consumer, which is told to come again",
+                f"{who} is notified that the owner has closed the consumer, which has to reconnect",
                 self._left(place, at),
             )
         elif host.stage == BEGINNING and host.owner == THERE:
@@ -172,7 +172,7 @@ class ExclusiveModel:
             yield f"the client leaves {who}", self._left(place, at)._replace(leaves=place.leaves - 1)
 
     def _taken(self, place: ModelState, at: int) -> ModelState | None:
-        """The owner is asked for the place of a consumer; None where another has it."""
+        """Subscribe a consumer at the owner; None if the owner keeps another one."""
         holder = place.holder
         if holder not in {NONE, at}:
             other = place.hosts[holder]
@@ -216,19 +216,19 @@ class ExclusiveModel:
             for entry in self._servings.ask(host.serving, serving.under_way_alone):
                 number = self._servings.call(host.serving, serving.answered_alone, 1 << entry)[0]
                 taken = _with(place, at, host._replace(serving=number))
-                yield f"the owner takes the ack of {entry} from {who}", taken._replace(acked=place.acked | 1 << entry)
+                yield f"the owner accepts the ack of {entry} from {who}", taken._replace(acked=place.acked | 1 << entry)
 
     def _delivers(self, host: Host) -> bool:
         if host.stage != SERVED or host.refresh != NOT_ASKED:
             return False
         return "owner-lease-ignored" in self._mutants or bool(self._leases.call(host.lease, lease_calls.holds)[1])
 
-    # The owner is away
+    # Faults of the connection to the owner
 
     def _breaks(self, place: ModelState, at: int, host: Host, who: str) -> Iterator[Step]:
         if host.link == UP and place.cuts:
             yield (
-                f"{who} and the owner lose each other",
+                f"the link of {who} to the owner fails silently",
                 _with(place, at, host._replace(link=CUT))._replace(cuts=place.cuts - 1),
             )
         if host.link == UP and host.owner == THERE and place.breaks:
@@ -242,7 +242,7 @@ class ExclusiveModel:
             holder = place.holder
             if host.owner == THERE:  # the connection is the same
                 back = back._replace(lease=self._leases.call(host.lease, lease_calls.answered)[0])
-            elif holder == at:  # the owner learns that the old connection is closed
+            elif holder == at:  # the owner detects that the old connection is closed
                 holder = NONE
             yield f"{who} reaches the owner again", _with(place, at, back)._replace(holder=holder)
 
@@ -253,12 +253,12 @@ class ExclusiveModel:
         if gives_up or (host.owner == CLOSED and host.link == UP):
             lease = self._leases.call(host.lease, lease_calls.detached)[0]
             returning = host._replace(owner=RETURNING, lease=lease, away=host.away | compare.LOST)
-            what = "gives up the connection to the owner" if gives_up else "hears that its connection is closed"
+            what = "gives up the connection to the owner" if gives_up else "is notified that its connection is closed"
             yield f"{who} {what}", _with(place, at, returning)
         elif host.owner == RETURNING and host.link == UP:
             taken = self._taken(place, at)
             if taken is None:
-                yield f"{who}'s consumer is refused by the owner, which has another", self._left(place, at)
+                yield f"the owner refuses {who}'s consumer, because it has another", self._left(place, at)
             else:
                 back = host._replace(owner=BACK, told=place.acked)
                 yield f"{who} subscribes its consumer again", _with(taken, at, back)
@@ -267,10 +267,10 @@ class ExclusiveModel:
         if host.refresh >= 0:
             number = self._servings.call(host.serving, compare.refresh, host.refresh, 1)[0]
             followed = host._replace(serving=number, refresh=NOT_ASKED)
-            yield f"{who} follows the owner's cursor, and delivers again", _with(place, at, followed)
+            yield f"{who} adopts the owner's cursor, and resumes delivery", _with(place, at, followed)
         elif host.refresh == UNANSWERED and host.owner == THERE and host.link == UP:
             yield (
-                f"the owner tells {who} what is acked ({_shown(place.acked)})",
+                f"the owner answers {who} with the acked entries ({_shown(place.acked)})",
                 _with(place, at, host._replace(refresh=place.acked)),
             )
 
@@ -282,7 +282,7 @@ class ExclusiveModel:
         )
         assert not again, "the owner has lost nothing"
         if not goes_on:
-            return f"{who} finds that the cursor was reset, and closes its consumer", self._left(place, at)
+            return f"{who} detects that the cursor was reset, and closes its consumer", self._left(place, at)
         refresh, known = host.refresh, host.known
         lapsed = self._leases.ask(host.lease, lease_calls.lapsed)
         if host.stale:
@@ -294,7 +294,7 @@ class ExclusiveModel:
         back = host._replace(
             serving=number, owner=THERE, told=0, away=0, lease=lease, refresh=refresh, known=known, stale=0
         )
-        return f"{who} finds that its copy of the cursor can go on", _with(place, at, back)
+        return f"{who} keeps its copy of the cursor", _with(place, at, back)
 
     def _ticked(self, place: ModelState) -> ModelState:
         for at, host in enumerate(place.hosts):

@@ -1,4 +1,4 @@
-"""OwnerLease as a machine of the model: its calls, and time that passes. A tick is as long as a lease."""
+"""OwnerLease as a machine of the model: its calls, and the passing of time. A tick is as long as a lease."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ make: Callable[[], OwnerLease] = OwnerLease
 
 
 def subscribed(lease: OwnerLease, ticks: int) -> None:
-    """The owner has the consumer, which has asked for that so many ticks ago."""
+    """Record the owner's acceptance of a consumer that was requested `ticks` ticks ago."""
     lease.subscribed(NOW - ticks * OWNER_LEASE_S)
 
 
 def answered(lease: OwnerLease) -> None:
-    """The owner has answered what was sent now."""
+    """Record the owner's answer to a request that was sent now."""
     lease.answered(NOW)
 
 
 def detached(lease: OwnerLease) -> None:
-    """The connection broke, or the owner has closed the consumer."""
+    """Record a broken connection, or a consumer that the owner closed."""
     lease.detached(NOW)
 
 
 def shifted(lease: OwnerLease) -> None:
-    """A tick has passed, and the guard looks."""
+    """Let a tick pass, and check the lease as the guard does."""
     lease.until = max(lease.until - OWNER_LEASE_S, LONG_AGO)
     lease.holds(NOW)
 
 
 def holds(lease: OwnerLease) -> bool:
-    """Whether messages may be delivered."""
+    """Return whether messages may be delivered."""
     return lease.holds(NOW)
 
 
 def lapsed(lease: OwnerLease) -> bool:
-    """Whether it has run out since the copy of the cursor was last compared."""
+    """Return whether the lease has expired since the last comparison of the cursor's copy."""
     return lease.lapsed

@@ -1,9 +1,9 @@
-"""The engine's own state machines as values: each state gets a number, each call is made once and remembered.
+"""The engine's own state machines as values: each state gets a number, each call is made once and cached.
 
-A machine of the engine is an object that changes. A search needs states that can be compared, kept by the million and gone back
-to. So a machine stands in a model's state as a number; a call is a lookup by number and arguments. Only a call that was never
-made in this state runs the engine's code, on a copy. Two objects are the same state when everything in them is equal, order in
-dictionaries included: the engine's code goes by it.
+A machine of the engine is a mutable object. A search must compare states, keep millions of them, and return to them. So a model
+refers to a machine's state by its number, and a call is a lookup by number and arguments. Only the first call in a state runs the
+engine's code, on a copy. Two objects are the same state if everything in them is equal. This includes the order of dictionaries,
+on which the engine's code depends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN = (int, float, str, bytes, bool, type(None))
 
 
 class Machines(Generic[M]):
-    """All states that machines of one kind have been in."""
+    """All known states of machines of one kind."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -37,11 +37,11 @@ class Machines(Generic[M]):
         return len(self._kept)
 
     def begin(self, make: Callable[..., M], *args: Hashable) -> int:
-        """The number of a new machine.
+        """Return the number of a new machine.
 
         Args:
-            make: makes it.
-            args: what it is made of.
+            make: creates it.
+            args: arguments of `make`.
         """
         key = (make, args)
         found = self._made.get(key)
@@ -53,12 +53,12 @@ class Machines(Generic[M]):
         """Call a function with a machine.
 
         Args:
-            number: the machine's state before.
-            function: gets the machine and the arguments; what it returns must not be changed.
+            number: the machine's state before the call.
+            function: takes the machine and the arguments; its result must not be changed.
             args: the arguments.
 
         Returns:
-            The machine's state after, and what the function returned.
+            The machine's state after the call, and the function's result.
         """
         key = (number, function, args)
         found = self._made.get(key)
@@ -85,7 +85,7 @@ class Machines(Generic[M]):
 
 
 def frozen(value: Any) -> Hashable:
-    """Everything that is in a value, to compare it by."""
+    """Return everything in a value in a comparable form."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, Enum):
@@ -102,7 +102,7 @@ def frozen(value: Any) -> Hashable:
 
 
 def _fields(value: Any) -> list[Any]:
-    """Attributes of an object: those in slots, then those in its dictionary."""
+    """Return the attributes of an object: those in slots, then those in its dictionary."""
     names = [
         name
         for kind in reversed(type(value).__mro__)

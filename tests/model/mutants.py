@@ -1,4 +1,4 @@
-"""Old behaviour of the engine that a search must find, where it is more than a line of a model."""
+"""Former behaviour of the engine that a search must find, if it takes more than a line of a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compare_by_ledger(
     loaded: int,
     away: tuple[tuple[int, int], ...],
 ) -> tuple[bool, int]:
-    """As `compare`, but a new ledger alone means that acks were lost, however long ago they were answered."""
+    """Do the same as `compare`, but take any new ledger as a loss of acks, however old their answers are."""
     load(serving.chain, serving.entries, loaded)
     anew = serving.chain.newest_ledger > newest_ledger
     missing = acked_of(serving) & ~acked & ~under_way(serving)
@@ -32,10 +32,10 @@ def compare_by_ledger(
 
 
 def acked_of(serving: Serving) -> int:
-    """What is acked in the copy."""
+    """Return the acked entries of the copy."""
     return bits(entry for entry in range(serving.entries) if serving.cursor.is_acked(position(entry)))
 
 
 def under_way(serving: Serving) -> int:
-    """What is on its way to the owner."""
+    """Return the entries whose acks are on their way to the owner."""
     return bits(serving.acks.unanswered) | bits(entry for _, entry in serving.alone)

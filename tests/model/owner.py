@@ -1,6 +1,6 @@
-"""The owner in the model: it confirms acks before it stores them, moves, dies, and has administrators.
+"""The owner in the model: it confirms acks before it stores them; unloads, crashes and resets.
 
-Mirrors what is between a broker and the owner: OwnerConsumer, and its way back to an owner that has moved.
+Mirrors the connection of a broker to the owner: OwnerConsumer, and its reconnect after a move.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 def acks(rules: Rules, world: World) -> Iterator[Step]:
-    """Acks reach the owner, and its answers the brokers."""
+    """Yield the arrival of acks at the owner, and of its answers at the brokers."""
     for at, broker in enumerate(world.brokers):
         if broker.sent:
             (number, entries, by), rest = broker.sent[0], broker.sent[1:]
-            step = f"the owner takes the ack of {shown(entries)} from broker {BROKERS[at]}"
+            step = f"the owner accepts the ack of {shown(entries)} from broker {BROKERS[at]}"
             if entries & ~world.past.acked:
                 raise Violation(step, f"entry {shown(entries & ~world.past.acked)} was acked by no client")
             if entries & world.past.undone:
@@ -48,10 +48,13 @@ def acks(rules: Rules, world: World) -> Iterator[Step]:
             took = world._replace(owner=world.owner._replace(acked=world.owner.acked | entries))
             replies = (*broker.replies, (number, entries))
             took = with_broker(took, at, broker._replace(sent=rest, replies=replies))
-            yield step, took if rules.fine and world.faults.at_owner else _heard(rules, took, at)
+            yield step, took if rules.fine and world.faults.at_owner else _answered(rules, took, at)
         if broker.replies and not broker.frozen:
             entries = broker.replies[0][1]
-            yield f"broker {BROKERS[at]} hears that the ack of {shown(entries)} is taken", _heard(rules, world, at)
+            yield (
+                f"broker {BROKERS[at]} receives the answer to the ack of {shown(entries)}",
+                _answered(rules, world, at),
+            )
     if world.faults.crashes and world.owner.stored != world.owner.acked:
         yield (
             "the owner stores the cursor",
@@ -59,8 +62,8 @@ def acks(rules: Rules, world: World) -> Iterator[Step]:
         )
 
 
-def _heard(rules: Rules, world: World, at: int) -> World:
-    """A broker hears an answer of the owner."""
+def _answered(rules: Rules, world: World, at: int) -> World:
+    """Return the world after a broker has received an answer of the owner."""
     broker = world.brokers[at]
     (number, entries), later = broker.replies[0], broker.replies[1:]
     past = world.past._replace(answered=world.past.answered | (entries & world.owner.acked))
@@ -74,7 +77,7 @@ def _heard(rules: Rules, world: World, at: int) -> World:
 
 
 def moves(world: World) -> Iterator[Step]:
-    """The topic moves, the owner dies, an administrator resets the cursor."""
+    """Yield an unload of the topic, a crash of the owner, and a reset of the cursor."""
     owner, faults = world.owner, world.faults
     if faults.unloads:
         there = owner._replace(stored=owner.acked, ledgers=owner.ledgers + 1, written=0)
@@ -106,7 +109,7 @@ def moves(world: World) -> Iterator[Step]:
 
 
 def ageing(rules: Rules, world: World) -> Iterator[Step]:
-    """A while passes: what is answered is stored, and was answered long ago."""
+    """Yield the passing of some seconds: answered acks are stored, and become old."""
     past = world.past
     if world.faults.resets and past.settled != past.answered:
         owner = world.owner
@@ -120,7 +123,7 @@ def ageing(rules: Rules, world: World) -> Iterator[Step]:
 
 
 def _closed(world: World, owner: Owner, how: int) -> World:
-    """The owner has closed all consumers: acks that reach it now are of consumers that it does not know."""
+    """Close all consumers at the owner: it does not know the consumers of acks that arrive later."""
     clients = tuple(
         client._replace(owner=CLOSED, away=client.away | how) if client.owner in {THERE, BACK} else client
         for client in world.clients
@@ -130,9 +133,9 @@ def _closed(world: World, owner: Owner, how: int) -> World:
 
 
 def returns(rules: Rules, world: World) -> Iterator[Step]:
-    """Consumers that the owner has closed come back to it: OwnerConsumer._resubscribe, Consumer._compare_cursor.
+    """Yield the reconnects of closed consumers to the owner: OwnerConsumer._resubscribe, Consumer._compare_cursor.
 
-    What an owner says over one connection comes in its order: answers first that it gave before it closed the consumers.
+    A connection keeps the order: a broker receives the answers that the owner gave before it closed the consumers first.
     """
     closed = {found.at for found in world.clients if found.owner == CLOSED}
     for client, found in enumerate(world.clients):
@@ -141,8 +144,8 @@ def returns(rules: Rules, world: World) -> Iterator[Step]:
         if broker.frozen or (at in closed and (found.owner != CLOSED or broker.replies)):
             continue
         if found.owner == CLOSED:
-            step = f"broker {BROKERS[at]} hears that the owner has closed {of}"
-            if found.stage == AT_OWNER:  # its question gets no answer
+            step = f"broker {BROKERS[at]} is notified that the owner has closed {of}"
+            if found.stage == AT_OWNER:  # its query gets no answer
                 yield step, leave(rules, world, client)
             elif found.stage == SERVED:
                 ledgers = rules.servings.ask(broker.serving, compare.ledgers)
@@ -153,7 +156,7 @@ def returns(rules: Rules, world: World) -> Iterator[Step]:
             back = with_client(world, client, found._replace(owner=BACK, told=told))
             if rules.fine:
                 acked = shown(told)
-                yield f"broker {BROKERS[at]} subscribes {of} again, and hears where the cursor stands ({acked})", back
+                yield f"broker {BROKERS[at]} subscribes {of} again, and gets the cursor's position ({acked})", back
             else:
                 yield _compared(rules, back, client, of)
         elif found.owner == BACK:
@@ -161,7 +164,7 @@ def returns(rules: Rules, world: World) -> Iterator[Step]:
 
 
 def refreshes(rules: Rules, world: World) -> Iterator[Step]:
-    """A broker reads the owner's cursor anew, after its claim may have been another's: Subscription.refresh."""
+    """Yield reads of the owner's cursor after another broker may have had the claim: Subscription.refresh."""
     for at, broker in enumerate(world.brokers):
         if broker.frozen or broker.refresh == NOT_ASKED:
             continue
@@ -169,13 +172,13 @@ def refreshes(rules: Rules, world: World) -> Iterator[Step]:
             number = rules.servings.call(broker.serving, compare.refresh, broker.refresh, world.owner.ledgers)[0]
             paused = broker.paused & ~Pause.STALE
             yield (
-                f"broker {BROKERS[at]} follows the owner's cursor, and delivers again",
+                f"broker {BROKERS[at]} adopts the owner's cursor, and resumes delivery",
                 with_broker(world, at, broker._replace(serving=number, refresh=NOT_ASKED, paused=paused)),
             )
         elif any(found.at == at and found.stage == SERVED and found.owner == THERE for found in world.clients):
             told = world.owner.acked
             yield (
-                f"the owner tells broker {BROKERS[at]} what is acked ({shown(told)})",
+                f"the owner answers broker {BROKERS[at]} with the acked entries ({shown(told)})",
                 with_broker(world, at, broker._replace(refresh=told)),
             )
 
@@ -191,9 +194,9 @@ def _compared(rules: Rules, world: World, client: int, of: str) -> Step:
     if not goes_on:
         for one, _ in away:
             world = leave(rules, world, one)
-        return f"broker {BROKERS[at]} finds that the cursor was reset, and closes its consumers", world
+        return f"broker {BROKERS[at]} detects that the cursor was reset, and closes its consumers", world
     world = with_client(world, client, Client(at=at, stage=SERVED, has=found.has, owner=THERE))
     world = call_serving(rules, world, at, serving.went_on, client)
     if again:
-        return f"broker {BROKERS[at]} acks {shown(again)} again, which the owner has lost", world
-    return f"broker {BROKERS[at]} finds that its copy of the cursor can go on, for {of}", world
+        return f"broker {BROKERS[at]} acks {shown(again)} again, because the owner lost the acks", world
+    return f"broker {BROKERS[at]} keeps its copy of the cursor, for {of}", world

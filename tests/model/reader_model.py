@@ -1,6 +1,6 @@
-"""The model of a Reader that begins at the end of a topic, which grows and then moves: it must get every entry from there on.
+"""Model of a Reader that starts at the end of a topic. The topic grows, then moves; the Reader must get every later entry.
 
-Its cursor is not durable: only its owner has it, in memory. Mirrors OwnerConsumer.subscribe.
+Its cursor is not durable: only the owner broker has it, in memory. Mirrors OwnerConsumer.subscribe.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ READER: Final = 0
 
 
 class Reading(NamedTuple):
-    """Everything.
+    """State of the reader model.
 
     Attributes:
-        published: how many entries the topic has.
-        began: where the reader began; NONE while it has not.
+        published: number of entries in the topic.
+        began: start of the reader; NONE before it starts.
         serving: its Serving.
-        owner: its consumer at the owner.
-        cursor: how many entries the owner's cursor has passed; NONE where the owner has none.
-        resumed: behind how many entries the reader has asked to go on; NONE for none.
-        received: how many entries the client has received.
-        acked: how many of them it has acked.
-        moves: how often the topic may still move.
+        owner: state of its consumer at the owner.
+        cursor: number of entries before the owner's cursor; NONE if the owner has no cursor.
+        resumed: number of entries before the position at which the reader asked to resume; NONE for none.
+        received: number of entries that the client has received.
+        acked: number of those that it has acked.
+        moves: number of moves of the topic that are left.
     """
 
     published: int
@@ -55,8 +55,8 @@ class ReaderModel:
 
     Args:
         name: for reports.
-        entries: how many the topic gets.
-        mutants: old behaviour that is put back.
+        entries: number of entries that the topic gets.
+        mutants: former behaviour to restore.
     """
 
     def __init__(self, name: str, *, entries: int, mutants: Iterable[str] = ()) -> None:
@@ -66,11 +66,11 @@ class ReaderModel:
         self._servings: Machines[serving.Serving] = Machines()
 
     def initial(self) -> Reading:
-        """An empty topic."""
+        """Return an empty topic."""
         return Reading(0)
 
     def steps(self, at: Reading) -> Iterator[Step]:
-        """What can happen next."""
+        """Yield the possible next steps."""
         if at.published < self.entries and at.moves:
             grown = at._replace(published=at.published + 1)
             if at.serving != NONE:
@@ -83,7 +83,7 @@ class ReaderModel:
             begun = self._servings.call(begun, serving.add, READER)[0]
             here = at.published
             yield (
-                f"a reader begins behind {here} entries",
+                f"a reader starts after {here} entries",
                 at._replace(began=here, serving=begun, owner=THERE, cursor=here, received=here, acked=here),
             )
             return
@@ -101,40 +101,40 @@ class ReaderModel:
 
     def _returns(self, at: Reading) -> Iterator[Step]:
         if at.owner == CLOSED:
-            yield "the broker hears that the owner has closed the reader", at._replace(owner=RETURNING)
+            yield "the broker is notified that the owner has closed the reader", at._replace(owner=RETURNING)
         elif at.owner == RETURNING:
-            resumed, cursor = NONE, at.published  # it began at the latest message
+            resumed, cursor = NONE, at.published  # it started at the latest message
             if "reader-begins-anew" not in self._mutants:
                 resumed = self._servings.ask(at.serving, serving.passed)
                 cursor = resume(resumed)
             yield (
-                f"the broker subscribes the reader again, behind {cursor} entries",
+                f"the broker subscribes the reader again, after {cursor} entries",
                 at._replace(owner=BACK, cursor=cursor, resumed=resumed),
             )
         elif at.owner == BACK:
             number, goes_on = self._servings.call(
                 at.serving, compare.compare_non_durable, at.cursor, serving.LEDGER, 2, at.resumed
             )
-            assert goes_on, "nobody has reset the cursor"
+            assert goes_on, "the cursor has not been reset"
             back = at._replace(serving=number, owner=THERE, resumed=NONE, cursor=max(at.cursor, at.acked))
-            yield "the broker goes on with its copy of the cursor", back
+            yield "the broker continues with its copy of the cursor", back
 
     def canonical(self, at: Reading) -> Reading:
-        """There is one of each."""
+        """Return the state: there is one of each part."""
         return at
 
     def wrong(self, at: Reading) -> str:
-        """A state by itself tells nothing."""
+        """Return nothing: only a step can be a violation."""
         del at
         return ""
 
     def done(self, at: Reading) -> bool:
-        """The reader has all that there is, and the topic moves no more."""
+        """Return whether the reader has every entry and the topic can no longer move."""
         return at.began != NONE and at.acked == at.published and not at.moves and at.owner == THERE
 
 
 def resume(passed: int) -> int:
-    """How many entries an owner's new cursor has passed that was asked to go on behind so many: it takes a step back."""
+    """Return the number of entries before an owner's new cursor, for a resume after `passed` entries: one entry back."""
     subscribe = CommandSubscribe(
         topic="t", subscription="r", sub_type=CommandSubscribe.Exclusive, consumer_id=1, request_id=1
     )

@@ -14,7 +14,7 @@ WIDTH = 100
 
 
 def table(rows: Iterable[tuple[Scenario, Outcome]]) -> Iterator[str]:
-    """Yield the table of searches of the engine as it is, in Markdown."""
+    """Yield the table of searches without mutants, in Markdown."""
     yield "| search | size and faults | states | transitions | depth | violation | seconds |"
     yield "|---|---|---:|---:|---:|---|---:|"
     for scenario, outcome in rows:

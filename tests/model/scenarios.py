@@ -1,4 +1,4 @@
-"""Searches of the models, and mutants (former or mistaken behaviour) that they must find."""
+"""Searches of the models, and the mutants (former or mistaken behaviour) that they must find."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Scenario:
     """One search.
 
     Attributes:
-        name: in one word.
+        name: one word.
         about: size and possible faults.
-        make: makes the model, with mutants or without.
-        short: whether it takes seconds, so that `make test` runs it too.
+        make: creates the model, with or without mutants.
+        short: whether it takes seconds only; `make test` runs these.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """Old behaviour, or a mistake that is easily made, which a search must find.
+    """Former behaviour, or a likely mistake, that a search must find.
 
     Attributes:
         name: name of the mutant.
@@ -204,5 +204,5 @@ MUTANTS: Final = (
 
 
 def scenario(name: str) -> Scenario:
-    """The scenario of a name."""
+    """Return the scenario of this name."""
     return next(found for found in SCENARIOS if found.name == name)

@@ -1,4 +1,4 @@
-"""Breadth-first search of every state that a model can reach: the first way found to a violation is a shortest one."""
+"""Breadth-first search of every reachable state of a model: the first path found to a violation is a shortest one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ S = TypeVar("S", bound="Hashable")
 MAX_STATES = 4_000_000
 
 
-class Violation(Exception):  # noqa: N818 - it is what the search looks for
-    """What must never happen happens in a step."""
+class Violation(Exception):  # noqa: N818 - a result of the search, not an error
+    """A step that must never happen."""
 
 
 class Model(Protocol[S]):
-    """A system of which every state is looked at.
+    """A system whose states the search visits.
 
     Attributes:
         name: for reports.
@@ -29,37 +29,37 @@ class Model(Protocol[S]):
     name: str
 
     def initial(self) -> S:
-        """Where it begins."""
+        """Return the first state."""
 
     def steps(self, state: S) -> Iterable[tuple[str, S]]:
-        """What can happen next: each step in words, and the state after it.
+        """Yield the possible next steps: each in words, with the state after it.
 
         Raises:
-            Violation: from the iterator, with the step and what is wrong: `Violation(step, what)`.
+            Violation: from the iterator, with the step and a description: `Violation(step, description)`.
         """
 
     def canonical(self, state: S) -> S:
-        """The same state with interchangeable parts in one order."""
+        """Return the same state with interchangeable parts in one order."""
 
     def wrong(self, state: S) -> str:
-        """What is wrong with a state by itself; empty for nothing."""
+        """Return the violation of a state by itself; empty for none."""
 
     def done(self, state: S) -> bool:
-        """Whether everything has come to its good end."""
+        """Return whether the state is a good end."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a search has found.
+    """Result of a search.
 
     Attributes:
-        states: how many states were reached, interchangeable ones counted once.
-        transitions: how many steps lead from them.
-        depth: how many steps the farthest state is away.
-        seconds: how long it took.
-        violation: what is wrong; empty for nothing.
-        trace: the steps that lead there, from the beginning.
-        complete: whether every state was looked at.
+        states: number of states reached; interchangeable ones count once.
+        transitions: number of steps from them.
+        depth: number of steps to the farthest state.
+        seconds: duration.
+        violation: its description; empty for none.
+        trace: the steps to the violation, from the first state.
+        complete: whether every state was visited.
     """
 
     states: int = 0
@@ -72,7 +72,7 @@ class Outcome:
 
 
 class _Found(NamedTuple):
-    """A state at which something is wrong: the step that leads on into it where the step itself is wrong."""
+    """A state with a violation, or the state before a step that is one, with the step."""
 
     number: int
     step: str
@@ -83,8 +83,8 @@ class Search(Generic[S]):
     """One search.
 
     Args:
-        model: what is searched.
-        most: end, incomplete, with so many states.
+        model: the model to search.
+        most: limit of states, at which the search ends incomplete.
     """
 
     def __init__(self, model: Model[S], most: int = MAX_STATES) -> None:
@@ -97,10 +97,10 @@ class Search(Generic[S]):
         self._tails = array("l")
 
     def run(self, *, ends_well: bool = True) -> Outcome:
-        """Search.
+        """Run the search.
 
         Args:
-            ends_well: whether a good end must be within reach from every state.
+            ends_well: whether a good end must be reachable from every state.
         """
         begun = time.monotonic()
         outcome = Outcome()
@@ -151,7 +151,7 @@ class Search(Generic[S]):
         return None
 
     def _first_without_good_end(self) -> _Found | None:
-        """The first state from which no step leads to a good end any more."""
+        """Return the first state from which no steps lead to a good end."""
         count = len(self._states)
         before = self._backwards(count)
         good = bytearray(count)
@@ -168,7 +168,7 @@ class Search(Generic[S]):
         return None if bad < 0 else _Found(bad, "", "no further steps lead to a state in which every entry is acked")
 
     def _backwards(self, count: int) -> Any:
-        """A function that gives the states from which one step leads to a state."""
+        """Return a function that returns the predecessors of a state."""
         starts = array("l", bytes(array("l").itemsize * (count + 1)))
         for tail in self._tails:
             starts[tail + 1] += 1
@@ -181,7 +181,7 @@ class Search(Generic[S]):
         return lambda number: sources[starts[number] : starts[number + 1]]
 
     def _trace(self, found: _Found) -> list[str]:
-        """The steps to what is wrong. Interchangeable parts are followed through, so that one name means one part."""
+        """Return the steps to a violation. Interchangeable parts are tracked, so that one name means one part."""
         path, number = [], found.number
         while number >= 0:
             path.append(number)

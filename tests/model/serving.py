@@ -1,7 +1,7 @@
-"""What a broker knows of a subscription that it serves: the engine's own copy of the cursor, dispatcher and acks under way.
+"""A subscription that a broker serves: the engine's own copy of the cursor, dispatcher and acks under way.
 
-The functions here are what Subscription does with them, without asyncio. A consumer is known by its client's number, entries by
-theirs: entry 0 is the first of the topic. Sets of entries are bits.
+The functions here use them as Subscription does, without asyncio. A client's number identifies its consumer. Entries are
+numbered from the first one of the topic, entry 0. Sets of entries are bits.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 LEDGER: Final = 1
 LATER_LEDGER: Final = 2
-"""The one that an owner begins with when it loads the topic again."""
+"""The empty ledger that an owner creates when it loads the topic again."""
 
 NOW: Final = 0
 
 
 class Way:
-    """A consumer as AckGroupingTracker knows it."""
+    """A consumer, as AckGroupingTracker uses it."""
 
     __slots__ = ("client",)
 
@@ -46,10 +46,10 @@ class Serving:
     """One subscription at one broker.
 
     Args:
-        entries: how many the topic has.
-        ledgers: how many times it was loaded.
-        acked: what the owner said is acked.
-        single: whether one consumer gets all (Exclusive), else several share (Shared).
+        entries: number of entries in the topic.
+        ledgers: number of times it was loaded.
+        acked: acked entries, by the owner's answer.
+        single: whether one consumer gets all entries (Exclusive), else several share them (Shared).
     """
 
     def __init__(self, entries: int, ledgers: int, acked: int, single: bool = False) -> None:
@@ -71,7 +71,7 @@ class Serving:
 
 
 def load(chain: LedgerChain, entries: int, ledgers: int) -> None:
-    """Have a chain know the topic's ledgers."""
+    """Set the ledgers of a chain to those of the topic."""
     info = ManagedLedgerInfo()
     if ledgers == 1:
         info.ledger_info.add(ledger_id=LEDGER, timestamp=0)
@@ -83,12 +83,12 @@ def load(chain: LedgerChain, entries: int, ledgers: int) -> None:
 
 
 def position(entry: int) -> Position:
-    """Where an entry is."""
+    """Return the position of an entry."""
     return Position(LEDGER, entry)
 
 
 def prefix_of(acked: int) -> int:
-    """How many entries from the first on are acked."""
+    """Return the number of acked entries before the first unacked one."""
     count = 0
     while acked >> count & 1:
         count += 1
@@ -96,22 +96,22 @@ def prefix_of(acked: int) -> int:
 
 
 def mark_delete_of(acked: int) -> Position:
-    """The mark-delete position that an owner tells."""
+    """Return the owner's mark-delete position."""
     return position(prefix_of(acked) - 1)
 
 
 def ranges_of(acked: int) -> Iterator[tuple[Position, Position]]:
-    """The acked entries as ranges (lower, upper]."""
+    """Yield the acked entries as ranges (lower, upper]."""
     return ((position(entry - 1), position(entry)) for entry in members(acked))
 
 
 def members(entries: int) -> Iterator[int]:
-    """The entries of a set."""
+    """Yield the entries of a set."""
     return (entry for entry in range(entries.bit_length()) if entries >> entry & 1)
 
 
 def bits(entries: Iterable[int]) -> int:
-    """A set of entries."""
+    """Return the set of these entries."""
     return sum(1 << entry for entry in set(entries))
 
 
@@ -122,11 +122,11 @@ def _entry(number: int) -> TopicEntry:
 
 _ENTRIES: Final = [_entry(number) for number in range(8)]
 
-# What happens to it. Commands to the owner are triples: number of the command, entries, through which client's consumer.
+# Operations. A command to the owner is a triple: its number, entries, and the client whose consumer sends it.
 
 
 def add(serving: Serving, client: int) -> None:
-    """A consumer that is at the owner joins."""
+    """Add a consumer that is subscribed at the owner."""
     serving.consumers[client] = ConsumerState(name=str(client))
     serving.ways[client] = Way(client)
     serving.dispatcher.add(serving.consumers[client])
@@ -134,7 +134,7 @@ def add(serving: Serving, client: int) -> None:
 
 
 def remove(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
-    """A consumer leaves; returns what is sent to the owner before it is closed there."""
+    """Remove a consumer; return the commands to the owner before its CLOSE_CONSUMER."""
     sent = take(serving)
     serving.dispatcher.remove(serving.consumers.pop(client))
     serving.alone = [(by, entry) for by, entry in serving.alone if by != client]
@@ -143,7 +143,7 @@ def remove(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
 
 
 def deliver(serving: Serving, client: int) -> int:
-    """A consumer takes one entry more; returns which it gets, NONE where there is none."""
+    """Deliver one more entry to a consumer; return the entry, NONE for none."""
     receiver = serving.consumers[client]
     receiver.permits = 1
     try:
@@ -158,7 +158,7 @@ def deliver(serving: Serving, client: int) -> int:
 
 
 def ack(serving: Serving, client: int, entry: int) -> bool:
-    """A consumer acks what it has (Subscription.ack_entries); False where it does not have it here."""
+    """Ack an entry that a consumer has (Subscription.ack_entries); return False if it does not have it here."""
     receiver, entries = serving.consumers[client], [position(entry)]
     assert isinstance(serving.dispatcher, SharedDispatcher)
     messages = serving.dispatcher.take_pending(receiver, entries)
@@ -171,19 +171,19 @@ def ack(serving: Serving, client: int, entry: int) -> bool:
 
 
 def ack_alone(serving: Serving, client: int, entry: int) -> None:
-    """A consumer acks what it does not have any more (Subscription.acknowledge): that goes to the owner by itself."""
+    """Ack an entry that a consumer no longer has (Subscription.acknowledge), by a separate command to the owner."""
     serving.cursor.ack(position(entry))
     serving.dispatcher.acked(position(entry), serving.consumers[client])
     serving.alone.append((client, entry))
 
 
 def take(serving: Serving) -> tuple[tuple[int, int, int], ...]:
-    """The timer of acks that are collected goes off."""
+    """Return the commands for the collected acks, as at their timer."""
     return tuple((out.number, bits(out.ids), out.channel.client) for out in serving.acks.flush_all())
 
 
 def answered(serving: Serving, number: int, may_be_lost: bool) -> None:
-    """The owner has answered a command, and may lose it again where it may die."""
+    """Handle the owner's answer to a command; an owner that may crash may lose it again."""
     ids = serving.acks.answered(number)
     if ids and may_be_lost:
         before = b"".join(one.ack for one in serving.recent.before(NOW))
@@ -192,36 +192,36 @@ def answered(serving: Serving, number: int, may_be_lost: bool) -> None:
 
 
 def published(serving: Serving) -> None:
-    """One entry more is readable."""
+    """Make one more entry readable."""
     serving.entries += 1
     serving.chain.lac_advanced(LEDGER, serving.entries - 1)
 
 
 def passed(serving: Serving) -> int:
-    """How many entries are acked, from the first on."""
+    """Return the number of acked entries before the first unacked one, by the copy of the cursor."""
     mark_delete = serving.cursor.mark_delete
     return mark_delete.entry_id + 1
 
 
 def read_up_to(serving: Serving, entry: int) -> None:
-    """A reader acks all that it has read."""
+    """Ack all entries that a reader has read."""
     serving.cursor.ack_cumulative(position(entry))
 
 
 def under_way_alone(serving: Serving) -> tuple[int, ...]:
-    """The entries whose acks went by themselves and are not answered."""
+    """Return the entries whose acks were sent by separate commands and are not answered."""
     return tuple(entry for _, entry in serving.alone)
 
 
 def answered_alone(serving: Serving, entries: int) -> None:
-    """The owner has answered an ack that went by itself."""
+    """Handle the owner's answer to a separate ack."""
     entry = next(members(entries))
     if done := next((one for one in serving.alone if one[1] == entry), None):
         serving.alone.remove(done)
 
 
 def aged(serving: Serving) -> None:
-    """So much time passes that the owner has stored what it answered, and more."""
+    """Let so much time pass that the owner has stored all answered acks, and more."""
     later = NOW + 2 * WINDOW_S
     serving.recent.add(b"", later)
     assert not b"".join(one.ack for one in serving.recent.before(later))
@@ -229,10 +229,10 @@ def aged(serving: Serving) -> None:
 
 
 def renumbered(serving: Serving) -> tuple[int, ...]:
-    """Count commands anew, in the same order: so states that differ in nothing else are one.
+    """Renumber commands in the same order, so that states that differ only in these numbers are equal.
 
     Returns:
-        The old numbers, in the order of the new ones, which begin at 1.
+        The old numbers, in the order of the new ones, which start at 1.
     """
     acks = serving.acks
     before = tuple(acks._sent)
@@ -250,19 +250,19 @@ def renumbered(serving: Serving) -> tuple[int, ...]:
 
 
 def detached(serving: Serving, client: int) -> None:
-    """The owner has closed a consumer."""
+    """Handle a consumer that the owner has closed."""
     serving.acks.channel_closed(serving.ways[client], NOW)
 
 
 def went_on(serving: Serving, client: int) -> tuple[tuple[int, int, int], ...]:
-    """A consumer that is at the owner again may ack there (OwnerConsumer.resume_acks); returns what is sent."""
+    """Resume the acks of a consumer that is subscribed again (OwnerConsumer.resume_acks); return the commands to the owner."""
     alone = tuple((0, 1 << entry, client) for by, entry in serving.alone if by == client)
     serving.acks.channel_opened(serving.ways[client], 0, NOW)
     return alone + take(serving)
 
 
 def exchanged(serving: Serving) -> None:
-    """The two clients change places."""
+    """Exchange the two clients."""
     for way in {
         *serving.ways.values(),
         *serving.acks._connection_of,

@@ -1,6 +1,6 @@
-"""The state of the model of claims: ZooKeeper, brokers, clients, the owner, and what may still go wrong. Plain values only.
+"""State of the model of claims: ZooKeeper, brokers, clients, the owner, and the faults that are left. Plain values only.
 
-Sets of entries are bits. Brokers and clients are known by their places in the tuples.
+Sets of entries are bits. Brokers and clients are identified by their indexes in the tuples.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from typing import Final, NamedTuple
 
 from tests.model.machines import NONE
 
-# How a broker reaches ZooKeeper
+# Link between a broker and ZooKeeper
 UP: Final = 0
 CUT: Final = 1
-"""Nothing goes to it or comes from it, and nobody is told."""
+"""Nothing passes in either direction, and neither side is notified."""
 
-# What a broker's connection to ZooKeeper has told it
+# What a broker knows of its session with ZooKeeper
 KNOWN: Final = 0
 ENDED: Final = 1
 """Its session has ended."""
 NEW: Final = 2
-"""It has another session, in which no probe is answered yet."""
+"""It has a new session, without an answered probe so far."""
 
-# A request to ZooKeeper: where it is
+# Stages of a request to ZooKeeper
 IDLE: Final = 0
 CREATE: Final = 1
 LOOK: Final = 2
@@ -32,29 +32,29 @@ RELEASED: Final = 6
 ANSWERS: Final = frozenset({CLAIMED, TAKEN, RELEASED})
 """Answered; the answer is on its way."""
 
-# A broker that reads the owner's cursor anew
+# Stages of a repeated read of the owner's cursor
 NOT_ASKED: Final = -2
 UNANSWERED: Final = -1
 
-# How far a client's consumer has come at its broker
+# Stages of a client's consumer at its broker
 OUT: Final = 0
 WAITING: Final = 1
 GRANTED: Final = 2
 AT_OWNER: Final = 3
 BEGINNING: Final = 4
-"""It is the first one, and knows what is acked at the owner."""
+"""It is the first one, and has the acked entries of the owner."""
 SERVED: Final = 5
 CLOSING: Final = 6
-"""It has left; the owner has not answered its CLOSE_CONSUMER, nor acks before that."""
+"""It has left; the owner has not answered its CLOSE_CONSUMER, nor the acks before it."""
 
-# The consumer at the owner
+# Stages of the consumer at the owner
 AWAY: Final = 0
 THERE: Final = 1
 CLOSED: Final = 2
-"""By the owner; its broker does not know yet."""
+"""Closed by the owner; its broker does not know yet."""
 RETURNING: Final = 3
 BACK: Final = 4
-"""At the owner again; not compared yet."""
+"""Subscribed at the owner again; cursors not compared yet."""
 
 
 class Broker(NamedTuple):
@@ -62,21 +62,21 @@ class Broker(NamedTuple):
 
     Attributes:
         claims: its Claims, as a number of `Machines`.
-        serving: its Serving; NONE while nobody is subscribed here.
+        serving: its Serving; NONE without a subscription here.
         paused: why the subscription delivers nothing: flags of Pause.
-        link: how it reaches ZooKeeper.
-        frozen: whether its process stands still.
-        silent: ticks since ZooKeeper and it last heard of each other.
+        link: its link to ZooKeeper.
+        frozen: whether its process is suspended.
+        silent: ticks since the last exchange with ZooKeeper.
         session: its session, counted from 1.
         expired: whether ZooKeeper has ended it.
-        noticed: what its connection has told of its session.
+        noticed: what it knows of its session.
         request: the request to ZooKeeper that is under way.
-        made: of a claim that was made: in which session.
-        refresh: what the owner has answered to a broker that reads its cursor anew: NOT_ASKED, UNANSWERED, or entries.
+        made: session in which its claim was created.
+        refresh: the owner's answer to a repeated read of its cursor: NOT_ASKED, UNANSWERED, or entries.
         sent: acks on their way to the owner: number of the command, entries, client.
         replies: answers on their way back: number of the command, entries.
         known: entries that it must not deliver: their acks came through it, or were answered before it took over.
-        stale: whether another has had the claim since it took over.
+        stale: whether another broker has had the claim since it took over.
     """
 
     claims: int
@@ -102,11 +102,11 @@ class Client(NamedTuple):
 
     Attributes:
         at: its broker; NONE for none.
-        stage: how far its consumer has come there.
+        stage: stage of its consumer there.
         has: entries that it has and has not acked.
-        told: what the owner has said for it: the entries that are acked.
-        owner: its consumer at the owner.
-        ledgers: how many ledgers its broker knew when the owner closed the consumer.
+        told: the acked entries, by the owner's answer for it.
+        owner: stage of its consumer at the owner.
+        ledgers: number of ledgers that its broker knew when the owner closed the consumer.
         away: how its consumer lost its owner: SENT_AWAY, LOST.
         valid: whether the broker has had the claim ever since it was granted.
     """
@@ -126,8 +126,8 @@ class Owner(NamedTuple):
 
     Attributes:
         acked: entries that are acked, and confirmed as acked.
-        stored: those of which it would still know after a crash.
-        ledgers: how many times the topic was loaded.
+        stored: those that would survive a crash.
+        ledgers: number of times the topic was loaded.
         written: whether it has stored the cursor since.
     """
 
@@ -138,15 +138,15 @@ class Owner(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """How often each may still happen.
+    """Numbers of faults that are left.
 
     Attributes:
-        cuts: a broker and ZooKeeper lose each other.
-        freezes: a broker's process stands still.
-        unloads: the topic moves to another owner.
-        crashes: the owner dies.
-        resets: an administrator resets the cursor to the first entry.
-        leaves: a client goes away.
+        cuts: silent losses of the link between a broker and ZooKeeper.
+        freezes: suspensions of a broker's process.
+        unloads: moves of the topic to another owner.
+        crashes: deaths of the owner.
+        resets: resets of the cursor to the first entry, by an administrator.
+        leaves: disconnects of a client.
     """
 
     cuts: int = 0
@@ -158,17 +158,17 @@ class Faults(NamedTuple):
 
     @property
     def at_owner(self) -> bool:
-        """Whether anything may happen at the owner, so that it matters how far an ack and its answer have come."""
+        """Return whether faults of the owner are left: only then the stage of an ack and its answer matters."""
         return bool(self.unloads or self.crashes or self.resets)
 
 
 class Past(NamedTuple):
-    """What has happened, to judge what happens next by.
+    """Past events, by which later steps are judged.
 
     Attributes:
         acked: entries that a client has acked since the last reset.
-        answered: those whose ack the owner has answered, and has not lost.
-        settled: of those, the ones that were answered long ago.
+        answered: those whose ack the owner has answered and not lost.
+        settled: those of them that were answered long ago.
         undone: entries that were acked long ago when the cursor was reset, and have not been acked by a client since.
     """
 
@@ -179,15 +179,15 @@ class Past(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything.
+    """State of the model of claims.
 
     Attributes:
-        node: the broker whose claim is in ZooKeeper; NONE for nobody.
+        node: the broker whose claim is in ZooKeeper; NONE for none.
         brokers: the read-only brokers.
         clients: the clients.
         owner: the owner.
-        faults: what may still go wrong.
-        past: what has happened.
+        faults: faults that are left.
+        past: past events.
     """
 
     node: int
@@ -199,12 +199,12 @@ class World(NamedTuple):
 
 
 def with_broker(world: World, number: int, broker: Broker) -> World:
-    """The world with one broker replaced."""
+    """Return the world with one broker replaced."""
     brokers = world.brokers
     return world._replace(brokers=(*brokers[:number], broker, *brokers[number + 1 :]))
 
 
 def with_client(world: World, number: int, client: Client) -> World:
-    """The world with one client replaced."""
+    """Return the world with one client replaced."""
     clients = world.clients
     return world._replace(clients=(*clients[:number], client, *clients[number + 1 :]))

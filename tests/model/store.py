@@ -1,7 +1,7 @@
-"""ZooKeeper in the model: sessions that end when nothing was heard for long, and one node that belongs to a session.
+"""ZooKeeper in the model: sessions that end after a silence, and one ephemeral node of a session.
 
-Mirrors ZooKeeperStore.claim and release, whose requests reach the server one by one, its probe, and how kazoo tells of the
-session: a broker learns of its session's end only when it reaches the server again.
+Mirrors ZooKeeperStore.claim and release, whose requests reach the server one by one, and its probe. Also mirrors kazoo's session
+events: a broker learns of its session's end only when it reaches the server again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SESSION: Final = 2
 
 
 def requests(rules: Rules, world: World) -> Iterator[Step]:
-    """Requests reach the server, and answers the broker."""
+    """Yield the arrival of requests at the server, and of answers at the broker."""
     for at, broker in enumerate(world.brokers):
         who = f"broker {BROKERS[at]}"
         request = broker.request
@@ -52,15 +52,21 @@ def requests(rules: Rules, world: World) -> Iterator[Step]:
             if request == CLAIMED:
                 call = claim_calls.claimed_in_any if "any-session" in rules.mutants else claim_calls.claimed
                 done = with_broker(done, at, done.brokers[at]._replace(made=0))
-                yield f"{who} hears that the claim is its own", tell_claims(rules, done, at, call, broker.made)
+                yield (
+                    f"{who} receives the answer that the claim is its own",
+                    tell_claims(rules, done, at, call, broker.made),
+                )
             elif request == TAKEN:
                 alive = not world.brokers[1 - at].expired
                 yield (
-                    f"{who} hears that the other broker has the claim",
+                    f"{who} receives the answer that the other broker has the claim",
                     tell_claims(rules, done, at, claim_calls.taken, alive),
                 )
             else:
-                yield f"{who} hears that its claim is gone", tell_claims(rules, done, at, claim_calls.released)
+                yield (
+                    f"{who} receives the answer that its claim is gone",
+                    tell_claims(rules, done, at, claim_calls.released),
+                )
         elif reaches and request == CREATE:
             if world.node == NONE:
                 known = broker.known | world.past.answered if broker.stale else broker.known
@@ -72,17 +78,17 @@ def requests(rules: Rules, world: World) -> Iterator[Step]:
                 for other, found in enumerate(made.brokers):
                     if other != at and found.serving != NONE:
                         made = with_broker(made, other, found._replace(stale=1))
-                yield f"ZooKeeper makes the claim of {who}", made
+                yield f"ZooKeeper creates the claim of {who}", made
             else:
                 yield (
-                    f"ZooKeeper tells {who} that there is a claim",
+                    f"ZooKeeper answers {who} that there is a claim",
                     with_broker(world, at, broker._replace(request=LOOK)),
                 )
         elif reaches and request == LOOK:
             answer = {at: CLAIMED, NONE: CREATE}.get(world.node, TAKEN)
             session = broker.session if answer == CLAIMED else 0
             told = with_broker(world, at, broker._replace(request=answer, made=session))
-            yield f"ZooKeeper tells {who} whose claim it is", told
+            yield f"ZooKeeper answers {who} with the claim's broker", told
         elif reaches and request == RELEASE:
             gone = world._replace(node=NONE) if world.node == at else world
             yield f"ZooKeeper removes the claim of {who}", with_broker(gone, at, broker._replace(request=RELEASED))
@@ -96,22 +102,25 @@ def requests(rules: Rules, world: World) -> Iterator[Step]:
 
 
 def sessions(rules: Rules, world: World) -> Iterator[Step]:
-    """Connections to ZooKeeper break and come back; sessions end."""
+    """Yield broken and restored links to ZooKeeper, and ends of sessions."""
     faults = world.faults
     for at, broker in enumerate(world.brokers):
         who = f"broker {BROKERS[at]}"
         if broker.link == UP and broker.noticed == KNOWN and faults.cuts:
             cut = with_broker(world, at, broker._replace(link=CUT))
-            yield f"{who} and ZooKeeper lose each other", cut._replace(faults=faults._replace(cuts=faults.cuts - 1))
+            yield (
+                f"the link between {who} and ZooKeeper fails silently",
+                cut._replace(faults=faults._replace(cuts=faults.cuts - 1)),
+            )
         if broker.link == UP and broker.noticed == KNOWN and faults.freezes:
             frozen = with_broker(world, at, broker._replace(link=CUT, frozen=1))
-            yield f"{who} stands still", frozen._replace(faults=faults._replace(freezes=faults.freezes - 1))
+            yield f"{who} is suspended", frozen._replace(faults=faults._replace(freezes=faults.freezes - 1))
         if broker.silent >= SESSION and not broker.expired:
             node = NONE if world.node == at else world.node
             ended = with_broker(world, at, broker._replace(expired=1))
             yield f"ZooKeeper ends the session of {who}", ended._replace(node=node)
         if broker.frozen:
-            yield f"{who} goes on", with_broker(world, at, broker._replace(frozen=0))
+            yield f"{who} resumes", with_broker(world, at, broker._replace(frozen=0))
         elif broker.link == CUT:
             yield from _back(rules, world, at, who)
         elif broker.noticed == ENDED:
@@ -130,7 +139,7 @@ def _back(rules: Rules, world: World, at: int, who: str) -> Iterator[Step]:
     if broker.expired:
         ended = with_broker(world, at, back._replace(noticed=ENDED))
         yield (
-            f"{who} reaches ZooKeeper, which tells it that its session has ended",
+            f"{who} reaches ZooKeeper, which answers that its session has ended",
             tell_claims(rules, ended, at, claim_calls.ended),
         )
     else:
@@ -139,12 +148,12 @@ def _back(rules: Rules, world: World, at: int, who: str) -> Iterator[Step]:
 
 
 def _renewed(rules: Rules, world: World, at: int) -> World:
-    """A probe that was sent now was answered."""
+    """Return the world after the answer to a probe that was sent now."""
     return tell_claims(rules, world, at, claim_calls.renewed, world.brokers[at].session, rules.lease)
 
 
 def _tick(rules: Rules, world: World) -> World:
-    """Timers go off at their time: whatever is due in a tick is done in it."""
+    """Return the world after a tick, with all timers that were due in it."""
     for at, broker in enumerate(world.brokers):
         number = rules.claims.call(broker.claims, claim_calls.shifted)[0]
         silent = min(broker.silent + 1, SESSION) if broker.link == CUT else 0
