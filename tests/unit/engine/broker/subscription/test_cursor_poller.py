@@ -13,7 +13,7 @@ from readonly_engine.topic.position import Position
 STATE = OwnerCursorState(Position(3, 7), Position(4, 0))
 
 
-class Relayed:
+class OwnerConsumer:
     """A consumer at its owner."""
 
     def __init__(self, *, attached=True, fails=False, hangs=False):
@@ -32,13 +32,13 @@ class Relayed:
 
 
 class Subscription:
-    """One that keeps what it is told."""
+    """A subscription that records the states of its owner."""
 
     topic = "a topic"
     name = "s"
 
-    def __init__(self, *relayed, durable=True, behind=True):
-        self.consumers = [SimpleNamespace(owner_consumer=one) for one in relayed]
+    def __init__(self, *owner_consumers, durable=True, behind=True):
+        self.consumers = [SimpleNamespace(owner_consumer=one) for one in owner_consumers]
         self.durable = durable
         self.has_backlog = behind
         self.told = []
@@ -49,20 +49,20 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     monkeypatch.setattr(cursor_poller, "POLL_INTERVAL_S", 0.005)
     monkeypatch.setattr(cursor_poller, "MAX_POLLS_PER_S", 1000.0)
     monkeypatch.setattr(owner_queries, "STATE_TIMEOUT_S", 0.01)
-    away, there = Relayed(attached=False), Relayed()
-    failing = Subscription(Relayed(fails=True))
-    untold = Subscription(Relayed(hangs=True))
+    away, there = OwnerConsumer(attached=False), OwnerConsumer()
+    failing = Subscription(OwnerConsumer(fails=True))
+    unanswered = Subscription(OwnerConsumer(hangs=True))
     followed = Subscription(away, there)
     left_alone = [
-        Subscription(Relayed(), durable=False),
-        Subscription(Relayed(), behind=False),
-        Subscription(Relayed(attached=False)),
+        Subscription(OwnerConsumer(), durable=False),
+        Subscription(OwnerConsumer(), behind=False),
+        Subscription(OwnerConsumer(attached=False)),
         Subscription(),
     ]
 
     async def run():
         queries = OwnerQueries(None, None, None, None)
-        watch = CursorPoller(lambda: [failing, untold, *left_alone, followed], queries.consumer_state)
+        watch = CursorPoller(lambda: [failing, unanswered, *left_alone, followed], queries.consumer_state)
         watch.start()
         watch.start()
         async with asyncio.timeout(10):
@@ -73,5 +73,5 @@ def test_the_owner_is_asked_where_durable_subscriptions_stand_that_are_behind(mo
     asyncio.run(run())
     assert set(followed.told) == {STATE}
     assert away.asked == 0
-    assert failing.told == untold.told == []
+    assert failing.told == unanswered.told == []
     assert all(subscription.told == [] for subscription in left_alone)

@@ -1,4 +1,4 @@
-"""How the copy of a cursor follows the owner's."""
+"""Synchronization of a cursor's copy with the owner's cursor."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 
 
-class Relayed:
-    """A consumer at an owner that does not say to it what its last message is."""
+class OwnerConsumer:
+    """A consumer whose owner never answers with its last message."""
 
     async def state(self):
         await asyncio.Event().wait()
@@ -32,7 +32,7 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
     positions = [topic.write(4) for _ in range(6)]
     cursor = CursorReplica(topic.chain, EARLIEST)
     answers = [OwnerUnavailableError("not now"), OwnerCursorState(positions[1], positions[5])]
-    relayed, asked, told = Relayed(), [], []
+    consumer, asked, told = OwnerConsumer(), [], []
 
     async def state(through):
         asked.append(through)
@@ -53,10 +53,10 @@ def test_a_consumer_takes_over_where_the_owner_answers_in_another_way_only(topic
             "s", view, cursor, SimpleNamespace(state=state, acked=acked, batches=batches), told.append, lambda _: None
         )
         async with asyncio.timeout(10):
-            return await owner.catch_up(relayed)
+            return await owner.catch_up(consumer)
 
     assert asyncio.run(run()).mark_delete == positions[1]
-    assert asked == [relayed, relayed]
+    assert asked == [consumer, consumer]
     assert told == [positions[5]]
     assert cursor.mark_delete == positions[2]
     assert cursor.batches == [(positions[3], 0b11)]
@@ -71,7 +71,7 @@ def ack_of(*positions, cumulative=False):
 
 
 class Back:
-    """A consumer that is at the owner again."""
+    """A consumer that is subscribed at the owner again."""
 
     def __init__(self, *, unanswered=(), lost=(), sent_away=False, resumed_at=None, answered_up_to=None):
         self.unanswered = list(unanswered)
@@ -90,7 +90,7 @@ class Back:
 
 
 class Asked:
-    """The owner's cursor, and how often it was asked for."""
+    """The owner's cursor, with the number of queries for it."""
 
     def __init__(self, acked, *, unwritten=True):
         self.answer = OwnerCursorRanges(acked, unwritten)
@@ -102,7 +102,7 @@ class Asked:
 
 
 def compare(topic, cursor, back, mark_delete, questions=None, *, anew=True):
-    """Whether the copy goes on."""
+    """Return whether the copy stays in use."""
 
     async def reload():
         pass
@@ -127,7 +127,7 @@ def test_a_reader_goes_on_wherever_a_new_owner_has_put_its_cursor(topic):
 
 
 def test_a_reader_that_an_administrator_has_moved_follows(topic):
-    """The owner has had the cursor all the time: the topic has no new ledger."""
+    """The owner kept the cursor all the time: the topic has no new ledger."""
     positions = [topic.write() for _ in range(20)]
     cursor = CursorReplica(topic.chain, positions[9])
     assert compare(topic, cursor, Back(resumed_at=positions[9]), positions[15], anew=False)
@@ -197,7 +197,7 @@ def test_a_cumulative_ack_under_way_hides_no_reset(topic):
 
 @given(st.data())
 def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_topic, data):
-    """Against sets of positions: what the owner lacks of what it had, and why."""
+    """Compare with a model of sets of positions: the acks that the owner lacks, and why."""
     topic = make_topic()
     for number in range(24):
         topic.write()
@@ -224,7 +224,7 @@ def test_an_answered_ack_is_sent_again_only_where_the_owner_has_lost_it(make_top
 
 
 def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_topic):
-    """The owner's cursor then stands before the ledgers that are left, and entries before them are kept by the compaction."""
+    """The owner's cursor is then before the ledgers that are left, and the compaction keeps entries before them."""
     topic = make_topic()
     kept = [topic.write() for _ in range(10)]
     topic.roll()
@@ -249,7 +249,7 @@ def test_a_compacted_read_skips_nothing_because_its_first_ledgers_are_gone(make_
         questions = SimpleNamespace(state=answer, acked=nothing, batches=nothing)
         view = SimpleNamespace(chain=chain)
         owner = CursorSync("s", view, cursor, questions, lambda _: None, lambda _: None)
-        await owner.catch_up(Relayed())
+        await owner.catch_up(OwnerConsumer())
         back = Back(sent_away=True)
         assert await owner.can_resume(back, time.monotonic(), state, first_ledger - 1, [back], None)
 
