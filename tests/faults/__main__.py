@@ -1,4 +1,4 @@
-"""`make faults`: servers are killed, stalled and their files damaged while readers are at the tail."""
+"""`make faults`: kills and stalls servers and damages their files while readers are at the tail."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0 nothing lost, 1 something is wrong, 2 wrong usage."""
+    """Run the command; return its exit status: 0 no errors, 1 errors, 2 wrong usage."""
     names = [scenario.name for scenario in SCENARIOS]
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="of each fault (default 3)")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each fault (default 3)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="FAULT", help=", ".join(names))
-    parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
-    parser.add_argument("--keep", action="store_true", help="leave the stack running, with its data")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/testing.md")
+    parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
-    # What the engine and its libraries log while servers are down is theirs: it would drown the progress.
+    # Warnings of the engine and its libraries about servers that are down would hide the progress.
     logging.getLogger().addHandler(logging.NullHandler())
     stack = FaultyStack(SPEC)
     outcomes: dict[Scenario, list[Outcome]] = {}

@@ -1,4 +1,4 @@
-"""The producer and the readers that run while something breaks; each remembers what it saw, and when."""
+"""The producer and the readers that run during a fault; each records its messages with their times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAYLOAD_BYTES: Final = 500
 
 
 class Seen(NamedTuple):
-    """An entry as a probe saw it: where it stands and when it came, in seconds of the monotonic clock."""
+    """A received entry: its position, and the time of receipt in seconds of the monotonic clock."""
 
     position: Position
     at: float
@@ -36,11 +36,11 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Probe:
-    """What one probe saw.
+    """Record of one probe.
 
     Attributes:
         name: for the table.
-        seen: in the order in which it came.
+        seen: entries in the order of receipt.
         furthest: the furthest entry so far.
     """
 
@@ -49,23 +49,23 @@ class Probe:
     furthest: Position = EARLIEST
 
     def took(self, ledger_id: int, entry_id: int) -> None:
-        """Remember one."""
+        """Record an entry."""
         position = Position(ledger_id, entry_id)
         self.seen.append(Seen(position, time.monotonic()))
         self.furthest = max(self.furthest, position)
 
     @property
     def positions(self) -> list[Position]:
-        """Where the entries stand, in the order in which they came."""
+        """Positions of the entries, in the order of receipt."""
         return [seen.position for seen in self.seen]
 
     def longest_pause(self, begin: float, end: float) -> float:
-        """The longest time between two entries within a time."""
+        """Return the longest time between two entries in an interval, in seconds."""
         times = [begin, *(seen.at for seen in self.seen if begin < seen.at < end), end]
         return max(after - before for before, after in pairwise(times))
 
     def longest_lag(self, receipts: dict[Position, float]) -> float:
-        """The longest time from the producer's receipt to the first delivery; below 0 counts as 0."""
+        """Return the longest time from the producer's receipt to the first delivery, in seconds, at least 0."""
         first: dict[Position, float] = {}
         for seen in self.seen:
             first.setdefault(seen.position, seen.at)
@@ -93,16 +93,16 @@ class Producer:
         self._thread.start()
 
     def payload(self, number: int) -> bytes:
-        """The content of a message; the marker finds it in a bookie's files."""
+        """Return the content of a message. Its marker makes it identifiable in a bookie's files."""
         return (b"%s %08d " % (self._marker, number)).ljust(_PAYLOAD_BYTES, b".")
 
     @property
     def receipts(self) -> dict[Position, float]:
-        """When each entry was acknowledged to the producer."""
+        """Times at which the producer got its receipts, by entry."""
         return {seen.position: seen.at for seen in list(self.probe.seen)}
 
     def stop(self) -> None:
-        """Publish no more, and wait until everything that was published is acknowledged; again, it does nothing."""
+        """Stop publishing, and wait for all receipts; a second call does nothing."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -127,7 +127,7 @@ class ClientProbe:
 
     Args:
         name: for the table.
-        receive: takes one message within so many milliseconds, and acks it where that is its way.
+        receive: receives one message, with a timeout in milliseconds, and acks it if the probe is a consumer.
     """
 
     def __init__(self, name: str, receive: Callable[[int], pulsar.Message]) -> None:
@@ -139,7 +139,7 @@ class ClientProbe:
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._stop.set()
         self._thread.join()
 
@@ -149,20 +149,20 @@ class ClientProbe:
                 message_id = self._receive(_RECEIVE_MS).message_id()
             except pulsar.Timeout:
                 continue
-            except Exception as error:  # noqa: BLE001 - whatever it is, the run must report it
+            except Exception as error:  # noqa: BLE001 - the run must report any error
                 self.error = error
                 return
             self.probe.took(message_id.ledger_id(), message_id.entry_id())
 
 
 def reader_probe(client: pulsar.Client, topic: str) -> ClientProbe:
-    """A Reader from the earliest message on."""
+    """Return a probe with a Reader that starts at the earliest message."""
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
     return ClientProbe("Reader", reader.read_next)
 
 
 def consumer_probe(client: pulsar.Client, topic: str) -> ClientProbe:
-    """An Exclusive consumer of a durable subscription."""
+    """Return a probe with an Exclusive consumer of a durable subscription."""
     consumer = client.subscribe(topic, "faults", initial_position=pulsar.InitialPosition.Earliest)
 
     def receive(milliseconds: int) -> pulsar.Message:
@@ -174,7 +174,7 @@ def consumer_probe(client: pulsar.Client, topic: str) -> ClientProbe:
 
 
 class LogProbe:
-    """TopicLog itself, read as a subscription reads it.
+    """A reader of TopicLog itself that reads as a subscription does.
 
     Args:
         log: the topic; closed at the end.
@@ -190,7 +190,7 @@ class LogProbe:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._log.close()

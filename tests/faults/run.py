@@ -1,4 +1,4 @@
-"""One fault, once: what every reader saw of the topic while something broke and was mended."""
+"""One run of a fault: the messages that each reader received during the fault and its repair."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.faults.stack import FaultyStack
 
 STEADY_MESSAGES: Final = 100
-"""So many messages before and after the fault show that all is well."""
+"""Number of messages before and after the fault that prove a healthy state."""
 
 RECOVERY_S: Final = 120.0
 CATCH_UP_S: Final = 60.0
@@ -41,20 +41,20 @@ QUIET_S: Final = 1.0
 
 CONSUMER: Final = "consumer"
 _HERE: Final = "/here"
-"""Where the reader is, and the bookie that it is to ask first."""
-"""The probe that may get a message twice: acks in flight are lost with an owner."""
+"""Rack of the reader, and of the bookie that it must read from first."""
+"""The probe that may get a message twice: acks in flight are lost if an owner dies."""
 
 
 @dataclass(slots=True)
 class ProbeResult:
-    """What one reader made of it.
+    """Result of one reader.
 
     Attributes:
         pause: the longest time without a message, in seconds.
         lag: the longest time from the producer's receipt to the delivery, in seconds.
-        lost: entries of the topic that never came.
-        twice: entries that came again.
-        disorder: entries that came after a later one, redeliveries left out.
+        lost: entries of the topic that it never received.
+        twice: entries that it received again.
+        disorder: entries that it received after a later one, without redeliveries.
     """
 
     pause: float
@@ -66,15 +66,15 @@ class ProbeResult:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one run.
+    """Result of one run.
 
     Attributes:
-        entries: of the topic.
+        entries: number of entries in the topic.
         writer_pause: the longest time without a receipt for the producer, in seconds.
-        probes: by name.
+        probes: results of the readers by name.
         damaged: entries that were damaged on one replica.
-        met: how many of them were met by a reader, which then took another replica.
-        faults: all that is wrong, in words.
+        met: number of them that a reader encountered and then read from another replica.
+        faults: descriptions of all errors.
     """
 
     entries: int
@@ -86,7 +86,7 @@ class Outcome:
 
 
 class _DamageCounter(logging.Handler):
-    """Counts the damaged entries that the storage floor met."""
+    """Counts the damaged entries that the storage layer encountered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,15 +98,15 @@ class _DamageCounter(logging.Handler):
 
 
 async def run_fault(stack: FaultyStack, scenario: Scenario, number: int) -> Outcome:
-    """Break and mend once, with readers at the tail.
+    """Inject a fault and repair it once, with readers at the tail.
 
     Args:
         stack: the cluster, healthy.
-        scenario: what breaks.
-        number: which run of it; the bookie that is hit changes with it.
+        scenario: the fault.
+        number: number of the run, which selects the affected bookie.
 
     Raises:
-        ScenarioError: the fault could not be made, or the cluster did not recover.
+        ScenarioError: the fault could not be injected, or the cluster did not recover.
     """
     namespace = f"public/faults-{uuid.uuid4().hex[:8]}"
     stack.admin().create_namespace(namespace)
@@ -116,7 +116,7 @@ async def run_fault(stack: FaultyStack, scenario: Scenario, number: int) -> Outc
     stack.admin().create_topic(topic)
     ends = stack.endpoints
     owning = ends.brokers.index(stack.admin().lookup(topic))
-    # The engine's way into the cluster is the other broker, as it would be behind a service of all brokers.
+    # The engine connects to the cluster by the other broker, as behind a service of all brokers.
     entrance = (owning + 1) % len(ends.brokers)
     ends = dataclasses.replace(ends, writer_url=ends.brokers[entrance], admin_url=ends.admin_urls[entrance])
     with tempfile.TemporaryDirectory() as name:
@@ -163,23 +163,23 @@ async def _observe(
         )
         metadata = await floor.cluster.ledger(topic_log.chain.ledger_ids[-1])
         if metadata is None:
-            raise ScenarioError("the topic's last ledger is gone")
+            raise ScenarioError("the topic's last ledger does not exist any more")
         ensemble = metadata.ensembles[-1][1]
         bookie = stack.bookie_index(ensemble[number % len(ensemble)])
         begin = time.monotonic()
         marker = producer.payload(0)[:-1].split(b" ")[0]
         damaged = await asyncio.to_thread(scenario.act, Target(stack, bookie, owning, marker, end))
         goal = len(producer.probe.seen) + STEADY_MESSAGES
-        await _until(lambda: len(producer.probe.seen) >= goal, RECOVERY_S, "the producer goes on")
+        await _until(lambda: len(producer.probe.seen) >= goal, RECOVERY_S, "the producer resumes")
         await asyncio.to_thread(producer.stop)
         finish = time.monotonic()
         last = max(producer.probe.positions)
         faults = [
-            f"{probe.name}: stopped at {probe.furthest}, {last} is there"
+            f"{probe.name}: stopped at {probe.furthest}, the last entry is {last}"
             for probe in probes
             if not await _reaches(probe, last)
         ]
-        await asyncio.sleep(QUIET_S)  # whatever comes twice has time to come
+        await asyncio.sleep(QUIET_S)  # time for duplicates to arrive
     finally:
         end.set()
         await asyncio.to_thread(producer.stop)
@@ -192,13 +192,13 @@ async def _observe(
     stored = [frame.position for frame in frames]
     outcome = Outcome(len(stored), producer.probe.longest_pause(begin, finish), damaged=damaged, faults=faults)
     if gone := set(producer.probe.positions) - set(stored):
-        outcome.faults.append(f"{len(gone)} entries that the producer has receipts for are not in the topic")
+        outcome.faults.append(f"the topic lacks {len(gone)} entries for which the producer has receipts")
     for probe in probes:
         result = judge(probe, stored, producer.receipts, begin, finish)
         outcome.probes[probe.name] = result
         if result.lost or result.disorder or (result.twice and probe.name != CONSUMER):
             outcome.faults.append(
-                f"{probe.name}: lost {result.lost}, twice {result.twice}, out of order {result.disorder}"
+                f"{probe.name}: lost {result.lost}, duplicated {result.twice}, out of order {result.disorder}"
             )
     if scenario.damages:
         await _read_anew(stack, topic, frames, ensemble[number % len(ensemble)], outcome)
@@ -208,14 +208,14 @@ async def _observe(
 def judge(
     probe: Probe, stored: Sequence[Position], receipts: dict[Position, float], begin: float, finish: float
 ) -> ProbeResult:
-    """Compare what a probe saw with what the topic holds.
+    """Compare the entries that a probe received with those of the topic.
 
     Args:
         probe: the probe.
         stored: the topic's entries, in order.
-        receipts: when the producer got each receipt.
-        begin: when the fault began.
-        finish: when the producer stopped.
+        receipts: times of the producer's receipts.
+        begin: time of the fault's start.
+        finish: time of the producer's stop.
     """
     seen = probe.positions
     firsts = list(dict.fromkeys(seen))
@@ -231,9 +231,9 @@ def judge(
 async def _read_anew(
     stack: FaultyStack, topic: str, frames: list[owner.OwnerFrame], damaged: str, outcome: Outcome
 ) -> None:
-    """Read the whole topic with nothing in memory: the damaged replica is met, and the other one has the entry.
+    """Read the whole topic with an empty cache: the reader must encounter the damaged replica, and use the other one.
 
-    A stretch is read from one bookie, and the damaged one is made the nearest: else it might never be asked.
+    A range of entries is read from one bookie. The damaged bookie is configured as the nearest one; else no read might reach it.
     """
     counter = _DamageCounter()
     logger = logging.getLogger("readonly_engine")
@@ -251,7 +251,7 @@ async def _read_anew(
         logger.removeHandler(counter)
     outcome.met = counter.met
     if not counter.met:
-        outcome.faults.append("no damaged entry was met: the run shows nothing")
+        outcome.faults.append("no reader encountered a damaged entry, so the run proves nothing")
     outcome.faults += compare(topic, stored, frames).examples
 
 
@@ -264,7 +264,7 @@ async def _reaches(probe: Probe, last: Position) -> bool:
 
 
 async def _until(check: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait for a condition while the event loop goes on."""
+    """Wait for a condition without blocking the event loop."""
     await asyncio.to_thread(wait_until, check, seconds, what)
 
 
@@ -273,10 +273,10 @@ def _any_url(stack: FaultyStack) -> str:
 
 
 def tell(scenario: Scenario, number: int, outcome: Outcome) -> None:
-    """Say how a run ended."""
+    """Print the result of a run."""
     pauses = ", ".join(f"{name} {probe.pause:.2f} s" for name, probe in outcome.probes.items())
     say(
         f"{scenario.name} {number + 1}: {outcome.entries:,} entries; longest pause: writer {outcome.writer_pause:.2f} s, "
-        f"{pauses}{f'; {outcome.damaged} damaged, {outcome.met} met' if outcome.damaged else ''}"
+        f"{pauses}{f'; {outcome.damaged} damaged, {outcome.met} encountered' if outcome.damaged else ''}"
         f"{''.join(f'; FAULT {fault}' for fault in outcome.faults)}"
     )

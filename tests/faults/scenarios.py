@@ -1,4 +1,4 @@
-"""What breaks, and how it is mended."""
+"""The faults, and their repair."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ BOOKIE_DOWN_S: Final = 5.0
 ZOOKEEPER_DOWN_S: Final = 30.0
 STALL_S: Final = 12.0
 DAMAGED_EVERY: Final = 10
-"""Of the entries that the bookie holds, one in so many is damaged."""
+"""One in this many of the bookie's entries is damaged."""
 
 
 class ScenarioError(Exception):
-    """A fault could not be made: the run would show nothing."""
+    """A fault could not be injected, so the run proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a fault is aimed at.
+    """Target of a fault.
 
     Attributes:
         stack: the cluster.
-        bookie: a bookie that holds the ledger which is written to now.
+        bookie: a bookie of the ledger that is being written.
         owner: the broker that owns the topic.
-        marker: starts the content of each message of the topic.
-        end: set when the run is given up; a scenario then mends at once.
+        marker: first bytes of each message of the topic.
+        end: set when the run is aborted; a scenario then repairs at once.
     """
 
     stack: FaultyStack
@@ -52,8 +52,8 @@ class Scenario:
     Attributes:
         name: for the command line.
         title: for the table.
-        act: breaks and mends; blocks meanwhile. Returns how many entries it damaged.
-        damages: whether it damages entries, which must then be met by a reader that starts anew.
+        act: injects and repairs the fault; blocks meanwhile. Returns the number of damaged entries.
+        damages: whether it damages entries, which a new reader must then encounter.
         quorum: ensemble size, write quorum and ack quorum of the topic's ledgers.
         fresh: whether the next run needs a new cluster.
     """
@@ -97,7 +97,7 @@ def _stall_bookie(target: Target) -> int:
 
 
 def _corrupt_entries(target: Target) -> int:
-    """Stopping the bookie puts its entries into its files; started again, it has none of them in memory."""
+    """Damage entries of a stopped bookie: the stop flushes entries to its files, and the restart empties its memory."""
     target.stack.stop_bookie(target.bookie)
     try:
         damaged: set[int] = set()
@@ -120,7 +120,7 @@ def _corrupt_entries(target: Target) -> int:
 
 SCENARIOS: Final = (
     Scenario("bookie", f"kill -9 of one of three bookies, back after {BOOKIE_DOWN_S:g} s", _kill_bookie),
-    # Two of three bookies confirm: the writer goes on while one stalls, and so must the readers.
+    # Two of three bookies confirm, so the writer continues while one stalls. The readers must continue too.
     Scenario("stall", f"one of three bookies stalls for {STALL_S:g} s (SIGSTOP)", _stall_bookie, quorum=(3, 3, 2)),
     Scenario("corrupt", "bytes of entries flipped in one bookie's files", _corrupt_entries, damages=True),
     Scenario("owner", f"kill -9 of the owner; its session lasts {SESSION_TIMEOUT_S} s more", _kill_owner),
@@ -133,7 +133,7 @@ def wait_until(check: Callable[[], bool], seconds: float, what: str) -> None:
     """Wait for a condition.
 
     Raises:
-        ScenarioError: it does not come in time.
+        ScenarioError: it does not become true in time.
     """
     deadline = time.monotonic() + seconds
     while not check():

@@ -1,4 +1,4 @@
-"""The Pulsar whose parts are killed: three bookies, two brokers; and how its parts are killed."""
+"""The Pulsar whose servers are killed: three bookies and two brokers, with operations to break them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BASE_PORT: Final = 31700
 SESSION_TIMEOUT_S: Final = 10
-"""ZooKeeper believes so long in a dead broker (metadataStoreSessionTimeoutMillis, 30 s by default): its topics wait for it."""
+"""Session timeout of brokers (metadataStoreSessionTimeoutMillis, default 30 s): a dead broker owns its topics for so long."""
 
 SPEC: Final = PulsarSpec(
     name="faults",
@@ -27,7 +27,7 @@ SPEC: Final = PulsarSpec(
     settings=(
         Setting("broker", "defaultRetentionTimeInMinutes", "-1"),
         Setting("broker", "defaultRetentionSizeInMB", "-1"),
-        # Else a bookie that was down is left out of new ledgers for half an hour (its quarantine), and no third one is left.
+        # By default, a bookie that was down is in quarantine for half an hour, and new ledgers would lack a third one.
         Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
         Setting("broker", "metadataStoreSessionTimeoutMillis", str(SESSION_TIMEOUT_S * 1000)),
     ),
@@ -37,31 +37,31 @@ _STOP_S: Final = 10.0
 
 
 class FaultyStack(PulsarCluster):
-    """A stack that can be broken in more ways than restarts."""
+    """A stack with more operations to break it than restarts."""
 
     def kill_zookeeper(self) -> None:
-        """End ZooKeeper by SIGKILL."""
+        """Kill ZooKeeper by SIGKILL."""
         processes.stop([self.state.record("zookeeper")], _STOP_S, signal.SIGKILL)
 
     def start_zookeeper(self) -> None:
-        """Start it again, with its data."""
+        """Start ZooKeeper again, with its data."""
         self._start_one("zookeeper")
 
     def stall_bookie(self, index: int) -> None:
-        """Stop a bookie's process in its tracks: its connections stay open, nothing is answered."""
+        """Suspend a bookie's process: its connections stay open, and it answers nothing."""
         os.kill(self._bookie_pid(index), signal.SIGSTOP)
 
     def resume_bookie(self, index: int) -> None:
-        """Let a stalled bookie go on."""
+        """Resume a stalled bookie."""
         os.kill(self._bookie_pid(index), signal.SIGCONT)
 
     def entry_files(self, index: int) -> list[Path]:
-        """The files in which a bookie has its entries: entry logs, and its journal, from which it may write them again."""
+        """Return the files with a bookie's entries: entry logs, and the journal, from which it may write them again."""
         data = self.state.data(f"bookie-{index}")
         return sorted(path for pattern in ("ledgers/**/*.log", "journal/**/*.txn") for path in data.glob(pattern))
 
     def bookie_index(self, bookie_id: str) -> int:
-        """Which bookie has this id."""
+        """Return the index of the bookie with this id."""
         return self.endpoints.bookies.index(bookie_id)
 
     def _bookie_pid(self, index: int) -> int:

@@ -18,7 +18,7 @@ END: Final = "<!-- end of faults -->"
 
 
 def table(outcomes: Mapping[Scenario, Sequence[Outcome]]) -> list[str]:
-    """Return a table with a row for each fault, with the worst of its runs, in Markdown."""
+    """Return a table with a row for each fault, with its worst values over all runs, in Markdown."""
     names = list(dict.fromkeys(name for runs in outcomes.values() for run in runs for name in run.probes))
     head = [
         "fault",
